@@ -1,0 +1,46 @@
+# Assumes python3 (3.11 to 3.13, with venv), Java 17 or newer, and make; everything else goes into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+STORE := build/demo
+
+.PHONY: demo test lint format bench clean
+
+## Plan the bundled example topologies and show the result.
+demo: .venv/installed
+	rm -rf $(STORE)
+	$(BIN)/penstock plan engine/examples/examples.jsonl --out $(STORE)
+	$(BIN)/penstock show $(STORE)
+
+## Lint, formatting, types and tests.
+test: lint
+	$(BIN)/python -m pytest
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: .venv/installed-dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+## Operators a second of every pass; see benchmarks/.
+bench: .venv/installed-dev
+	$(BIN)/python benchmarks/bench_planning.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit("Penstock needs Python 3.11 to 3.13")'
+	$(PYTHON) -m venv .venv
+
+# A second try, because a registry may drop a connection; what the first one said stays on the screen.
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(PIP) --editable . || $(PIP) --editable .
+	touch $@
+
+.venv/installed-dev: pyproject.toml | .venv/bin/python
+	$(PIP) --editable '.[dev]' || $(PIP) --editable '.[dev]'
+	touch .venv/installed $@

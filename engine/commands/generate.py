@@ -1,0 +1,73 @@
+"""`penstock generate`: synthetic topologies."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pyspark.sql import DataFrame
+
+from engine.commands.write_lines import write_lines
+from engine.session import get_session
+from plans.errors import ConfigurationError
+from plans.generate.shapes import SHAPES, Shape
+from plans.generate.spec import Spec
+from plans.generate.to_topology_lines import to_topology_lines
+from plans.schema import conform
+
+ShapeName = StrEnum("ShapeName", {shape.name: shape.name for shape in SHAPES})  # type: ignore[misc]
+
+_WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
+_SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES)
+
+
+def command(
+    shape: Annotated[ShapeName, typer.Argument(metavar="SHAPE", help=", ".join(s.name for s in SHAPES))],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            metavar="DIR|FILE",
+            help="FILE.jsonl or FILE.jsonl.gz: topology lines. Else a directory of Delta tables "
+            "(topologies, transformations).",
+        ),
+    ],
+    topologies: Annotated[int, typer.Option("--topologies", help="How many topologies.")] = 1,
+    operators: Annotated[
+        int | None, typer.Option("--operators", help=f"Operators in one (random: on average); default: {_SIZES}.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same topologies.")] = 0,
+    parallelism: Annotated[
+        int | None, typer.Option("--parallelism", help="Default: 4; random: each topology draws its own.")
+    ] = None,
+    share_of_uids: Annotated[
+        float | None, typer.Option("--share-of-uids", help="Share of operators with a uid; default: 0, random 0.165.")
+    ] = None,
+    width: Annotated[int | None, typer.Option("--width", help=_WIDTHS)] = None,
+) -> None:
+    """Make synthetic topologies, the same for the same seed on any cluster."""
+    found = next(s for s in SHAPES if s.name == shape.value)
+    if width is not None and not found.width:
+        raise ConfigurationError(f"--width: the shape {found.name} has none", f"shapes that have: {_WIDTHS}")
+    spec = Spec(
+        operators=found.default_operators if operators is None else operators,
+        topologies=topologies,
+        seed=seed,
+        parallelism=parallelism,
+        share_of_uids=share_of_uids,
+        width=width,
+    )
+    spark = get_session(app_name=f"penstock generate {found.name}")
+    tables = found.generate(spark, spec)
+    if out.endswith((".jsonl", ".jsonl.gz")):
+        write_lines(to_topology_lines(*tables), Path(out))
+    else:
+        _write_tables(found, tables, out)
+    typer.echo(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}", err=True)
+
+
+def _write_tables(shape: Shape, tables: tuple[DataFrame, DataFrame], directory: str) -> None:
+    if "://" not in directory and Path(directory).exists():
+        raise ConfigurationError(f"--out {directory}: is already there", "choose another, or remove it first")
+    for name, df in zip(("topologies", "transformations"), tables, strict=True):
+        conform(df, name).write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")

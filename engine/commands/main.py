@@ -1,0 +1,124 @@
+"""The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from plans.errors import PenstockError
+
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("plan", "engine.commands.plan", "Plan topology files into a store."),
+    ("show", "engine.commands.show", "Show the plans of a store to a person."),
+    ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
+    ("export", "engine.commands.export", "Write plans as JSON lines."),
+    ("generate", "engine.commands.generate", "Make synthetic topologies."),
+    ("doctor", "engine.commands.doctor", "Check what is installed and which pair does not fit."),
+)
+"""Every command: its name, the module whose function `command` it is, and its line in the help."""
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
+    "3 an input cannot be read; 4 the store cannot be used as asked; 130 interrupted."
+)
+
+
+class LazyGroup(TyperGroup):
+    """COMMANDS as placeholders for the help; the one that is called is imported.
+
+    The extension point that Typer has for this is a class.
+    """
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for name, _, line in COMMANDS:
+            self.add_command(TyperCommand(name, help=line))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that `args` calls, imported, and the arguments left for it."""
+        name, placeholder, rest = super().resolve_command(ctx, args)
+        module = next(module for command, module, _ in COMMANDS if command == name)
+        return name, _load(module, placeholder.help) if placeholder else None, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what it raises becomes a message and an exit code, unless there is --debug."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            said = _explain(error)
+            if said is None or ctx.params["debug"]:
+                raise
+            sys.stderr.write(f"penstock: {said[0]}\n")
+            raise typer.Exit(said[1]) from error
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="Plans Flink-style streaming topologies on Spark, exactly as Apache Flink does.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"penstock {version('penstock')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+def main() -> None:
+    """Entry point of the console command `penstock`."""
+    app(prog_name="penstock")
+
+
+def _load(module: str, line: str | None) -> Any:
+    """The function `command` of `module` as a command of its own."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(help=line)(import_module(module).command)
+    return typer.main.get_command(single)
+
+
+def _explain(error: Exception) -> tuple[str, int] | None:
+    """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
+    if isinstance(error, PenstockError):
+        return str(error), error.exit_code
+    if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
+        return None
+    if "pyspark" in sys.modules and _is_from_spark(error):
+        from engine.describe_spark_error import describe_spark_error
+
+        return f"Spark failed: {describe_spark_error(error)}\n  hint: --debug shows where", 1
+    if isinstance(error, OSError):
+        return str(error), 1
+    return (
+        f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
+        1,
+    )
+
+
+def _is_from_spark(error: Exception) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, Py4JError | PySparkException)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The Java that Spark will start, and whether it is one that Spark can start on."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from plans.errors import ConfigurationError
+
+MINIMUM_JAVA = 17  #: Spark 4 is compiled for Java 17
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime: the path of its `java`, its full version and the feature release (17, 21, …)."""
+
+    path: str
+    version: str
+    release: int
+
+
+def find_java() -> Java:
+    """The Java that Spark's launcher takes: JAVA_HOME's, else the first `java` on PATH.
+
+    Raises ConfigurationError if there is none or it does not tell its version.
+    """
+    home = os.environ.get("JAVA_HOME")
+    path = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    hint = f"install Java {MINIMUM_JAVA} or newer, and put it on PATH or name it by JAVA_HOME"
+    if path is None:
+        raise ConfigurationError("Java: found none (JAVA_HOME is not set, no java on PATH)", hint)
+    try:
+        run = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        where = f"JAVA_HOME={home}" if home else "PATH"
+        raise ConfigurationError(f"Java: {path} (from {where}) does not run: {error}", hint) from error
+    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', run.stderr + run.stdout)
+    if match is None:
+        raise ConfigurationError(f"Java: {path} -version does not tell a version: {run.stderr[:200]!r}", hint)
+    return Java(path, match.group(1), int(match.group(2)))
+
+
+def require_java() -> Java:
+    """`find_java()`, or ConfigurationError if it is older than MINIMUM_JAVA."""
+    java = find_java()
+    if java.release < MINIMUM_JAVA:
+        raise ConfigurationError(
+            f"Java: found {java.version} ({java.path}), allowed {MINIMUM_JAVA} or newer",
+            "name a newer one by JAVA_HOME",
+        )
+    return java

@@ -1,0 +1,58 @@
+"""How far a run is, for a person at a terminal."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+Report = Callable[[str], None]
+"""Called with a stage's name when that stage starts; the one before it has ended then."""
+
+
+@contextmanager
+def progress(total: int, *, console: Console | None = None) -> Iterator[Report]:
+    """A Report for a run of `total` stages.
+
+    On a terminal (standard error by default): a bar with the running stage's name, and a line with the
+    seconds of every stage that took one or more. Not on a terminal: nothing at all.
+    """
+    shown = Console(file=sys.stderr) if console is None else console
+    if not shown.is_terminal:
+        yield lambda stage: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=shown, transient=True) as bar:
+        task = bar.add_task("starting", total=total)
+        started: list[tuple[str, float]] = []
+
+        def report(stage: str) -> None:
+            finish_stage()
+            started.append((stage, time.monotonic()))
+            bar.update(task, description=stage)
+
+        def finish_stage() -> None:
+            if started:
+                stage, since = started.pop()
+                seconds = time.monotonic() - since
+                bar.advance(task)
+                if seconds >= 1:
+                    bar.console.print(f"{stage} {seconds:.1f} s", style="dim", highlight=False)
+
+        yield report
+        finish_stage()

@@ -1,0 +1,133 @@
+"""The one runner of all passes: it owns checkpoints, partitioning, timing and logging."""
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from plans.frames import TOPOLOGY, join_local
+from plans.passes import LAYER_TABLES, PASSES, FixedPointPass, Pass, View, WalkPass
+from plans.refusals import reject_refused
+from plans.schema import TABLES
+from plans.topology.topology_tables import TopologyTables
+from plans.vocabulary import Layer
+
+Report = Callable[[str], None]
+_LOG = logging.getLogger("penstock.passes")
+
+
+@dataclass(slots=True)
+class Planned:
+    """What a run derived: the tables of a plan by name (see plans.schema.TABLES), and seconds by pass."""
+
+    tables: dict[str, DataFrame]
+    inputs: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    _kept: list[DataFrame] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
+        for frame in self._kept:
+            frame.unpersist()
+
+
+def stages(until: Layer) -> int:
+    """How many stages a run until that layer reports."""
+    layers = list(Layer)
+    wanted = [layer for layer in PASSES if layers.index(layer) <= layers.index(until)]
+    return 1 + sum(not isinstance(step, View) for layer in wanted for step in PASSES[layer])
+
+
+def run_passes(given: TopologyTables, until: Layer, partitions: int, report: Report = lambda stage: None) -> Planned:
+    """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
+
+    Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.
+    """
+    run = _Run(partitions, report)
+    run.read(given)
+    wanted = list(Layer)[: list(Layer).index(until) + 1]
+    refused = []
+    for layer in wanted:
+        for step in PASSES.get(layer, ()):
+            run.run(step)
+        if layer in PASSES:
+            refused.append(run.tables[f"{layer}_refusals"])
+    return run.finish(given, wanted, refused)
+
+
+class _Run:
+    """Tables by name while passes run."""
+
+    def __init__(self, partitions: int, report: Report) -> None:
+        self.partitions = partitions
+        self.report = report
+        self.tables: dict[str, DataFrame] = {}
+        self.seconds: dict[str, float] = {}
+        self.kept: list[DataFrame] = []
+
+    def read(self, given: TopologyTables) -> None:
+        self.report("partition topologies")
+        started = time.monotonic()
+        names = {"stream_nodes": "given_stream_nodes", "stream_edges": "given_stream_edges"}
+        for name in ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges"):
+            rows: DataFrame = getattr(given, name)
+            self.tables[names.get(name, name)] = self._keep(rows.repartition(self.partitions, TOPOLOGY))
+        self.seconds["partition_topologies"] = time.monotonic() - started
+
+    def run(self, step: Pass) -> None:
+        name = step.produces
+        if isinstance(step, View):
+            self.tables[name] = step.derive(**self._inputs(step.derive))
+            return
+        self.report(name.replace("_", " "))
+        started = time.monotonic()
+        rows = step.derive(**self._inputs(step.derive))
+        if isinstance(step, WalkPass):
+            rows = rows.repartition(self.partitions, TOPOLOGY)
+        rows = self._keep(rows)
+        if isinstance(step, FixedPointPass):
+            rounds = 0
+            while not rows.filter("open").isEmpty():
+                further = self._keep(step.step(rows))
+                self.kept.remove(rows)
+                rows.unpersist()
+                rows = further
+                rounds += 1
+            _LOG.info("%s: %d rounds", name, rounds)
+        self.tables[name] = rows
+        self.seconds[name] = time.monotonic() - started
+        _LOG.info("%s: %.2f s", name, self.seconds[name])
+
+    def finish(self, given: TopologyTables, wanted: list[Layer], refused: list[DataFrame]) -> Planned:
+        """The plan's tables without refused topologies.
+
+        A topology that two layers refuse is rejected once, for the earlier one: Flink does not get further.
+        """
+        rejected = given.rejected
+        first = None
+        for refusals in refused:
+            new = refusals if first is None else join_local(refusals, first.select(TOPOLOGY), {}, "left_anti")
+            first = new if first is None else first.unionByName(new)
+        planned = {
+            table: self.tables[source].select(*TABLES[table].names)
+            for layer in wanted
+            for table, source in LAYER_TABLES[layer].items()
+        }
+        if first is not None:
+            first = self._keep(first)
+            rejected = rejected.unionByName(reject_refused(first, self.tables["topologies"]))
+            gone = first.select(TOPOLOGY)
+            planned = {table: join_local(rows, gone, {}, "left_anti") for table, rows in planned.items()}
+        return Planned({**planned, "rejected": rejected}, given.inputs, self.seconds, self.kept)
+
+    def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
+        return {name: self.tables[name] for name in inspect.signature(derive).parameters}
+
+    def _keep(self, rows: DataFrame) -> DataFrame:
+        kept = rows.localCheckpoint()
+        self.kept.append(kept)
+        return kept

@@ -1,0 +1,98 @@
+"""Where Spark's settings are and what they say: `spark-conf/`, in a checkout as in an installed wheel."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from plans.errors import ConfigurationError
+
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def spark_conf_dir() -> Path:
+    """Penstock's own `spark-conf/`: beside this module when installed, beside the packages in a checkout.
+
+    Raises ConfigurationError if it is at neither place.
+    """
+    here = Path(__file__).resolve().parent
+    candidates = (here / "spark-conf", here.parent / "spark-conf")
+    for candidate in candidates:
+        if (candidate / "spark-defaults.conf").is_file():
+            return candidate
+    raise ConfigurationError(
+        f"spark-conf/spark-defaults.conf is missing (looked at {candidates[0]} and {candidates[1]})",
+        "install Penstock again",
+    )
+
+
+def spark_conf_dir_in_use() -> Path:
+    """SPARK_CONF_DIR if the user set it, else `spark_conf_dir()`."""
+    given = os.environ.get("SPARK_CONF_DIR")
+    return Path(given).resolve() if given else spark_conf_dir()
+
+
+def spark_settings(directory: Path) -> dict[str, str]:
+    """The settings of `directory`/spark-defaults.conf, by key.
+
+    A profile of Penstock's (a folder inside `spark_conf_dir()`) holds only what differs, so the lines of
+    the file above it are added. Any other directory stands for itself; one without the file is empty.
+    """
+    base = spark_conf_dir()
+    own = _read_properties(directory / "spark-defaults.conf")
+    return {**_read_properties(base / "spark-defaults.conf"), **own} if base in directory.parents else own
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    """Java properties as spark-defaults.conf has them: `key value` or `key=value`, #, \\ at line ends."""
+    if not path.is_file():
+        return {}
+    text = re.sub(r"\\\n\s*", "", path.read_text(encoding="utf-8"))
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaCoordinates:
+    """The Delta jar that Penstock is built for, as `spark.jars.packages` of spark-defaults.conf names it."""
+
+    text: str
+    spark_version: str
+    scala_version: str
+    version: str
+
+
+def delta_coordinates() -> DeltaCoordinates:
+    """The Delta jar's coordinates, from the one place that states them.
+
+    Raises ConfigurationError if Penstock's spark-defaults.conf names no Delta jar.
+    """
+    packages = spark_settings(spark_conf_dir()).get("spark.jars.packages", "")
+    match = re.search(r"io\.delta:delta-spark_([\d.]+)_([\d.]+):([^,\s]+)", packages)
+    if match is None:
+        raise ConfigurationError(
+            f"{spark_conf_dir() / 'spark-defaults.conf'}: "
+            f"found spark.jars.packages {packages!r}, which names no Delta jar",
+            "install Penstock again",
+        )
+    return DeltaCoordinates(match.group(0), match.group(1), match.group(2), match.group(3))
+
+
+def offline_jars() -> list[Path]:
+    """The jars that PENSTOCK_JARS names (a folder of jars, or paths with commas between); empty if not set.
+
+    Raises ConfigurationError if one is not there or a folder holds none.
+    """
+    jars: list[Path] = []
+    for entry in filter(None, os.environ.get("PENSTOCK_JARS", "").split(",")):
+        path = Path(entry.strip()).expanduser().resolve()
+        found = sorted(path.glob("*.jar")) if path.is_dir() else [path] if path.is_file() else []
+        if not found:
+            raise ConfigurationError(
+                f"PENSTOCK_JARS: found {path}, which is neither a jar nor a folder of jars",
+                f"it must hold {delta_coordinates().text} and the jars it needs",
+            )
+        jars += found
+    return jars

@@ -1,0 +1,129 @@
+"""The Delta tables of a store: where they are, making them, appending to them."""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from plans.errors import StoreError
+from plans.schema import TABLES, conform
+
+WRITE_ID = "write_id"
+_COMMENT = "the write that made the row; see plan_versions"
+# A write_id is retried for as long as its run lives; Delta need not remember it longer.
+_PROPERTIES = {"delta.setTransactionRetentionDuration": "interval 7 days"}
+ATTEMPTS = 30
+
+Result = TypeVar("Result")
+
+
+def table_path(store: str, table: str) -> str:
+    """Where a table of the store is; `store` may be a path or a URI."""
+    return f"{store.rstrip('/')}/{PurePosixPath(table)}"
+
+
+def stored_schema(table: str) -> StructType:
+    """The declared columns and `write_id`, as Delta takes them: nothing inside arrays and maps is NOT NULL."""
+    columns = [
+        StructField(f.name, _nullable_inside(f.dataType), f.nullable, f.metadata) for f in TABLES[table].fields
+    ]
+    return StructType([*columns, StructField(WRITE_ID, StringType(), False, {"comment": _COMMENT})])
+
+
+def _nullable_inside(data_type: DataType) -> DataType:
+    match data_type:
+        case ArrayType():
+            return ArrayType(_nullable_inside(data_type.elementType))
+        case MapType():
+            return MapType(_nullable_inside(data_type.keyType), _nullable_inside(data_type.valueType))
+        case StructType():
+            return StructType([StructField(f.name, _nullable_inside(f.dataType)) for f in data_type.fields])
+        case _:
+            return data_type
+
+
+def create_table(
+    spark: SparkSession, path: str, schema: StructType, partition: str | None, properties: dict[str, str]
+) -> None:
+    """The empty Delta table at `path`, unless it is there; another writer may be making it at the same time."""
+    if DeltaTable.isDeltaTable(spark, path):
+        return
+    builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
+    if partition is not None:
+        builder = builder.partitionedBy(partition)
+    for key, value in properties.items():
+        builder = builder.property(key, value)
+    retry_conflicts(lambda: builder.execute(), f"creating {path}")
+
+
+def append_rows(
+    spark: SparkSession, store: str, table: str, df: DataFrame, write_id: str, files: int | None
+) -> None:
+    """Append `df`, which must have the declared schema of `table`, under `write_id` in one transaction.
+
+    Appending the same write_id again does nothing (txnAppId, txnVersion). `files`: at most so many.
+    Raises SchemaError where the columns are not those declared.
+    """
+    path = table_path(store, table)
+    rows = conform(df, table)
+    create_table(spark, path, stored_schema(table), WRITE_ID, _PROPERTIES)
+    tagged = rows.select("*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": _COMMENT}))
+    few = tagged if files is None else tagged.coalesce(files)
+    writer = (
+        few.write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"penstock-{write_id}")
+        .option("txnVersion", 1)
+    )
+    retry_conflicts(lambda: writer.save(path), f"writing {path}")
+
+
+def delete_rows(spark: SparkSession, store: str, table: str, write_ids: list[str]) -> None:
+    """Delete what these writes left in `table`; whole partitions, so no file is rewritten."""
+    path = table_path(store, table)
+    if write_ids and DeltaTable.isDeltaTable(spark, path):
+        target = DeltaTable.forPath(spark, path)
+        retry_conflicts(lambda: target.delete(F.col(WRITE_ID).isin(*write_ids)), f"deleting from {path}")
+
+
+def retry_conflicts(action: Callable[[], Result], doing: str) -> Result:
+    """`action`, again while a concurrent transaction wins; StoreError after ATTEMPTS."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return action()
+        except (PySparkException, Py4JJavaError) as error:
+            if not is_conflict(error):
+                raise
+            time.sleep(random.uniform(0.02, 0.1) * min(attempt + 1, 10))
+    raise StoreError(
+        f"{doing}: {ATTEMPTS} times another writer was quicker", "try again when fewer runs write to this store"
+    )
+
+
+_CONFLICTS = (
+    "ConcurrentModificationException",
+    "ConcurrentAppendException",
+    "ConcurrentWriteException",
+    "ConcurrentTransactionException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether Delta says that a concurrent transaction was committed first."""
+    text = f"{type(error).__name__} {error}"
+    return any(name in text for name in _CONFLICTS)

@@ -1,0 +1,173 @@
+"""The manifest of a store: which writes are complete, under which version number."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from engine.store.delta_tables import create_table, retry_conflicts, table_path
+from plans.errors import StoreError
+
+MANIFEST = "plan_versions"
+
+
+class State(StrEnum):
+    """What became of a write."""
+
+    COMPLETE = "complete"  #: readable
+    DROPPED = "dropped"  #: was readable; its row stays, so that no number is used twice
+    ABANDONED = "abandoned"  #: given up by `remove_unfinished`; can never be published
+
+
+SCHEMA = StructType(
+    [
+        StructField("version", IntegerType(), True, {"comment": "1, 2, …; null if never published"}),
+        StructField("write_id", StringType(), False, {"comment": "the rows of this version carry it"}),
+        StructField("state", StringType(), False, {"comment": "complete, dropped or abandoned"}),
+        StructField("published_at", TimestampType(), False, {"comment": "when the row was written"}),
+        StructField("planner_version", StringType(), True, {"comment": "version of Penstock"}),
+        StructField("options", MapType(StringType(), StringType()), True, {"comment": "plan options"}),
+        StructField("tables", ArrayType(StringType()), True, {"comment": "tables that belong to the version"}),
+        StructField("topologies", LongType(), True, {"comment": "rows of table topologies"}),
+        StructField("rejected", LongType(), True, {"comment": "rows of table rejected"}),
+    ]
+)
+
+# Only with Serializable does Delta let two inserts of the same number collide.
+_PROPERTIES = {"delta.isolationLevel": "Serializable"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVersion:
+    """One row of the manifest; `version` is None only where the state is abandoned."""
+
+    version: int | None
+    write_id: str
+    state: str
+    published_at: datetime
+    planner_version: str | None
+    options: Mapping[str, str]
+    tables: tuple[str, ...]
+    topologies: int
+    rejected: int
+
+
+def list_versions(spark: SparkSession, store: str) -> list[PlanVersion]:
+    """The versions that can be read, oldest first. Raises StoreError where there is no store."""
+    return [v for v in _manifest(spark, store) if v.state == State.COMPLETE]
+
+
+def find_version(spark: SparkSession, store: str, version: int | None) -> PlanVersion:
+    """That version, or the newest. Raises StoreError naming the versions there are."""
+    known = list_versions(spark, store)
+    if version is None and known:
+        return known[-1]
+    found = next((v for v in known if v.version == version), None)
+    if found is None:
+        numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
+        asked = "any version" if version is None else f"version {version}"
+        raise StoreError(f"{store} does not have {asked}; found {numbers}", "versions are listed oldest first")
+    return found
+
+
+def is_store(spark: SparkSession, store: str) -> bool:
+    """Whether a plan was ever written to this path."""
+    return DeltaTable.isDeltaTable(spark, table_path(store, MANIFEST))
+
+
+def publish(spark: SparkSession, store: str, candidate: PlanVersion) -> int:
+    """Make a finished write readable under the next free version number, which is returned.
+
+    Raises StoreError if `remove_unfinished` has given the write up.
+    """
+    create_table(spark, table_path(store, MANIFEST), SCHEMA, None, _PROPERTIES)
+
+    def insert_under_next_number() -> int | None:
+        number = max((v.version or 0 for v in _manifest(spark, store)), default=0) + 1
+        return insert(spark, store, candidate, number, "m.write_id = s.write_id or m.version = s.version")
+
+    published = None
+    while published is None:  # ends: every round lost is a version that another writer has published
+        published = retry_conflicts(insert_under_next_number, f"publishing in {store}")
+    return published
+
+
+def insert(
+    spark: SparkSession, store: str, candidate: PlanVersion, number: int | None, unless: str
+) -> int | None:
+    """Insert the candidate's row with `number` unless a row of the manifest (m) matches it (s).
+
+    Returns its number if it is complete, None if the number was taken. Raises StoreError if it was abandoned.
+    """
+    row = (
+        number,
+        candidate.write_id,
+        candidate.state,
+        datetime.now(UTC),
+        candidate.planner_version,
+        dict(candidate.options),
+        list(candidate.tables),
+        candidate.topologies,
+        candidate.rejected,
+    )
+    source = spark.createDataFrame([row], SCHEMA)
+    target = DeltaTable.forPath(spark, table_path(store, MANIFEST))
+    target.alias("m").merge(source.alias("s"), unless).whenNotMatchedInsertAll().execute()
+    found = next((v for v in _manifest(spark, store) if v.write_id == candidate.write_id), None)
+    if found is None:
+        return None
+    if found.state == State.ABANDONED and candidate.state == State.COMPLETE:
+        raise StoreError(
+            f"write {candidate.write_id} to {store} was removed as unfinished while it ran; nothing was published",
+            "plan again; remove_unfinished takes the age from which a write counts as dead",
+        )
+    return found.version
+
+
+def mark_dropped(spark: SparkSession, store: str, version: PlanVersion) -> None:
+    """No reader that starts now sees the version."""
+    target = DeltaTable.forPath(spark, table_path(store, MANIFEST))
+    retry_conflicts(
+        lambda: target.update(F.col("write_id") == version.write_id, {"state": F.lit(str(State.DROPPED))}),
+        f"dropping version {version.version} of {store}",
+    )
+
+
+def all_writes(spark: SparkSession, store: str) -> dict[str, PlanVersion]:
+    """Every row of the manifest by its write_id."""
+    return {v.write_id: v for v in _manifest(spark, store)}
+
+
+def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
+    if not is_store(spark, store):
+        raise StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one")
+    rows: DataFrame = DeltaTable.forPath(spark, table_path(store, MANIFEST)).toDF().select(SCHEMA.names)
+    versions = [
+        PlanVersion(
+            version=r["version"],
+            write_id=r["write_id"],
+            state=r["state"],
+            published_at=r["published_at"],
+            planner_version=r["planner_version"],
+            options=r["options"] or {},
+            tables=tuple(r["tables"] or ()),
+            topologies=r["topologies"] or 0,
+            rejected=r["rejected"] or 0,
+        )
+        for r in rows.collect()
+    ]
+    return sorted(versions, key=lambda v: (v.version or 0, v.write_id))

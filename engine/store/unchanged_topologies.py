@@ -1,0 +1,70 @@
+"""Which topologies the newest version of a store already holds, unchanged."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.store.plan_versions import PlanVersion, list_versions
+from engine.store.read_plan import tables_of
+
+_REFUSAL = ("name", "error_stage", "error", "message")
+
+
+def unchanged_topologies(
+    spark: SparkSession,
+    store: str,
+    topologies: DataFrame,
+    *,
+    planner_version: str,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """(topology_id, name): those of TOPOLOGIES that the newest version holds with the same fingerprint.
+
+    None at all if that version was written by another planner or with other options. Raises StoreError where
+    there is no store.
+    """
+    newest = _comparable(spark, store, planner_version, options)
+    if newest is None:
+        return topologies.select("topology_id", "name").where(F.lit(False))
+    return _same(topologies, tables_of(spark, store, newest)["topologies"])
+
+
+def nothing_changed(
+    spark: SparkSession,
+    store: str,
+    tables: Mapping[str, DataFrame],
+    *,
+    planner_version: str,
+    options: Mapping[str, str],
+) -> int | None:
+    """The number of the newest version if `tables` came from the same topologies and refusals, else None."""
+    newest = _comparable(spark, store, planner_version, options)
+    if newest is None or set(newest.tables) != set(tables):
+        return None
+    stored = tables_of(spark, store, newest)
+    given = tables["topologies"]
+    if given.count() != newest.topologies or _same(given, stored["topologies"]).count() != newest.topologies:
+        return None
+    if "rejected" in tables:
+        now, before = tables["rejected"].select(*_REFUSAL), stored["rejected"].select(*_REFUSAL)
+        if not now.exceptAll(before).isEmpty() or not before.exceptAll(now).isEmpty():
+            return None
+    return newest.version
+
+
+def _comparable(
+    spark: SparkSession, store: str, planner_version: str, options: Mapping[str, str]
+) -> PlanVersion | None:
+    """The newest version, if the same planner with the same options wrote it."""
+    versions = list_versions(spark, store)
+    if not versions:
+        return None
+    newest = versions[-1]
+    same = newest.planner_version == planner_version and dict(newest.options) == dict(options)
+    return newest if same else None
+
+
+def _same(topologies: DataFrame, stored: DataFrame) -> DataFrame:
+    key = ["topology_id", "name", "fingerprint"]
+    return topologies.select(*key).join(stored.select(*key), key, "left_semi").select("topology_id", "name")

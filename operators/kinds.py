@@ -1,0 +1,40 @@
+"""What Flink's operator behind each physical kind of transformation is.
+
+Source: the translators in `org.apache.flink.streaming.runtime.translators`, and the operator (factory) classes
+that they and the DataStream API use: SourceOperatorFactory, StreamSource, StreamMap, AsyncWaitOperatorFactory,
+CoStreamMap, StreamSink.
+"""
+
+from typing import NamedTuple
+
+
+class OperatorKind(NamedTuple):
+    """Properties that planning reads off an operator."""
+
+    name_prefix: str  #: what its translator puts before the author's name
+    invokable: str  #: simple class name of the task that runs it as head of a chain
+    operator_factory: str  #: simple class name
+    chaining: str  #: chaining strategy unless the author sets one
+    source: bool = False  #: FLIP-27 source operator
+    legacy_source: bool = False
+    yielding: bool = False
+    multiple_inputs: bool = False  #: its edges are numbered by input, from 1
+
+
+OPERATOR_KINDS: dict[str, OperatorKind] = {
+    "source": OperatorKind(
+        "Source: ", "SourceOperatorStreamTask", "SourceOperatorFactory", "ALWAYS", source=True
+    ),
+    "legacy_source": OperatorKind(
+        "Source: ", "SourceStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS", legacy_source=True
+    ),
+    "one_input": OperatorKind("", "OneInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS"),
+    "async": OperatorKind("", "OneInputStreamTask", "AsyncWaitOperatorFactory", "ALWAYS", yielding=True),
+    "two_input": OperatorKind(
+        "", "TwoInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS", multiple_inputs=True
+    ),
+    "multi_input": OperatorKind(
+        "", "MultipleInputStreamTask", "MultipleInputOperatorFactory", "HEAD_WITH_SOURCES", multiple_inputs=True
+    ),
+    "sink": OperatorKind("Sink: ", "OneInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS"),
+}

@@ -1,0 +1,70 @@
+"""Penstock's one hierarchy of errors.
+
+Errors of a run (`InputError`, `StoreError`, …) are raised. Errors of one topology never are: they are
+values (`TopologyError`) that end as rows of the `rejected` table, so that a bad topology cannot stop a batch.
+"""
+
+from dataclasses import dataclass
+
+
+class PenstockError(Exception):
+    """Base of all errors that Penstock raises on purpose; its message is fit for a user to read."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}\n  hint: {hint}")
+        self.message = message
+        self.hint = hint
+
+
+class ConfigurationError(PenstockError):
+    """The environment or an option is wrong (a version pair, a Spark setting, a command-line value)."""
+
+    exit_code = 2
+
+
+class InputError(PenstockError):
+    """An input of the run cannot be read at all: a missing file, a directory without topologies, bad gzip."""
+
+    exit_code = 3
+
+
+class SchemaError(PenstockError):
+    """A table handed to a pass or to the store does not have the declared columns and types."""
+
+
+class StoreError(PenstockError):
+    """The plan store cannot be used as asked: no such version, not a store, a concurrent writer won."""
+
+    exit_code = 4
+
+
+class LostTopologiesError(PenstockError):
+    """inputs != planned + rejected: a bug in Penstock, never silently passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyError:
+    """One thing that is wrong with one topology.
+
+    `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
+    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` what stands there, `allowed` what
+    may, `hint` what to do.
+    """
+
+    error: str
+    location: str
+    found: str
+    allowed: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        """The sentence that the `rejected` table shows."""
+        parts = [f"{self.location}: found {self.found}"]
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "; ".join(parts)

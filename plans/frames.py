@@ -1,0 +1,32 @@
+"""Small helpers over DataFrames that passes share."""
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+TOPOLOGY = "topology_id"
+"""The key of every table; tables are partitioned by it once, so that joins which include it stay local."""
+
+
+def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str = "inner") -> DataFrame:
+    """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
+
+    Out: the columns of left, then those of right without its keys; the two sets of names must be disjoint. A
+    shuffled hash join that builds `right`: with both sides partitioned by topology nothing is exchanged or sorted.
+    """
+    keys = {TOPOLOGY: TOPOLOGY, **on}
+    # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two uses
+    # of it apart and its columns carry qualifiers.
+    names = {name: f"_key_{index}" for index, name in enumerate(keys.values())}
+    carried = [name for name in right.columns if name not in names]
+    renamed = right.select(*(F.col(name).alias(key) for name, key in names.items()), *carried)
+    condition = reduce(lambda a, b: a & b, (F.col(column) == F.col(names[key]) for column, key in keys.items()))
+    joined = left.join(renamed.hint("shuffle_hash"), condition, how)
+    return joined if how in ("left_semi", "left_anti") else joined.select(*left.columns, *carried)
+
+
+def rename(frame: DataFrame, **names: str) -> DataFrame:
+    """The topology and the columns `names` maps to, renamed: rename(df, new="old")."""
+    return frame.select(TOPOLOGY, *(F.col(old).alias(new) for new, old in names.items()))

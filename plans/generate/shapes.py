@@ -1,0 +1,31 @@
+"""The shapes that can be generated, one file each."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from plans.generate.chain import chain
+from plans.generate.diamond import diamond
+from plans.generate.layered import layered
+from plans.generate.random import random
+from plans.generate.spec import Spec
+from plans.generate.wide import wide
+
+
+class Shape(NamedTuple):
+    """A named generator: (spark, spec) to (TOPOLOGIES, TRANSFORMATIONS)."""
+
+    name: str
+    generate: Callable[[SparkSession, Spec], tuple[DataFrame, DataFrame]]
+    default_operators: int
+    width: str  #: what the Spec's width is of this shape; empty: it has none
+
+
+SHAPES: tuple[Shape, ...] = (
+    Shape("random", random, 12, ""),
+    Shape("layered", layered, 400, "operators in a layer"),
+    Shape("chain", chain, 60, ""),
+    Shape("diamond", diamond, 62, "branches of a stage"),
+    Shape("wide", wide, 100, "branches of a group"),
+)

@@ -1,0 +1,1 @@
+"""Plans as JSON lines (SPEC section 2)."""

@@ -1,0 +1,53 @@
+"""Inputs of physical transformations lead to physical transformations."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from operators.kinds import OPERATOR_KINDS
+from plans.frames import TOPOLOGY, join_local
+from plans.vocabulary import Kind, Partitioner
+
+_MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
+
+
+def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
+    """One row a StreamEdge, in the order in which Flink adds them to their target.
+
+    In: transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target, in_index):
+    source, type_number, the labels of the virtual transformations between the two (null = none), keyed (the
+    target stands right behind a hash partition) and direct (no virtual transformation in between).
+
+    Source: StreamGraph.addEdgeInternal, the virtual transformations' translators.
+    """
+    inputs = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
+        TOPOLOGY,
+        F.col("id").alias("target"),
+        F.col("kind"),
+        F.posexplode("inputs").alias("position", "input"),
+    )
+    behind_virtual = virtual_expansions.drop("open").withColumnRenamed("input", "behind")
+    keyed = (
+        (F.col("kind") == Kind.ONE_INPUT)
+        & (F.col("partition") == F.col("input"))
+        & (F.col("partitioner") == Partitioner.HASH)
+    )
+    ends = join_local(inputs, behind_virtual, {"input": "node"}, "left").select(
+        "*",
+        F.coalesce("behind", "input").alias("source"),
+        F.when(F.col("kind").isin(_MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
+        F.coalesce(keyed, F.lit(False)).alias("keyed"),
+    )
+    in_order = Window.partitionBy(TOPOLOGY, "target").orderBy("position", "path")
+    return ends.select(
+        TOPOLOGY,
+        "target",
+        "source",
+        (F.row_number().over(in_order) - 1).alias("in_index"),
+        "type_number",
+        "partition",
+        "partitioner",
+        "exchange_mode",
+        "output_tag",
+        "selected_names",
+        "keyed",
+    )

@@ -1,0 +1,38 @@
+"""The kinds of errors an input can have; the `error` of a `TopologyError` at stage `input` is one of these."""
+
+from enum import StrEnum
+
+INPUT_STAGE = "input"
+"""`error_stage` of everything that is wrong with a topology before Flink would see it."""
+
+STREAM_GRAPH_STAGE = "stream_graph"
+"""`error_stage` of what Flink's StreamGraphGenerator refuses before it translates anything."""
+
+
+class ErrorKind(StrEnum):
+    """Why a topology is rejected at stage `input`."""
+
+    NOT_JSON = "NotJson"  #: the line is not one JSON value
+    NOT_AN_OBJECT = "NotAnObject"  #: JSON, but no object where one belongs
+    MISSING_KEY = "MissingKey"
+    UNKNOWN_KEY = "UnknownKey"
+    KEY_NOT_ALLOWED = "KeyNotAllowed"  #: a known key on a kind (or form) that does not take it
+    WRONG_TYPE = "WrongType"
+    OUT_OF_RANGE = "OutOfRange"  #: right type, value out of range or of the wrong shape
+    UNKNOWN_VALUE = "UnknownValue"  #: not in the closed vocabulary of its key
+    UNKNOWN_KIND = "UnknownKind"
+    INVALID_OPTION_VALUE = "InvalidOptionValue"  #: a Flink option whose value Flink could not parse
+    EMPTY_TOPOLOGY = "EmptyTopology"
+    DUPLICATE_ID = "DuplicateId"
+    ID_OUT_OF_ORDER = "IdOutOfOrder"  #: ids are not 1..n in creation order
+    WRONG_NUMBER_OF_INPUTS = "WrongNumberOfInputs"
+    DANGLING_INPUT = "DanglingInput"  #: an input that no transformation has as its id
+    FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
+    CYCLE = "Cycle"
+    DANGLING_EDGE = "DanglingEdge"  #: a stream edge, source or sink that names an unknown node
+    DUPLICATE_EDGE = "DuplicateEdge"
+    EDGE_LIST_MISMATCH = "EdgeListMismatch"  #: in_edges or out_edges of a node do not match the edges
+    DUPLICATE_TOPOLOGY_NAME = "DuplicateTopologyName"
+    TOPOLOGY_ID_COLLISION = "TopologyIdCollision"  #: two different names with one xxhash64
+    NO_TOPOLOGY = "NoTopology"  #: table input: transformations of a topology that is not in `topologies`
+    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the xxhash64 of the name

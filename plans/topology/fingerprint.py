@@ -1,0 +1,125 @@
+"""SHA-256 over a topology's canonical text: equal for the same topology, whichever way it came in.
+
+The canonical text of a `transformations` topology is one header line, then one line a transformation in id
+order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK lines, so
+that no topology is ever one string. A header is `transformations|name|parallelism|max_parallelism|chaining|config`,
+a transformation's line its TRANSFORMATIONS columns behind topology_id, in order, joined by `|`. A string is
+written as its length in UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false;
+null, an empty list and an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory
+is `USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
+are nano-cores and three byte counts, joined by commas.
+
+A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted keys.
+The text has no defaults left out: an absent key and its default are the same topology.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
+
+from plans.schema import TRANSFORMATIONS
+
+
+BLOCK = 4096
+"""Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
+
+
+def _text(value: str) -> str:
+    return f"{len(value.encode())}:{value}"
+
+
+def header(topology: Mapping[str, Any], form: str) -> bytes:
+    """The first line of a valid topology's canonical text."""
+    config = ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in topology.get("config", {}).items()))
+    fields = (
+        form,
+        _text(topology["name"]),
+        topology.get("parallelism", 1),
+        topology.get("max_parallelism", ""),
+        "true" if topology.get("chaining", True) else "false",
+        config,
+    )
+    return ("|".join(map(str, fields)) + "\n").encode()
+
+
+def transformations_fingerprints(
+    headers: Sequence[bytes], rows: pa.StringArray, lengths: Sequence[int]
+) -> list[str]:
+    """Hex digests of topologies whose canonical rows lie one behind the other in `rows`, `lengths` of each."""
+    _, offsets_buffer, data_buffer = rows.buffers()
+    data = memoryview(data_buffer if data_buffer is not None else b"")
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(rows) + 1, rows.offset * 4)
+    digests, start = [], 0
+    for first, length in zip(headers, lengths, strict=True):
+        bounds = offsets[[*range(start, start + length, BLOCK), start + length]].tolist()
+        digest = sha256(first)
+        for low, high in pairwise(bounds):
+            digest.update(sha256(data[low:high]).hexdigest().encode())
+        digests.append(digest.hexdigest())
+        start += length
+    return digests
+
+
+def stream_graph_fingerprint(first: bytes, graph: Mapping[str, Any]) -> str:
+    return sha256(first + orjson.dumps(graph, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _string(value: Column) -> Column:
+    return F.concat(F.octet_length(value).cast("string"), F.lit(":"), value)
+
+
+def canonical_row() -> Column:
+    """The canonical line of one TRANSFORMATIONS row, without its newline."""
+    fields = []
+    for field in TRANSFORMATIONS.fields[1:]:
+        value, kind = F.col(field.name), field.dataType
+        match kind:
+            case StringType():
+                text = _string(F.coalesce(value, F.lit(""))) if field.name == "name" else _string(value)
+            case MapType():
+                text = F.array_join(
+                    F.transform(
+                        F.sort_array(F.map_entries(value)),
+                        lambda e: F.concat(e["key"], F.lit("="), e["value"].cast("string")),
+                    ),
+                    ",",
+                )
+            case StructType():
+                sizes = [value[f.name].cast("string") for f in kind.fields[1:]]
+                cores = F.floor(value["cpu_cores"] * 1e9 + 0.5).cast("long").cast("string")
+                text = F.when(value.isNotNull(), F.concat_ws(",", cores, *sizes))
+            case ArrayType(elementType=IntegerType()):
+                text = F.array_join(value.cast("array<string>"), ",")
+            case ArrayType():
+                items = F.sort_array(value) if field.name == "slot_scope" else F.transform(value, _string)
+                text = F.array_join(items, ",")
+            case IntegerType() | LongType():
+                text = value.cast("string")
+            case _:
+                raise TypeError(f"no canonical text for {field.name}")
+        fields.append(F.coalesce(text, F.lit("")))
+    return F.concat_ws("|", *fields)
+
+
+def canonical_header() -> Column:
+    """The canonical header of one TOPOLOGIES row of transformations, without its newline."""
+    config = F.transform(
+        F.map_entries(F.col("config")), lambda e: F.concat(_string(e["key"]), F.lit("="), _string(e["value"]))
+    )
+    return F.concat_ws(
+        "|",
+        F.lit("transformations"),
+        _string(F.col("name")),
+        F.col("parallelism").cast("string"),
+        F.coalesce(F.col("max_parallelism").cast("string"), F.lit("")),
+        F.col("chaining").cast("string"),
+        F.array_join(F.sort_array(config), ","),
+    )

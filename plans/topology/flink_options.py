@@ -1,0 +1,139 @@
+"""The Flink options that planning reads: keys, deprecated keys, types, defaults; and the check of their values.
+
+Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
+JobManagerOptions. Options that are not in this table are carried with the job and not looked at.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from plans.errors import TopologyError
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.flink_values import (
+    enum_parser,
+    parse_boolean,
+    parse_cached_files,
+    parse_duration,
+    parse_int,
+    parse_memory_size,
+    parse_string,
+)
+from plans.topology.operator_rules import MAX_PARALLELISM
+from plans.topology.rules import shorten, suggestion
+
+
+class FlinkOption(NamedTuple):
+    """One option; `values` are the names of an enum, `default` is parsed."""
+
+    key: str
+    parse: Callable[[str], Any]
+    default: Any
+    allowed: str
+    deprecated: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+def _enum(key: str, default: str | None, *values: str) -> FlinkOption:
+    return FlinkOption(key, enum_parser(values), default, ", ".join(values), (), values)
+
+
+def _flag(key: str, default: bool, *deprecated: str) -> FlinkOption:
+    return FlinkOption(key, parse_boolean, default, "true or false", deprecated)
+
+
+def _duration(key: str, default: int | None, *deprecated: str) -> FlinkOption:
+    return FlinkOption(key, parse_duration, default, "a duration such as 100 ms, 10 s or PT1M", deprecated)
+
+
+def _parse_max_parallelism(value: str) -> int:
+    number = parse_int(value)
+    if number > MAX_PARALLELISM:
+        raise ValueError(f"is above {MAX_PARALLELISM}")
+    return number
+
+
+RUNTIME_MODE = _enum("execution.runtime-mode", "STREAMING", "STREAMING", "BATCH", "AUTOMATIC")
+BATCH_SHUFFLE_MODE = _enum(
+    "execution.batch-shuffle-mode",
+    "ALL_EXCHANGES_BLOCKING",
+    "ALL_EXCHANGES_PIPELINED",
+    "ALL_EXCHANGES_BLOCKING",
+    "ALL_EXCHANGES_HYBRID_FULL",
+    "ALL_EXCHANGES_HYBRID_SELECTIVE",
+)
+BUFFER_TIMEOUT = _duration("execution.buffer-timeout.interval", 100, "execution.buffer-timeout")
+BUFFER_TIMEOUT_ENABLED = _flag("execution.buffer-timeout.enabled", True)
+SORT_INPUTS = _flag("execution.sorted-inputs.enabled", True)
+SORTED_INPUTS_MEMORY = FlinkOption(
+    "execution.sorted-inputs.memory", parse_memory_size, 128 * 2**20, "a memory size such as 128 mb"
+)
+BATCH_STATE_BACKEND = _flag("execution.batch-state-backend.enabled", True)
+SCHEDULER = _enum("jobmanager.scheduler", None, "Default", "Adaptive", "AdaptiveBatch")
+JOB_NAME = FlinkOption("pipeline.name", parse_string, None, "a string")
+MAX_PARALLELISM_OPTION = FlinkOption(
+    "pipeline.max-parallelism", _parse_max_parallelism, -1, f"an integer up to {MAX_PARALLELISM}"
+)
+AUTO_GENERATE_UIDS = _flag("pipeline.auto-generate-uids", True)
+OPERATOR_CHAINING = _flag("pipeline.operator-chaining.enabled", True, "pipeline.operator-chaining")
+CHAIN_DIFFERENT_MAX_PARALLELISM = _flag(
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
+)
+VERTEX_DESCRIPTION_MODE = _enum("pipeline.vertex-description-mode", "TREE", "TREE", "CASCADING")
+VERTEX_NAME_INDEX_PREFIX = _flag("pipeline.vertex-name-include-index-prefix", False)
+CACHED_FILES = FlinkOption(
+    "pipeline.cached-files", parse_cached_files, {}, "name:file1,path:'file:///tmp/file1';name:…,path:…"
+)
+AUTO_PARALLELISM = _flag("execution.batch.adaptive.auto-parallelism.enabled", True)
+CHECKPOINTING_INTERVAL = _duration("execution.checkpointing.interval", None)
+CHECKPOINTING_INTERVAL_DURING_BACKLOG = _duration("execution.checkpointing.interval-during-backlog", None)
+CHECKPOINTING_MODE = _enum("execution.checkpointing.mode", "EXACTLY_ONCE", "EXACTLY_ONCE", "AT_LEAST_ONCE")
+CHECKPOINTING_TIMEOUT = _duration("execution.checkpointing.timeout", 600_000)
+UNALIGNED = _flag("execution.checkpointing.unaligned.enabled", False, "execution.checkpointing.unaligned")
+FORCE_UNALIGNED = _flag("execution.checkpointing.unaligned.forced", False)
+PAUSE_SOURCES = _flag("pipeline.sources.pause-until-first-checkpoint", False)
+SAVEPOINT_PATH = FlinkOption(
+    "execution.state-recovery.path", parse_string, None, "a path", ("execution.savepoint.path",)
+)
+IGNORE_UNCLAIMED_STATE = _flag(
+    "execution.state-recovery.ignore-unclaimed-state", False, "execution.savepoint.ignore-unclaimed-state"
+)
+APPROXIMATE_LOCAL_RECOVERY = _flag(
+    "execution.state-recovery.approximate-local-recovery",
+    False,
+    "execution.checkpointing.approximate-local-recovery",
+)
+
+OPTIONS: tuple[FlinkOption, ...] = tuple(v for v in globals().values() if isinstance(v, FlinkOption))
+"""Every option that planning reads."""
+
+_BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.deprecated)}
+
+
+def check_options(config: Mapping[str, str]) -> list[TopologyError]:
+    """One InvalidOptionValue for each known option (or deprecated key) whose value Flink could not parse."""
+    errors = []
+    for key, value in config.items():
+        option = _BY_KEY.get(key)
+        if option is None:
+            continue
+        try:
+            option.parse(value)
+        except ValueError as e:
+            errors.append(
+                TopologyError(
+                    ErrorKind.INVALID_OPTION_VALUE,
+                    f"config {key}",
+                    f"{shorten(value)}, which {e}",
+                    option.allowed,
+                    suggestion(value, option.values),
+                )
+            )
+    return errors
+
+
+def read_option(config: Mapping[str, str], option: FlinkOption) -> Any:
+    """The option's value, else that of a deprecated key, else its default (Configuration.get)."""
+    for key in (option.key, *option.deprecated):
+        if key in config:
+            return option.parse(config[key])
+    return option.default

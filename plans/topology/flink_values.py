@@ -1,0 +1,149 @@
+"""Flink's option values from strings, as Flink 2.3 parses them; every parser raises ValueError."""
+
+import re
+from collections.abc import Callable, Iterable
+
+_JAVA_WHITESPACE = "".join(map(chr, range(33)))
+_MAX_LONG = 2**63 - 1
+_MAX_INT = 2**31 - 1
+_LEADING_NUMBER = re.compile(r"([0-9]*)(.*)", re.DOTALL)
+_NANOS = {
+    "d": 86_400 * 10**9, "day": 86_400 * 10**9, "days": 86_400 * 10**9,
+    "h": 3_600 * 10**9, "hour": 3_600 * 10**9, "hours": 3_600 * 10**9,
+    "min": 60 * 10**9, "m": 60 * 10**9, "minute": 60 * 10**9, "minutes": 60 * 10**9,
+    "s": 10**9, "sec": 10**9, "secs": 10**9, "second": 10**9, "seconds": 10**9,
+    "": 10**6, "ms": 10**6, "milli": 10**6, "millis": 10**6, "millisecond": 10**6, "milliseconds": 10**6,
+    "µs": 10**3, "micro": 10**3, "micros": 10**3, "microsecond": 10**3, "microseconds": 10**3,
+    "ns": 1, "nano": 1, "nanos": 1, "nanosecond": 1, "nanoseconds": 1,
+}  # fmt: skip
+_BYTES = {
+    "": 1, "b": 1, "bytes": 1,
+    "k": 2**10, "kb": 2**10, "kibibytes": 2**10,
+    "m": 2**20, "mb": 2**20, "mebibytes": 2**20,
+    "g": 2**30, "gb": 2**30, "gibibytes": 2**30,
+    "t": 2**40, "tb": 2**40, "tebibytes": 2**40,
+}  # fmt: skip
+_ISO_DURATION = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<d>[-+]?\d+)D)?"
+    r"(?:T(?:(?P<h>[-+]?\d+)H)?(?:(?P<m>[-+]?\d+)M)?(?:(?P<s>[-+]?\d+)(?:[.,](?P<f>\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def parse_duration(value: str) -> int:
+    """Whole milliseconds of a Flink duration: "10 s", "100" (ms), "PT1M" (TimeUtils.parseDuration)."""
+    trimmed = value.strip(_JAVA_WHITESPACE)
+    number, unit = _LEADING_NUMBER.fullmatch(trimmed).groups()  # type: ignore[union-attr]
+    if number:
+        nanos = int(number) * _lookup(_NANOS, unit, "time unit")
+    else:
+        nanos = _iso_nanos(trimmed)
+    if nanos // 10**6 > _MAX_LONG:
+        raise ValueError("does not fit a duration")
+    return nanos // 10**6
+
+
+def _iso_nanos(text: str) -> int:
+    found = _ISO_DURATION.fullmatch(text)
+    parts = found.groupdict() if found else {}
+    if not any(parts.get(k) for k in "dhms") or text[-1] in "Tt":
+        raise ValueError("neither starts with a number nor is an ISO-8601 duration")
+    seconds = sum(int(parts[k] or 0) * n for k, n in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)))
+    fraction = int((parts["f"] or "").ljust(9, "0"))
+    nanos = seconds * 10**9 + (-fraction if (parts["s"] or "").startswith("-") else fraction)
+    nanos = -nanos if parts["sign"] == "-" else nanos
+    if nanos < 0:
+        raise ValueError("is negative")
+    return nanos
+
+
+def parse_memory_size(value: str) -> int:
+    """Bytes of a Flink memory size: "128 mb", "1024" (MemorySize.parse)."""
+    number, unit = _LEADING_NUMBER.fullmatch(value.strip(_JAVA_WHITESPACE)).groups()  # type: ignore[union-attr]
+    if not number:
+        raise ValueError("does not start with a number")
+    size = int(number) * _lookup(_BYTES, unit, "memory unit")
+    if size > _MAX_LONG:
+        raise ValueError("does not fit 64 bits of bytes")
+    return size
+
+
+def _lookup(units: dict[str, int], unit: str, what: str) -> int:
+    label = unit.strip(_JAVA_WHITESPACE).lower()
+    if label not in units:
+        raise ValueError(f"has the unknown {what} {label!r}")
+    return units[label]
+
+
+def parse_boolean(value: str) -> bool:
+    if value.upper() not in ("TRUE", "FALSE"):
+        raise ValueError("is neither true nor false")
+    return value.upper() == "TRUE"
+
+
+def parse_int(value: str) -> int:
+    if not re.fullmatch(r"[-+]?[0-9]+", value) or not -_MAX_INT - 1 <= int(value) <= _MAX_INT:
+        raise ValueError("is not a 32-bit integer")
+    return int(value)
+
+
+def parse_string(value: str) -> str:
+    return value
+
+
+def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
+    """A parser of one of `values`, whatever the case; gives Flink's spelling."""
+    by_upper = {v.upper(): str(v) for v in values}
+
+    def parse(value: str) -> str:
+        if value.upper() not in by_upper:
+            raise ValueError("is not one of them")
+        return by_upper[value.upper()]
+
+    return parse
+
+
+def split_escaped(value: str, delimiter: str) -> list[str]:
+    """Parts between delimiters; a part in quotes may hold them, a doubled quote is a quote.
+
+    Flink: StructuredOptionsSplitter.splitEscaped.
+    """
+    parts: list[str] = []
+    cursor, after_quoted = 0, False
+    while cursor < len(value):
+        char = value[cursor]
+        if char == delimiter:
+            after_quoted = False
+            cursor += 1
+        elif char.isspace():
+            cursor += 1
+        elif after_quoted:
+            raise ValueError(f"has text behind a quote at position {cursor}")
+        elif char in "'\"":
+            end = re.compile(f"{char}((?:[^{char}]|{char}{char})*){char}").match(value, cursor)
+            if end is None:
+                raise ValueError(f"has a quote at position {cursor} that is not closed")
+            parts.append(end.group(1).replace(char * 2, char))
+            cursor, after_quoted = end.end(), True
+        else:
+            end_at = value.find(delimiter, cursor)
+            end_at = len(value) if end_at < 0 else end_at
+            parts.append(value[cursor:end_at].strip(_JAVA_WHITESPACE))
+            cursor = end_at
+    return parts
+
+
+def parse_cached_files(value: str) -> dict[str, str]:
+    """Name to path of `name:a,path:b;…` (DistributedCache.parseCachedFilesFromString)."""
+    artifacts: dict[str, str] = {}
+    for entry in split_escaped(value, ";"):
+        pairs = [split_escaped(item, ":") for item in split_escaped(entry, ",")]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ValueError("has an item that is not key:value")
+        fields = dict(pairs)
+        if not {"name", "path"} <= fields.keys():
+            raise ValueError("has a file without name or path")
+        if fields["name"] in artifacts:
+            raise ValueError(f"has two files named {fields['name']}")
+        artifacts[fields["name"]] = fields["path"]
+    return artifacts

@@ -1,0 +1,96 @@
+"""Topology files (SPEC section 1) as the tables of the topology layer."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException, PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from plans.errors import InputError
+from plans.topology.parse_lines import readable_path
+from plans.topology.topologies_of_lines import topologies_of_lines
+from plans.topology.topology_tables import TopologyTables
+
+_FILE_IN_MESSAGE = re.compile(r"file ((?:\w+:)?/\S+?)\.?\s")
+_GZIP_SIGNS = (
+    "gzip",
+    "zlib",
+    "ZipException",
+    "EOFException",
+    "end of input stream",
+    "header check",
+    "data check",
+)
+
+
+def read_topology_files(spark: SparkSession, paths: Sequence[str]) -> TopologyTables:
+    """JSON lines in files, `.gz` files, directories (with those below) and globs, read in parallel.
+
+    One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps. Bad
+    lines and topologies are rows of `rejected` by file and line. Raises InputError if a path matches nothing,
+    cannot be read to its end or if there is no line at all.
+    """
+    if not paths:
+        raise InputError("no topology files given", "name files, directories or globs of JSON lines")
+    lines = _lines(spark, list(paths))
+    tables = topologies_of_lines(lines, _run)
+    if tables.inputs == 0:
+        for kept in tables.persisted:
+            kept.unpersist()
+        raise InputError(
+            f"no topologies in {', '.join(paths)}",
+            "a topology file holds one JSON object a line; see SPEC section 1",
+        )
+    return tables
+
+
+def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
+    reader = (
+        spark.read.option("lineSep", "\n")
+        .option("recursiveFileLookup", "true")
+        .option("ignoreCorruptFiles", "false")
+        .option("ignoreMissingFiles", "false")
+    )
+    try:
+        text = reader.text(paths)
+    except AnalysisException as e:
+        found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
+        raise InputError(
+            f"cannot read {found}: no such file or directory", "check the path or the glob"
+        ) from None
+    except (PySparkException, Py4JJavaError) as e:
+        raise InputError(
+            f"cannot read {', '.join(paths)}: {_reason(e)}", "check the path and its file system"
+        ) from None
+    return text.select(
+        F.col("value").cast("binary").alias("value"),
+        F.col("_metadata.file_path").alias("source_file"),
+        F.col("_metadata.file_block_start").alias("block_start"),
+        F.lit(None).cast("long").alias("ordinal"),
+        F.lit(None).cast("string").alias("problem"),
+    )
+
+
+def _run(job: Callable[[], None]) -> None:
+    """Run the parse; what a file makes fail is an InputError, an error in a worker stays what it is."""
+    try:
+        job()
+    except PythonException:
+        raise
+    except (PySparkException, Py4JJavaError) as e:
+        named = _FILE_IN_MESSAGE.search(str(e))
+        file = readable_path(named.group(1)) if named else "a topology file"
+        broken_gzip = file.endswith(".gz") and any(sign in str(e) for sign in _GZIP_SIGNS)
+        raise InputError(
+            f"cannot read {file}: " + ("it is not a complete gzip file" if broken_gzip else _reason(e)),
+            "copy or compress it again"
+            if broken_gzip
+            else "check that the file is there, whole and readable",
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what Spark says, without its Java stack trace."""
+    return str(error).strip().splitlines()[0][:300]

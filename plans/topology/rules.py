@@ -1,0 +1,205 @@
+"""Rules for the keys of one JSON object: a quick test of a value, and the errors where it fails."""
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from plans.errors import TopologyError
+from plans.topology.error_kinds import ErrorKind
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+_JSON_TYPES = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "list",
+    dict: "object",
+    type(None): "null",
+}
+
+
+class Rule(NamedTuple):
+    """What one key takes: `accepts` is the quick test, `explain(location, key, value)` the errors if it fails."""
+
+    accepts: Callable[[Any], bool]
+    explain: Callable[[str, str, Any], list[TopologyError]]
+    allowed: str
+
+
+Rules = Mapping[str, Rule]
+
+
+def shorten(value: Any, limit: int = 120) -> str:
+    """The value as an error shows it: never longer than a line."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def json_type(value: Any) -> str:
+    """The JSON name of a value's type."""
+    return _JSON_TYPES.get(type(value), type(value).__name__)
+
+
+def suggestion(word: str, words: Iterable[str]) -> str:
+    """A hint that names the closest allowed words, empty if none is close."""
+    known = {w.lower(): w for w in words}
+    close = get_close_matches(word.lower(), known, n=2, cutoff=0.6)
+    return "" if not close else "did you mean " + " or ".join(known[c] for c in close) + "?"
+
+
+def wrong_type(location: str, key: str, value: Any, allowed: str, hint: str = "") -> TopologyError:
+    return TopologyError(
+        ErrorKind.WRONG_TYPE, location, f"{key} {shorten(value)} ({json_type(value)})", allowed, hint
+    )
+
+
+def integer(low: int, high: int, allowed: str = "") -> Rule:
+    """An integer in [low, high]; a boolean is none."""
+    text = allowed or f"an integer from {low} to {high}"
+
+    def accepts(value: Any) -> bool:
+        return type(value) is int and low <= value <= high
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is int:
+            return [TopologyError(ErrorKind.OUT_OF_RANGE, location, f"{key} {value}", text, "")]
+        return [
+            wrong_type(location, key, value, text, "write it without quotes" if type(value) is str else "")
+        ]
+
+    return Rule(accepts, explain, text)
+
+
+def boolean() -> Rule:
+    text = "true or false"
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        return [
+            wrong_type(location, key, value, text, "write it without quotes" if type(value) is str else "")
+        ]
+
+    return Rule(lambda value: value is True or value is False, explain, text)
+
+
+def text(allowed: str = "a string", test: Callable[[str], bool] | None = None) -> Rule:
+    """A string, of which `test` holds where one is given."""
+
+    def accepts_any(value: Any) -> bool:
+        return type(value) is str
+
+    def accepts(value: Any) -> bool:
+        return type(value) is str and test is not None and test(value)
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is str:
+            return [TopologyError(ErrorKind.OUT_OF_RANGE, location, f"{key} {shorten(value)}", allowed, "")]
+        hint = "leave the key out where it is not set" if value is None else ""
+        return [wrong_type(location, key, value, allowed, hint)]
+
+    return Rule(accepts_any if test is None else accepts, explain, allowed)
+
+
+def one_of(values: Iterable[str], error: ErrorKind = ErrorKind.UNKNOWN_VALUE) -> Rule:
+    """A string of a closed vocabulary."""
+    vocabulary = tuple(str(v) for v in values)
+    members, listed = frozenset(vocabulary), ", ".join(vocabulary)
+
+    def accepts(value: Any) -> bool:
+        return type(value) is str and value in members
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is not str:
+            return [wrong_type(location, key, value, listed)]
+        return [
+            TopologyError(error, location, f"{key} {shorten(value)}", listed, suggestion(value, vocabulary))
+        ]
+
+    return Rule(accepts, explain, listed)
+
+
+def nullable(rule: Rule) -> Rule:
+    """What `rule` takes, or null."""
+
+    def accepts(value: Any) -> bool:
+        return value is None or rule.accepts(value)
+
+    return Rule(accepts, rule.explain, f"{rule.allowed}, or null")
+
+
+def list_of(item: Rule, allowed: str) -> Rule:
+    """A list of which `item` accepts every value."""
+
+    def accepts(value: Any) -> bool:
+        return type(value) is list and all(map(item.accepts, value))
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is not list:
+            return [wrong_type(location, key, value, allowed)]
+        return [
+            error
+            for position, entry in enumerate(value)
+            if not item.accepts(entry)
+            for error in item.explain(location, f"{key}[{position}]", entry)
+        ]
+
+    return Rule(accepts, explain, allowed)
+
+
+def mapping(key_rule: Rule, value_rule: Rule, allowed: str) -> Rule:
+    """An object of which `key_rule` accepts every key and `value_rule` every value."""
+
+    def accepts(value: Any) -> bool:
+        return (
+            type(value) is dict
+            and all(map(key_rule.accepts, value))
+            and all(map(value_rule.accepts, value.values()))
+        )
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is not dict:
+            return [wrong_type(location, key, value, allowed)]
+        errors: list[TopologyError] = []
+        for name, entry in value.items():
+            if not key_rule.accepts(name):
+                errors += key_rule.explain(location, f"{key} key", name)
+            if not value_rule.accepts(entry):
+                errors += value_rule.explain(location, f"{key}.{name}", entry)
+        return errors
+
+    return Rule(accepts, explain, allowed)
+
+
+def explain_keys(
+    found: Mapping[str, Any], rules: Rules, required: Iterable[str], location: str
+) -> list[TopologyError]:
+    """Every unknown key, every value its rule does not accept, every required key that is missing."""
+    errors: list[TopologyError] = []
+    for key, value in found.items():
+        rule = rules.get(key)
+        if rule is None:
+            allowed = ", ".join(rules)
+            errors.append(
+                TopologyError(
+                    ErrorKind.UNKNOWN_KEY, location, f"key {shorten(key)}", allowed, suggestion(key, rules)
+                )
+            )
+        elif not rule.accepts(value):
+            errors += rule.explain(location, key, value)
+    errors += [
+        TopologyError(ErrorKind.MISSING_KEY, location, f"no {key}", rules[key].allowed, f"add {key}")
+        for key in required
+        if key not in found
+    ]
+    return errors
+
+
+def keys_hold(found: Mapping[str, Any], rules: Rules, required: Iterable[str]) -> bool:
+    """Whether `explain_keys` would have nothing to say."""
+    for key, value in found.items():
+        rule = rules.get(key)
+        if rule is None or not rule.accepts(value):
+            return False
+    return all(key in found for key in required)

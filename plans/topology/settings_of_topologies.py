@@ -1,0 +1,65 @@
+"""Options and job settings of topologies that came in as a table, in Spark's Python workers."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from plans.errors import TopologyError
+from plans.topology.error_kinds import INPUT_STAGE
+from plans.topology.flink_options import check_options
+from plans.topology.job_settings import FlinkRefusal, read_job_settings
+from plans.topology.parse_lines import ERROR_ROWS, ERRORS_TYPE, SETTINGS, SETTINGS_ROWS, as_arrow, shown
+from plans.topology.reads_unbounded_source import reads_unbounded_source
+
+SETTLED = StructType(
+    [
+        StructField("topology_id", LongType()),
+        StructField("error_stage", StringType()),
+        StructField("errors", ERRORS_TYPE),
+        StructField("settings", SETTINGS),
+    ]
+)
+
+
+def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: SETTLED, one row a topology with either settings or errors.
+
+    Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, graph (kind and inputs of
+    its transformations in id order where the job type hangs on the boundedness of its sources, else null).
+    """
+    for batch in batches:
+        stages, errors, settings = [], [], []
+        for row in batch.to_pylist():
+            config = dict(row["config"])
+            found, stage = check_options(config), INPUT_STAGE
+            derived = None
+            if not found:
+                try:
+                    derived = read_job_settings(
+                        config,
+                        topology_name=row["name"],
+                        parallelism=row["parallelism"],
+                        max_parallelism=row["max_parallelism"],
+                        chaining=row["chaining"],
+                        transformations_have_unbounded_source=reads_unbounded_source(
+                            (t["kind"], t["inputs"]) for t in row["graph"] or ()
+                        ),
+                    )
+                except FlinkRefusal as refusal:
+                    found, stage = [refusal.as_topology_error()], refusal.error_stage
+            stages.append(stage if found else None)
+            errors.append(_or_none(found))
+            settings.append(None if derived is None else as_arrow(derived))
+        yield pa.RecordBatch.from_pydict(
+            {
+                "topology_id": batch.column("topology_id"),
+                "error_stage": pa.array(stages, pa.string()),
+                "errors": pa.array(errors, ERROR_ROWS),
+                "settings": pa.array(settings, SETTINGS_ROWS),
+            }
+        )
+
+
+def _or_none(errors: list[TopologyError]) -> list[dict[str, str]] | None:
+    return [shown(e) for e in errors] or None

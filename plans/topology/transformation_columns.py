@@ -1,0 +1,137 @@
+"""Parsed transformations as Arrow columns, and the canonical text of each row."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_STRING, _INT32, _INT64 = pa.string(), pa.int32(), pa.int64()
+RESOURCES_TYPE = pa.struct(
+    [
+        ("cpu_cores", pa.float64()),
+        ("task_heap_memory_bytes", _INT64),
+        ("task_off_heap_memory_bytes", _INT64),
+        ("managed_memory_bytes", _INT64),
+    ]
+)
+_WEIGHTS = pa.map_(_STRING, _INT32)
+
+
+def offsets(lengths: Iterable[int]) -> pa.Array:
+    """List offsets of the given lengths."""
+    return pa.array(accumulate(lengths, initial=0), _INT32)
+
+
+def cells(rows: Sequence[dict[str, Any]], keys: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of each key, row by row; null where a row lacks it. Other keys are left out."""
+    values: dict[str, list[Any]] = {key: [None] * len(rows) for key in keys}
+    for position, row in enumerate(rows):
+        for key, value in row.items():
+            if key in values:
+                values[key][position] = value
+    return values
+
+
+def list_array(lists: Sequence[list[Any] | None], item: pa.DataType) -> pa.Array:
+    """A list column; null is an empty list."""
+    filled = [entry or () for entry in lists]
+    return pa.ListArray.from_arrays(
+        offsets(map(len, filled)), pa.array(list(chain.from_iterable(filled)), item)
+    )
+
+
+def weights_array(maps: Sequence[dict[str, int] | None]) -> pa.Array:
+    """`managed_memory` as a map, keys sorted; null is an empty map."""
+    entries = [entry for m in maps if m for entry in sorted(m.items())]
+    return pa.MapArray.from_arrays(
+        offsets(len(m) if m else 0 for m in maps),
+        pa.array([key for key, _ in entries], _STRING),
+        pa.array([weight for _, weight in entries], _INT32),
+    )
+
+
+def resources_array(resources: Sequence[dict[str, Any] | None]) -> pa.Array:
+    """A ResourceSpec; off-heap and managed memory default to 0."""
+    zero = {"task_off_heap_memory_bytes": 0, "managed_memory_bytes": 0}
+    return pa.array([None if r is None else {**zero, **r} for r in resources], RESOURCES_TYPE)
+
+
+def plain_array(data_type: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
+    """A column as it is."""
+    return lambda values: pa.array(values, data_type)
+
+
+_COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
+    "id": plain_array(_INT32),
+    "kind": plain_array(_STRING),
+    "name": lambda names: pa.array([name or "" for name in names], _STRING),
+    "inputs": lambda lists: list_array(lists, _INT32),
+    "parallelism": plain_array(_INT32),
+    "max_parallelism": plain_array(_INT32),
+    "uid": plain_array(_STRING),
+    "uid_hash": plain_array(_STRING),
+    "slot_sharing_group": plain_array(_STRING),
+    "co_location_group": plain_array(_STRING),
+    "buffer_timeout": plain_array(_INT64),
+    "chaining": plain_array(_STRING),
+    "managed_memory": weights_array,
+    "slot_scope": lambda lists: list_array(lists, _STRING),
+    "min_resources": resources_array,
+    "preferred_resources": resources_array,
+    "partitioner": plain_array(_STRING),
+    "exchange_mode": plain_array(_STRING),
+    "tag": plain_array(_STRING),
+    "names": plain_array(pa.list_(_STRING)),
+}
+
+
+def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
+    """Valid transformations as one struct array: the columns of TRANSFORMATIONS behind topology_id."""
+    values = cells(rows, _COLUMNS)
+    return pa.StructArray.from_arrays(
+        [build(values[key]) for key, build in _COLUMNS.items()], names=list(_COLUMNS)
+    )
+
+
+def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
+    """One line of canonical text a transformation, ending in a newline (see `fingerprint`)."""
+    fields = [_canonical(name, columns.field(name)) for name in _COLUMNS]
+    row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
+    return pc.binary_join_element_wise(row, "", "\n")
+
+
+def _canonical(name: str, values: pa.Array) -> pa.Array:
+    """A column as text that no other value of the column has; null for null and for empty lists and maps."""
+    if pa.types.is_integer(values.type):
+        return pc.cast(values, _STRING)
+    if name == "inputs":
+        return pc.binary_join(pc.cast(values, pa.list_(_STRING)), ",")
+    if pa.types.is_string(values.type):
+        if values.null_count == len(values):
+            return values
+        return pc.binary_join_element_wise(pc.cast(pc.binary_length(values), _STRING), values, ":")
+    if pa.types.is_struct(values.type):
+        filled = np.flatnonzero(pc.is_valid(values).to_numpy(zero_copy_only=False))
+    else:
+        filled = np.flatnonzero(np.diff(values.offsets.to_numpy()))
+    if not len(filled):
+        return pa.nulls(len(values), _STRING)
+    texts: list[str | None] = [None] * len(values)
+    for position, value in zip(filled.tolist(), values.take(pa.array(filled)).to_pylist(), strict=True):
+        texts[position] = _text(name, value)
+    return pa.array(texts, _STRING)
+
+
+def _text(name: str, value: Any) -> str:
+    """Rare columns, value by value."""
+    if name == "managed_memory":
+        return ",".join(f"{key}={weight}" for key, weight in sorted(value))
+    if name == "slot_scope":
+        return ",".join(sorted(value))
+    if name == "names":
+        return ",".join(f"{len(v.encode())}:{v}" for v in value)
+    cores, *sizes = value.values()
+    return ",".join(map(str, (int(cores * 1e9 + 0.5), *sizes)))

@@ -1,0 +1,236 @@
+"""A `transformations` list that is not exactly what SPEC section 1 describes is refused, with all reasons."""
+
+from typing import Any
+
+from plans.errors import TopologyError
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.find_cycle import find_cycle
+from plans.topology.operator_rules import (
+    INPUT_COUNTS,
+    KIND_RULES,
+    REQUIRED_KEYS,
+    RESOURCE_RULES,
+    TRANSFORMATION_RULES,
+    input_count_text,
+)
+from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
+
+_LOOKED_AT_BELOW = ("id", "kind", "inputs")
+_QUICK = {
+    kind: (
+        {key: None if key in _LOOKED_AT_BELOW else rule.accepts for key, rule in rules.items()},
+        tuple(key for key in REQUIRED_KEYS[kind] if key not in _LOOKED_AT_BELOW),
+        *INPUT_COUNTS[kind],
+    )
+    for kind, rules in KIND_RULES.items()
+}
+
+
+def transformations_hold(transformations: list[Any]) -> bool:
+    """Whether `validate_transformations` would find nothing: the same rules in one quick pass, no messages."""
+    return bool(transformations) and all(map(_holds, transformations, range(1, len(transformations) + 1)))
+
+
+def _holds(entry: Any, position: int) -> bool:
+    if type(entry) is not dict:
+        return False
+    kind, found = entry.get("kind"), entry.get("id")
+    if type(kind) is not str or kind not in _QUICK or type(found) is not int or found != position:
+        return False
+    accepts, required, low, high = _QUICK[kind]
+    for key, value in entry.items():
+        if key not in accepts or not ((test := accepts[key]) is None or test(value)):
+            return False
+    inputs = entry.get("inputs", [])
+    return (
+        type(inputs) is list
+        and low <= len(inputs) <= high
+        and all([type(i) is int and 0 < i < position for i in inputs])  # noqa: C419 (a list is quicker)
+        and all([key in entry for key in required])  # noqa: C419
+        and ("min_resources" in entry) == ("preferred_resources" in entry)
+        and not ("min_resources" in entry and _resource_errors(entry, ""))
+    )
+
+
+def validate_transformations(transformations: Any) -> list[TopologyError]:
+    """Every error of a topology's `transformations`, in their order; empty if it is right."""
+    if type(transformations) is not list:
+        return [wrong_type("topology", "transformations", transformations, "a list of transformations")]
+    if not transformations:
+        return [
+            TopologyError(
+                ErrorKind.EMPTY_TOPOLOGY,
+                "topology",
+                "no transformations",
+                "1 or more",
+                "leave the topology out of the input if it has no operators",
+            )
+        ]
+    if transformations_hold(transformations):
+        return []
+    first = _first_positions(transformations)
+    errors: list[TopologyError] = []
+    for position, entry in enumerate(transformations, 1):
+        if type(entry) is not dict:
+            found = f"{shorten(entry)} ({json_type(entry)})"
+            where = f"transformation at position {position}"
+            errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, found, "an object", ""))
+            continue
+        where = (
+            f"transformation {entry['id']}"
+            if type(entry.get("id")) is int
+            else (f"transformation at position {position}")
+        )
+        errors += _key_errors(entry, where)
+        errors += _id_errors(entry, position, first, where)
+        errors += _input_errors(entry, position, first, where)
+        errors += _resource_errors(entry, where)
+    return errors + _cycle_errors(transformations, first)
+
+
+def _first_positions(transformations: list[Any]) -> dict[int, int]:
+    """Id to the position of the first transformation that has it."""
+    first: dict[int, int] = {}
+    for position, entry in enumerate(transformations, 1):
+        if type(entry) is dict and type(entry.get("id")) is int:
+            first.setdefault(entry["id"], position)
+    return first
+
+
+def _key_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
+    kind = entry.get("kind")
+    if type(kind) is not str or kind not in KIND_RULES:
+        return explain_keys(entry, TRANSFORMATION_RULES, ("id", "kind"), where)
+    rules = KIND_RULES[kind]
+    misplaced = [key for key in entry if key not in rules and key in TRANSFORMATION_RULES]
+    errors = [
+        TopologyError(
+            ErrorKind.KEY_NOT_ALLOWED,
+            where,
+            f"key {key} on kind {kind}",
+            ", ".join(rules),
+            f"{key} belongs on " + ", ".join(k for k, r in KIND_RULES.items() if key in r),
+        )
+        for key in misplaced
+    ]
+    others = {key: value for key, value in entry.items() if key not in misplaced}
+    return errors + explain_keys(others, rules, REQUIRED_KEYS[kind], where)
+
+
+def _id_errors(
+    entry: dict[str, Any], position: int, first: dict[int, int], where: str
+) -> list[TopologyError]:
+    found = entry.get("id")
+    if type(found) is not int or found == position:
+        return []
+    if first[found] != position:
+        return [
+            TopologyError(
+                ErrorKind.DUPLICATE_ID,
+                f"{where} at position {position}",
+                f"id {found}, which the transformation at position {first[found]} has",
+                f"{position}",
+                "ids are 1..n in creation order",
+            )
+        ]
+    return [
+        TopologyError(
+            ErrorKind.ID_OUT_OF_ORDER,
+            where,
+            f"id {found} at position {position}",
+            f"{position}",
+            "ids are 1..n in creation order",
+        )
+    ]
+
+
+def _input_errors(
+    entry: dict[str, Any], position: int, first: dict[int, int], where: str
+) -> list[TopologyError]:
+    inputs, kind = entry.get("inputs", []), entry.get("kind")
+    if type(inputs) is not list:
+        return []
+    errors = []
+    if type(kind) is str and kind in INPUT_COUNTS and ("inputs" in entry or INPUT_COUNTS[kind][0] == 0):
+        low, high = INPUT_COUNTS[kind]
+        if not low <= len(inputs) <= high:
+            errors.append(
+                TopologyError(
+                    ErrorKind.WRONG_NUMBER_OF_INPUTS,
+                    where,
+                    f"{len(inputs)} inputs on kind {kind}",
+                    input_count_text(kind),
+                    "put a union in front to read several" if high == 1 and len(inputs) > 1 else "",
+                )
+            )
+    for i in inputs:
+        if type(i) is not int or i < 1:
+            continue
+        if i not in first:
+            errors.append(
+                TopologyError(
+                    ErrorKind.DANGLING_INPUT,
+                    where,
+                    f"input {i}, which no transformation has as its id",
+                    "the id of an earlier transformation",
+                    "",
+                )
+            )
+        elif first[i] > position:
+            errors.append(
+                TopologyError(
+                    ErrorKind.FORWARD_INPUT,
+                    where,
+                    f"input {i}, which is created later",
+                    "the id of an earlier transformation",
+                    "list inputs before their users",
+                )
+            )
+    return errors
+
+
+def _resource_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
+    """Transformation.setResources: both or neither, and min no more than preferred."""
+    low, high = entry.get("min_resources"), entry.get("preferred_resources")
+    if ("min_resources" in entry) != ("preferred_resources" in entry):
+        missing = "preferred_resources" if high is None else "min_resources"
+        return [
+            TopologyError(
+                ErrorKind.MISSING_KEY, where, f"no {missing}", "both resources or neither", f"add {missing}"
+            )
+        ]
+    if type(low) is not dict or type(high) is not dict:
+        return []
+    return [
+        TopologyError(
+            ErrorKind.OUT_OF_RANGE,
+            where,
+            f"min_resources.{key} {low.get(key, 0)} above preferred_resources.{key} {high.get(key, 0)}",
+            "min no more than preferred",
+            "",
+        )
+        for key, rule in RESOURCE_RULES.items()
+        if all(key not in r or rule.accepts(r[key]) for r in (low, high))
+        and low.get(key, 0) > high.get(key, 0)
+    ]
+
+
+def _cycle_errors(transformations: list[Any], first: dict[int, int]) -> list[TopologyError]:
+    inputs = {
+        i: [j for j in transformations[position - 1].get("inputs", ()) if type(j) is int]
+        for i, position in first.items()
+        if type(transformations[position - 1].get("inputs", [])) is list
+    }
+    cycle = find_cycle(inputs)
+    if not cycle:
+        return []
+    shown = " reads ".join(map(str, [*cycle[:20], *(["…"] if len(cycle) > 20 else []), cycle[0]]))
+    return [
+        TopologyError(
+            ErrorKind.CYCLE,
+            f"transformation {cycle[0]}",
+            shown,
+            "an acyclic topology",
+            "Flink's DataStream API has no iterations any more",
+        )
+    ]

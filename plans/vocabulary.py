@@ -1,0 +1,136 @@
+"""The closed vocabularies of a plan, under Flink's names; each value says who reads it.
+
+Source: the enums of the same names in Apache Flink 2.3.0. All are ``StrEnum``: a value is its own string,
+so tables hold plain strings and comparisons need no conversion.
+"""
+
+from enum import StrEnum
+
+
+class TopologyForm(StrEnum):
+    """How a topology was written down; decides at which pass it enters the plan."""
+
+    TRANSFORMATIONS = "transformations"  #: enters at `resolve_virtual_nodes`
+    STREAM_GRAPH = "stream_graph"  #: is already a StreamGraph; enters at `mark_chainable_edges`
+
+
+class Layer(StrEnum):
+    """How far to plan, in order; the runner stops behind the layer asked for."""
+
+    TOPOLOGY = "topology"
+    STREAM_GRAPH = "stream_graph"
+    JOB_GRAPH = "job_graph"
+
+
+class Kind(StrEnum):
+    """What a transformation is. Physical kinds become StreamNodes, virtual ones only shape edges."""
+
+    SOURCE = "source"  #: FLIP-27 source operator; may chain into a HEAD_WITH_SOURCES head
+    LEGACY_SOURCE = "legacy_source"  #: SourceFunction; a yielding operator may not chain to it
+    ONE_INPUT = "one_input"
+    ASYNC = "async"  #: a yielding one-input operator
+    TWO_INPUT = "two_input"
+    MULTI_INPUT = "multi_input"
+    SINK = "sink"
+    UNION = "union"  #: virtual: its users get an edge from each of its inputs
+    PARTITION = "partition"  #: virtual: sets partitioner and exchange mode of the edge
+    SIDE_OUTPUT = "side_output"  #: virtual: sets the output tag of the edge
+    SELECT = "select"  #: virtual, Flink up to 1.11: sets the selected output names of the edge
+
+
+VIRTUAL_KINDS = frozenset({Kind.UNION, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT})
+SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
+
+
+class ChainingStrategy(StrEnum):
+    """What an operator allows at its input; read by `mark_chainable_edges`."""
+
+    ALWAYS = "ALWAYS"
+    NEVER = "NEVER"
+    HEAD = "HEAD"
+    HEAD_WITH_SOURCES = "HEAD_WITH_SOURCES"
+
+
+class Partitioner(StrEnum):
+    """A partition transformation's partitioner as topology files spell it; edges hold it in upper case."""
+
+    FORWARD = "forward"
+    REBALANCE = "rebalance"
+    RESCALE = "rescale"
+    SHUFFLE = "shuffle"
+    BROADCAST = "broadcast"
+    GLOBAL = "global"
+    HASH = "hash"
+    CUSTOM = "custom"
+
+
+class StreamExchangeMode(StrEnum):
+    """What the author asked of one edge; read where an edge's result partition type is chosen."""
+
+    UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
+    PIPELINED = "PIPELINED"
+    BATCH = "BATCH"  #: counts in BATCH runtime mode only
+    HYBRID_FULL = "HYBRID_FULL"
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"
+
+
+class GlobalStreamExchangeMode(StrEnum):
+    """Decides every edge whose own exchange mode is UNDEFINED."""
+
+    ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"
+    FORWARD_EDGES_PIPELINED = "FORWARD_EDGES_PIPELINED"
+    POINTWISE_EDGES_PIPELINED = "POINTWISE_EDGES_PIPELINED"
+    ALL_EDGES_PIPELINED = "ALL_EDGES_PIPELINED"
+    ALL_EDGES_PIPELINED_APPROXIMATE = "ALL_EDGES_PIPELINED_APPROXIMATE"
+    ALL_EDGES_HYBRID_FULL = "ALL_EDGES_HYBRID_FULL"
+    ALL_EDGES_HYBRID_SELECTIVE = "ALL_EDGES_HYBRID_SELECTIVE"
+
+
+class ResultPartitionType(StrEnum):
+    """How an intermediate data set is handed over; read by regions, slot sharing and buffers."""
+
+    BLOCKING = "BLOCKING"
+    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"
+    PIPELINED = "PIPELINED"
+    PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
+    PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"
+    HYBRID_FULL = "HYBRID_FULL"
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"
+
+
+class DistributionPattern(StrEnum):
+    """Which producer subtasks a consumer subtask reads."""
+
+    POINTWISE = "POINTWISE"
+    ALL_TO_ALL = "ALL_TO_ALL"
+
+
+class JobType(StrEnum):
+    STREAMING = "STREAMING"
+    BATCH = "BATCH"
+
+
+class ManagedMemoryUseCase(StrEnum):
+    """Who shares a slot's managed memory; OPERATOR is weighed, the others are claimed by slot."""
+
+    OPERATOR = "OPERATOR"
+    STATE_BACKEND = "STATE_BACKEND"
+    PYTHON = "PYTHON"
+
+
+class NotChainableReason(StrEnum):
+    """Why a StreamEdge is not chainable (every reason that holds is kept, in this order)."""
+
+    CHAINING_DISABLED = "CHAINING_DISABLED"  #: operator chaining is off for the job
+    SEVERAL_INPUTS = "SEVERAL_INPUTS"  #: the target has more than one input edge
+    UNION_INPUT = "UNION_INPUT"  #: another edge feeds the same input of the target
+    DIFFERENT_SLOT_SHARING_GROUP = "DIFFERENT_SLOT_SHARING_GROUP"
+    YIELDING_BEHIND_LEGACY_SOURCE = "YIELDING_BEHIND_LEGACY_SOURCE"
+    UPSTREAM_NEVER_CHAINS = "UPSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER upstream
+    DOWNSTREAM_NEVER_CHAINS = "DOWNSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER downstream
+    DOWNSTREAM_IS_HEAD = "DOWNSTREAM_IS_HEAD"  #: chaining strategy HEAD downstream
+    UPSTREAM_IS_NOT_A_SOURCE = "UPSTREAM_IS_NOT_A_SOURCE"  #: HEAD_WITH_SOURCES takes sources only
+    DIFFERENT_PARALLELISM = "DIFFERENT_PARALLELISM"
+    DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: where the job forbids it
+    PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"
+    BATCH_EXCHANGE = "BATCH_EXCHANGE"  #: exchange mode BATCH

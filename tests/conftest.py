@@ -1,0 +1,19 @@
+"""One Spark session for all tests, with the test profile of spark-conf."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.session import get_session
+from engine.spark_conf import spark_conf_dir
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """local[2], 4 shuffle partitions, 2 GiB, Delta; started by the first test that asks for it."""
+    os.environ["SPARK_CONF_DIR"] = str(spark_conf_dir() / "test")
+    session = get_session(app_name="penstock tests")
+    yield session
+    session.stop()

@@ -1,0 +1,67 @@
+"""`penstock doctor` says which pair does not fit."""
+
+from importlib.metadata import version
+
+import pytest
+
+from engine import doctor
+from engine.commands.main import app
+from engine.doctor import Finding, diagnose, probe
+from engine.spark_conf import DeltaCoordinates
+
+
+def problems() -> dict[str, str]:
+    return {finding.name: finding.problem for finding in diagnose() if finding.problem}
+
+
+def test_this_installation_is_sound():
+    assert problems() == {}
+    assert {"Python", "Java", "pyspark", "delta-spark", "Delta jar", "pyarrow", "workers' Python"} <= {
+        finding.name for finding in diagnose()
+    }
+
+
+@pytest.mark.parametrize(
+    ("jar", "problem"),
+    [
+        (("4.2", "2.13", "4.3.0"), "jar 4.3.0 and delta-spark 4.4.0 differ"),
+        (("4.1", "2.13", "4.4.0"), "the jar is for Spark 4.1, pyspark is 4.2.0"),
+        (("4.2", "2.12", "4.4.0"), "the jar is for Scala 2.12, pyspark has 2.13.18"),
+    ],
+)
+def test_a_jar_that_fits_nothing(monkeypatch, jar, problem):
+    monkeypatch.setattr(doctor, "delta_coordinates", lambda: DeltaCoordinates("io.delta:…", *jar))
+    assert problems() == {"Delta jar": problem}
+
+
+def test_a_package_that_penstock_does_not_allow(monkeypatch):
+    real = version
+    monkeypatch.setattr("engine.doctor.version", lambda name: "3.0.1" if name == "pandas" else real(name))
+    assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
+
+
+def test_java_settings_and_jars_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_JARS", str(tmp_path / "absent"))
+    found = problems()
+    assert set(found) == {"Java", "Spark settings", "jars from"}
+    assert "lacks Delta's spark.sql.extensions, spark.sql.catalog.spark_catalog" in found["Spark settings"]
+
+
+def test_probe_asks_a_worker_and_delta(spark):
+    assert [(finding.name, finding.problem) for finding in probe(spark)] == [
+        ("session", ""),
+        ("session's worker", ""),
+        ("session's Delta table", ""),
+    ]
+
+
+def test_a_wrong_pair_ends_with_exit_code_2_and_is_marked(monkeypatch, capsys):
+    monkeypatch.setattr("engine.commands.doctor.diagnose", lambda: [Finding("Java", "11", "too old\n[x]")])
+    with pytest.raises(SystemExit) as stopped:
+        app(["doctor"])
+    said = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert said.out == "Java\t11\tWRONG: too old [x]\n"
+    assert said.err == "penstock: 1 of 1 findings are wrong; see above\n"

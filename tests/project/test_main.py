@@ -1,0 +1,126 @@
+"""The `penstock` command: quick help, messages in place of tracebacks, exit codes."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import typer
+
+from engine.commands import main as module
+from engine.commands.main import COMMANDS, EXIT_CODES
+from engine.describe_spark_error import describe_spark_error
+from plans.errors import ConfigurationError, InputError, StoreError
+
+REPORT = "--debug shows where; please report it"
+
+
+def penstock(*args: str) -> int:
+    """Exit code of the command in this process; its output is for capsys."""
+    with pytest.raises(SystemExit) as stopped:
+        module.app(list(args), prog_name="penstock")
+    return int(stopped.value.code or 0)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make `penstock doctor` raise the exception that is given."""
+
+    def make(error: BaseException) -> None:
+        def command() -> None:
+            raise error
+
+        monkeypatch.setattr(import_module("engine.commands.doctor"), "command", command)
+
+    return make
+
+
+@pytest.mark.parametrize(("name", "path", "line"), COMMANDS)
+def test_every_command_is_there_and_documented(name, path, line, capsys):
+    assert callable(import_module(path).command)
+    assert penstock(name, "--help") == 0
+    assert f"penstock {name}" in capsys.readouterr().out
+
+
+def test_help_names_commands_and_exit_codes(capsys):
+    assert penstock("--help") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert [line for _, _, line in COMMANDS if line not in said] == []
+    assert EXIT_CODES in said
+
+
+def test_help_does_not_import_spark():
+    code = (
+        "import sys\nfrom engine.commands.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n"
+        "    print([m for m in ('pyspark', 'py4j', 'pyarrow', 'pandas', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_usage_errors(capsys):
+    assert penstock("plon") == 2
+    assert "Did you mean 'plan'?" in capsys.readouterr().err
+    assert penstock("doctor", "--no-such-option") == 2
+
+
+def test_version(capsys):
+    assert penstock("--version") == 0
+    assert capsys.readouterr().out == "penstock 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ConfigurationError("a", "b"), 2, "penstock: a\n  hint: b\n"),
+        (InputError("no file"), 3, "penstock: no file\n"),
+        (StoreError("no version 7"), 4, "penstock: no version 7\n"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "penstock: [Errno 13] Permission denied: '/x'\n"),
+        (
+            KeyError("k"),
+            1,
+            "penstock: internal error: KeyError: 'k'\n  hint: --debug shows where; please report it\n",
+        ),
+        (typer.Exit(7), 7, ""),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_become_messages_and_exit_codes(failing, capsys, error, code, said):
+    failing(error)
+    assert penstock("doctor") == code
+    assert capsys.readouterr().err == said
+
+
+def test_debug_lets_the_exception_through(failing):
+    failing(InputError("no file"))
+    with pytest.raises(InputError, match="no file"):
+        module.app(["--debug", "doctor"])
+
+
+def test_spark_errors_show_no_traceback(spark, failing, capsys):
+    with pytest.raises(Exception, match="no_such_column") as raised:
+        spark.range(1).select("no_such_column")
+    failing(raised.value)
+    assert penstock("doctor") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("penstock: Spark failed: [UNRESOLVED_COLUMN")
+    assert "Traceback" not in said
+    assert "\tat " not in said
+
+
+def test_an_exception_in_a_worker_is_told_by_its_last_line(spark):
+    def fail(batches):
+        raise ValueError("line 3 of fleet.jsonl")
+
+    with pytest.raises(Exception, match="fleet") as raised:
+        spark.range(1).mapInArrow(fail, "id long").collect()
+    assert describe_spark_error(raised.value) == "a Python worker failed: ValueError: line 3 of fleet.jsonl"
+
+
+def test_a_java_exception_is_told_by_its_cause(spark):
+    with pytest.raises(Exception, match="ClassNotFound") as raised:
+        spark._jvm.java.lang.Class.forName("no.Such")
+    assert describe_spark_error(raised.value) == "java.lang.ClassNotFoundException: no.Such"

@@ -1,0 +1,76 @@
+"""What a wheel holds, built from the checkout and from the source archive."""
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from engine.spark_conf import spark_conf_dir
+
+ROOT = spark_conf_dir().parent
+
+
+def build(target: str, source: Path, out: Path) -> Path:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(out)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (archive,) = out.glob("*.whl" if target == "wheel" else "*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheel_holds_packages_settings_and_examples(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    modules = {
+        str(p.relative_to(ROOT)) for n in ("plans", "operators", "engine") for p in (ROOT / n).rglob("*.py")
+    }
+    assert modules <= names
+    assert {
+        "penstock_guard.py",
+        "plans/py.typed",
+        "engine/spark-conf/spark-defaults.conf",
+        "engine/spark-conf/log4j2.properties",
+        "engine/spark-conf/test/spark-defaults.conf",
+        "engine/spark-conf/test/log4j2.properties",
+        "engine/examples/examples.jsonl",
+        "penstock-0.1.0.dist-info/licenses/LICENSE",
+    } <= names
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"plans", "operators", "engine", "penstock_guard.py", "penstock-0.1.0.dist-info"}
+
+
+def test_wheel_from_the_source_archive_is_the_same(wheel, tmp_path):
+    with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    rebuilt = build("wheel", source, tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(rebuilt) as second:
+        assert sorted(first.namelist()) == sorted(second.namelist())
+
+
+def test_settings_and_console_command_work_from_an_unpacked_wheel(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
+        "from engine.spark_conf import delta_coordinates, spark_conf_dir\n"
+        "print(spark_conf_dir(), delta_coordinates().version)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True, timeout=60
+    )
+    assert done.stdout == f"{tmp_path}/site/engine/spark-conf 4.4.0\n"
+    entry_points = (tmp_path / "site" / "penstock-0.1.0.dist-info" / "entry_points.txt").read_text()
+    assert "penstock = engine.commands.main:main" in entry_points

@@ -1,0 +1,184 @@
+"""Transformations to a StreamGraph (StreamGraphGenerator and its translators)."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.reference.refusal import FlinkRefusalError
+from tests.reference.settings import settings_of_transformations
+from tests.reference.stream_graph import StreamGraph, StreamNode, VirtualNode, add_edge, partitioner
+
+_SOURCES = ("source", "legacy_source")
+_VIRTUAL = ("union", "partition", "side_output", "select")
+_INVOKABLES = {
+    "source": "SourceOperatorStreamTask",
+    "legacy_source": "SourceStreamTask",
+    "two_input": "TwoInputStreamTask",
+    "multi_input": "MultipleInputStreamTask",
+}
+_DEFAULT_CHAINING = {"multi_input": "HEAD_WITH_SOURCES"}
+_PREFIXES = {"source": "Source: ", "legacy_source": "Source: ", "sink": "Sink: "}
+_PARTITIONERS = {
+    "forward": "ForwardPartitioner",
+    "rebalance": "RebalancePartitioner",
+    "rescale": "RescalePartitioner",
+    "shuffle": "ShufflePartitioner",
+    "broadcast": "BroadcastPartitioner",
+    "global": "GlobalPartitioner",
+    "hash": "KeyGroupStreamPartitioner",
+    "custom": "CustomPartitionerWrapper",
+}
+
+Transformation = Mapping[str, Any]
+
+
+def translate(topology: Mapping[str, Any]) -> StreamGraph:
+    """Operators are translated in creation order, each right after those of its inputs that were not yet."""
+    by_id = {t["id"]: t for t in topology["transformations"]}
+    registered = [t for t in topology["transformations"] if t["kind"] not in (*_SOURCES, *_VIRTUAL)]
+    unbounded = _reaches_legacy_source(by_id, registered)
+    graph = StreamGraph(settings_of_transformations(topology, unbounded))
+    virtual: dict[int, VirtualNode] = {}
+    virtual_ids = itertools.count(max(by_id, default=0) + 1)
+    translated: dict[int, list[int]] = {}
+    for operator in registered:
+        pending = [operator["id"]]
+        while pending:
+            t = by_id[pending[-1]]
+            missing = [i for i in t.get("inputs", ()) if i not in translated]
+            if t["id"] in translated:
+                pending.pop()
+            elif missing:
+                pending.extend(reversed(missing))
+            elif t["kind"] in _VIRTUAL:
+                translated[t["id"]] = list(_virtual_nodes(graph, t, translated, virtual, virtual_ids))
+            else:
+                _add_operator(graph, t, by_id, translated, virtual)
+                translated[t["id"]] = [] if t["kind"] == "sink" else [t["id"]]
+    return graph
+
+
+def _reaches_legacy_source(by_id: Mapping[int, Transformation], registered: list[Transformation]) -> bool:
+    pending, seen = [t["id"] for t in registered], set()
+    while pending:
+        t = by_id[pending.pop()]
+        if t["kind"] == "legacy_source":
+            return True
+        if t["id"] not in seen:
+            seen.add(t["id"])
+            pending.extend(t.get("inputs", ()))
+    return False
+
+
+def _virtual_nodes(
+    graph: StreamGraph,
+    t: Transformation,
+    translated: Mapping[int, list[int]],
+    virtual: dict[int, VirtualNode],
+    new_ids: Iterable[int],
+) -> Iterable[int]:
+    """The ids that stand for a virtual transformation: those of its inputs, each behind a virtual node."""
+    upstreams = [i for parent in t["inputs"] for i in translated[parent]]
+    if t["kind"] == "union":
+        yield from upstreams
+        return
+    for upstream, new_id in zip(upstreams, new_ids, strict=False):
+        if t["kind"] == "partition":
+            class_name = _PARTITIONERS[t["partitioner"]]
+            # A key selector and a user's partitioner are equal to themselves only.
+            of_its_own = t["partitioner"] in ("hash", "custom")
+            key = f"{class_name}#{t['id']}" if of_its_own else None
+            mode = t.get("exchange_mode", "UNDEFINED")
+            mode = "UNDEFINED" if mode == "BATCH" and not graph.settings.batch else mode
+            virtual[new_id] = VirtualNode(
+                "partition", upstream, partitioner=partitioner(class_name, key), exchange_mode=mode
+            )
+        elif t["kind"] == "side_output":
+            virtual[new_id] = VirtualNode("side_output", upstream, tag=t["tag"])
+        else:
+            virtual[new_id] = VirtualNode("select", upstream, names=tuple(t["names"]))
+        yield new_id
+
+
+def _add_operator(
+    graph: StreamGraph,
+    t: Transformation,
+    by_id: Mapping[int, Transformation],
+    translated: Mapping[int, list[int]],
+    virtual: Mapping[int, VirtualNode],
+) -> None:
+    settings, kind = graph.settings, t["kind"]
+    inputs = [translated[i] for i in t.get("inputs", ())]
+    first = by_id[t["inputs"][0]] if kind == "one_input" else None
+    keyed = first is not None and first["kind"] == "partition" and first["partitioner"] == "hash"
+    node = StreamNode(
+        id=t["id"],
+        name=_PREFIXES.get(kind, "") + t.get("name", ""),
+        parallelism=t.get("parallelism", settings.parallelism),
+        max_parallelism=t.get("max_parallelism", settings.max_parallelism),
+        invokable=_INVOKABLES.get(kind, "OneInputStreamTask"),
+        chaining=t.get("chaining", _DEFAULT_CHAINING.get(kind, "ALWAYS")),
+        parallelism_configured="parallelism" in t,
+        slot_sharing_group=t.get("slot_sharing_group") or _inherited_group(graph, virtual, inputs),
+        co_location_group=t.get("co_location_group"),
+        source=kind == "source",
+        legacy_source=kind == "legacy_source",
+        yielding=kind == "async",
+    )
+    graph.nodes[node.id] = node
+    if kind in _SOURCES:
+        graph.sources.append(node.id)
+    for position, ids in enumerate(inputs):
+        for upstream in ids:
+            type_number = position + 1 if kind in ("two_input", "multi_input") else 0
+            add_edge(graph, virtual, upstream, node.id, type_number)
+    if keyed and settings.batch:
+        _apply_batch_execution_settings(graph, node)
+    _configure(graph, node, t, keyed)
+
+
+
+
+def _inherited_group(
+    graph: StreamGraph, virtual: Mapping[int, VirtualNode], inputs: list[list[int]]
+) -> str:
+    """The group that all inputs are in, else "default"."""
+    groups = set()
+    for upstream in itertools.chain.from_iterable(inputs):
+        while upstream in virtual:
+            upstream = virtual[upstream].upstream
+        groups.add(graph.nodes[upstream].slot_sharing_group)
+    return groups.pop() if len(groups) == 1 else "default"
+
+
+def _apply_batch_execution_settings(graph: StreamGraph, node: StreamNode) -> None:
+    """BatchExecutionUtils.applyBatchExecutionSettings of a keyed operator."""
+    if node.chaining in ("ALWAYS", "HEAD_WITH_SOURCES"):
+        node.chaining = "HEAD"
+    if graph.settings.sort_inputs:
+        node.weights["OPERATOR"] = graph.settings.sort_weight
+
+
+def _configure(graph: StreamGraph, node: StreamNode, t: Transformation, keyed: bool) -> None:
+    """SimpleTransformationTranslator.configure."""
+    timeout = t.get("buffer_timeout", -1)
+    node.buffer_timeout = timeout if timeout >= 0 else graph.settings.buffer_timeout
+    node.uid, node.uid_hash = t.get("uid"), t.get("uid_hash")
+    if not graph.settings.auto_uids and node.uid is None and node.uid_hash is None:
+        raise FlinkRefusalError(
+            "stream_graph",
+            "IllegalStateException",
+            "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
+            + t.get("name", ""),
+        )
+    weights = t.get("managed_memory", {})
+    for use_case, weight in node.weights.items():
+        if weights.get(use_case, weight) != weight:
+            raise FlinkRefusalError(
+                "stream_graph",
+                "IllegalStateException",
+                f"Conflict managed memory consumer weights for '{use_case}' were configured: '{weight}' and "
+                f"'{weights[use_case]}'.",
+            )
+    node.weights |= weights
+    node.slot_scope = {*t.get("slot_scope", ()), *(("STATE_BACKEND",) if keyed else ())}

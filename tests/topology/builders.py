@@ -1,0 +1,109 @@
+"""Small topologies for tests."""
+
+from pathlib import Path
+from typing import Any
+
+_GOLDEN_FOLDERS = (Path(__file__).parents[1] / "golden", Path("/work/shared/golden"))
+
+
+def golden_files() -> list[Path]:
+    """The golden files of the first folder that has any."""
+    return next((found for folder in _GOLDEN_FOLDERS if (found := sorted(folder.glob("*.jsonl.gz")))), [])
+
+
+def transformation(id_: int, kind: str = "one_input", **keys: Any) -> dict[str, Any]:
+    return {"id": id_, "kind": kind, **keys}
+
+
+def simple(name: str = "job", **keys: Any) -> dict[str, Any]:
+    """source -> map -> sink."""
+    return {
+        "name": name,
+        "transformations": [
+            transformation(1, "source", name="s"),
+            transformation(2, inputs=[1], name="m"),
+            transformation(3, "sink", inputs=[2], name="k"),
+        ],
+        **keys,
+    }
+
+
+def stream_node(id_: int, **keys: Any) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "name": f"n{id_}",
+        "parallelism": 2,
+        "max_parallelism": -1,
+        "parallelism_configured": False,
+        "slot_sharing_group": "default",
+        "co_location_group": None,
+        "uid": None,
+        "uid_hash": None,
+        "buffer_timeout": 100,
+        "chaining": "ALWAYS",
+        "source": False,
+        "legacy_source": False,
+        "yielding": False,
+        "coordinated": False,
+        "invokable": "OneInputStreamTask",
+        "operator_factory": "SimpleOperatorFactory",
+        "input_format": False,
+        "output_format": False,
+        "no_output_until_end_of_input": False,
+        "output_only_after_end_of_stream": False,
+        "supports_concurrent_execution_attempts": True,
+        "managed_memory": {},
+        "slot_scope": [],
+        "input_requirements": {},
+        "in_edges": [],
+        "out_edges": [],
+        **keys,
+    }
+
+
+def stream_edge(source: int, target: int, **keys: Any) -> dict[str, Any]:
+    return {
+        "edge_id": f"n{source}-{source}_n{target}-{target}_0_FORWARD_0",
+        "source": source,
+        "target": target,
+        "type_number": 0,
+        "partitioner": "FORWARD",
+        "partitioner_class": "ForwardPartitioner",
+        "pointwise": True,
+        "broadcast": False,
+        "exchange_mode": "UNDEFINED",
+        "output_tag": None,
+        "buffer_timeout": 100,
+        "unaligned_checkpoints": False,
+        "inter_inputs_keys_correlated": False,
+        "intra_input_key_correlated": True,
+        "chainable": True,
+        **keys,
+    }
+
+
+def stream_graph(name: str = "graph", **keys: Any) -> dict[str, Any]:
+    """1 -> 2, translated."""
+    edge = stream_edge(1, 2)
+    return {
+        "name": name,
+        "stream_graph": {
+            "sources": [1],
+            "sinks": [],
+            "chaining_enabled": True,
+            "global_exchange_mode": "ALL_EDGES_PIPELINED",
+            "dynamic": False,
+            "chain_different_max_parallelism": True,
+            "all_vertices_in_same_slot_sharing_group": True,
+            "job_type": "STREAMING",
+            "vertex_description_mode": "TREE",
+            "vertex_name_include_index_prefix": False,
+            "checkpointing": False,
+            "nodes": [
+                stream_node(1, source=True, out_edges=[edge["edge_id"]]),
+                stream_node(2, in_edges=[edge["edge_id"]]),
+            ],
+            "edges": [edge],
+        },
+        **keys,
+    }

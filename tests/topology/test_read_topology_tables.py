@@ -1,0 +1,182 @@
+"""Tables of topologies and transformations: the same plan input, fingerprints and errors as files."""
+
+import gzip
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from plans.errors import InputError, SchemaError
+from plans.schema import TRANSFORMATIONS
+from plans.topology.fingerprint import BLOCK
+from plans.topology.read_topology_objects import read_topology_objects
+from plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
+from tests.topology.builders import golden_files, simple, transformation
+from tests.topology.test_read_topology_files import contents, reading
+
+
+def as_tables(spark: SparkSession, given: list[dict[str, Any]]) -> tuple[DataFrame, DataFrame]:
+    """Valid topologies as the tables that hold them."""
+    tables = read_topology_objects(spark, given)
+    assert tables.rejected.count() == 0
+    return tables.topologies, tables.transformations
+
+
+def changed(rows: DataFrame, topology: str, id_: int, **columns: Any) -> DataFrame:
+    """`rows` with other values in one row."""
+    here = (F.col("topology_id") == F.xxhash64(F.lit(topology))) & (F.col("id") == id_)
+    values = {n: F.expr(v).cast(TRANSFORMATIONS[n].dataType) for n, v in columns.items()}
+    return rows.select(
+        *(F.when(here, values[n]).otherwise(F.col(n)).alias(n) if n in values else n for n in rows.columns)
+    )
+
+
+def every_setting() -> dict[str, Any]:
+    """A topology that uses every column."""
+    topology = simple(
+        "every", parallelism=3, max_parallelism=77, chaining=False, config={"b": "2", "a": "1,é|"}
+    )
+    topology["transformations"] += [
+        transformation(4, "one_input", inputs=[1], name="é|:\n\x1f", uid="u", uid_hash="ab" * 16, slot_sharing_group="",
+                       co_location_group="c", buffer_timeout=5, chaining="HEAD", managed_memory={"OPERATOR": 7},
+                       slot_scope=["STATE_BACKEND", "PYTHON"], parallelism=9, max_parallelism=10,
+                       min_resources={"cpu_cores": 0.1, "task_heap_memory_bytes": 1},
+                       preferred_resources={"cpu_cores": 0.3, "task_heap_memory_bytes": 1}),
+        transformation(5, "partition", inputs=[4], partitioner="hash", exchange_mode="BATCH"),
+        transformation(6, "side_output", inputs=[4], tag="late"),
+        transformation(7, "select", inputs=[4], names=["a,b", "c"]),
+        transformation(8, "union", inputs=[5, 6, 7]),
+        transformation(9, "sink", inputs=[8]),
+    ]  # fmt: skip
+    return topology
+
+
+def test_tables_give_what_objects_give(spark: SparkSession, tmp_path: Path):
+    golden = [
+        topology
+        for path in golden_files()
+        for line in gzip.open(path).readlines()[:40]
+        if "transformations" in (topology := orjson.loads(line)["topology"])
+    ]
+    chain = [transformation(1, "source")] + [
+        transformation(i, inputs=[i - 1]) for i in range(2, 2 * BLOCK + 1)
+    ]
+    batch = simple("batch", config={"execution.runtime-mode": "AUTOMATIC"})
+    unbounded = simple("unbounded", config={"execution.runtime-mode": "automatic"})
+    unbounded["transformations"][0]["kind"] = "legacy_source"
+    given = [*golden, every_setting(), {"name": "chain", "transformations": chain}, batch, unbounded]
+    with ExitStack() as stack:
+        objects = stack.enter_context(reading(read_topology_objects(spark, given)))
+        expected = contents(objects)
+        objects.topologies.write.parquet(str(tmp_path / "parquet" / "topologies"))
+        objects.transformations.repartition(3, "name").write.parquet(
+            str(tmp_path / "parquet" / "transformations")
+        )
+        objects.topologies.write.format("delta").save(str(tmp_path / "delta" / "topologies"))
+        objects.transformations.write.format("delta").save(str(tmp_path / "delta" / "transformations"))
+        for kind in ("parquet", "delta"):
+            tables = stack.enter_context(reading(read_topology_folder(spark, str(tmp_path / kind))))
+            assert tables.inputs == len(given)
+            assert contents(tables) == expected
+    assert any('"BATCH"' in row for row in expected["job_settings"])
+
+
+def test_wrong_rows_are_rejected_like_lines(spark: SparkSession):
+    names = [
+        "dangling",
+        "forward",
+        "cycle",
+        "kind",
+        "value",
+        "range",
+        "key",
+        "missing",
+        "option",
+        "batch",
+        "fine",
+    ]
+    given = [simple(name) for name in names]
+    given[8]["config"] = {"pipeline.name": "x"}
+    given[9]["config"] = {"execution.runtime-mode": "BATCH"}
+    topologies, rows = as_tables(spark, given)
+    rows = changed(rows, "dangling", 2, inputs="array(9)")
+    rows = changed(rows, "forward", 2, inputs="array(3)")
+    rows = changed(rows, "cycle", 2, inputs="array(2)")
+    rows = changed(rows, "kind", 2, kind="'one_inputs'")
+    rows = changed(rows, "value", 2, chaining="'never'")
+    rows = changed(rows, "range", 2, parallelism="0")
+    rows = changed(rows, "key", 2, tag="'late'")
+    rows = changed(rows, "missing", 2, kind="'partition'", inputs="array(1)")
+    rows = changed(rows, "batch", 1, kind="'legacy_source'")
+    bad_option = F.create_map(F.lit("execution.runtime-mode"), F.lit("FOO"))
+    topologies = topologies.withColumn(
+        "config", F.when(F.col("name") == "option", bad_option).otherwise(F.col("config"))
+    )
+    with reading(read_topology_tables(spark, topologies, rows)) as tables:
+        assert tables.inputs == 11
+        assert [r.name for r in tables.topologies.collect()] == ["fine"]
+        assert tables.transformations.count() == 3
+        assert tables.job_settings.count() == 1
+        found = {r.name: (r.error_stage, [e.error for e in r.errors]) for r in tables.rejected.collect()}
+        assert found == {
+            "dangling": ("input", ["DanglingInput"]),
+            "forward": ("input", ["ForwardInput", "Cycle"]),
+            "cycle": ("input", ["Cycle"]),
+            "kind": ("input", ["UnknownKind"]),
+            "value": ("input", ["UnknownValue"]),
+            "range": ("input", ["OutOfRange"]),
+            "key": ("input", ["KeyNotAllowed"]),
+            "missing": ("input", ["MissingKey"]),
+            "option": ("input", ["InvalidOptionValue"]),
+            "batch": ("stream_graph", ["IllegalStateException"]),
+        }
+
+
+def test_ids_names_and_missing_halves(spark: SparkSession):
+    topologies, rows = as_tables(
+        spark, [simple(n) for n in ("twice", "gap", "double", "empty", "gone", "fine", "id")]
+    )
+    topologies = topologies.where("name != 'gone'").unionByName(topologies.where("name = 'twice'"))
+    shifted = F.when(F.col("name") == "id", F.col("topology_id") + 1).otherwise(F.col("topology_id"))
+    topologies = topologies.withColumn("topology_id", shifted)
+    of = {name: F.col("topology_id") == F.xxhash64(F.lit(name)) for name in ("gap", "double", "empty")}
+    rows = rows.where(~of["empty"] & ~(of["gap"] & (F.col("id") == 2)))
+    rows = rows.unionByName(rows.where(of["double"] & (F.col("id") == 2)))
+    with reading(read_topology_tables(spark, topologies, rows)) as tables:
+        found = sorted((r.name or "", r.error) for r in tables.rejected.collect())
+        assert found == [
+            ("", "NoTopology"),
+            ("", "NoTopology"),
+            ("double", "DuplicateId"),
+            ("empty", "EmptyTopology"),
+            ("gap", "IdOutOfOrder"),
+            ("id", "TopologyIdMismatch"),
+            ("twice", "DuplicateTopologyName"),
+            ("twice", "DuplicateTopologyName"),
+        ]
+        assert tables.inputs == 9
+        assert tables.topologies.count() == 1
+        assert tables.transformations.count() == 3
+
+
+def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):
+    topologies, rows = as_tables(spark, [simple("a")])
+    few = rows.select("topology_id", "id", "kind", "inputs")
+    with reading(read_topology_tables(spark, topologies.select("name"), few)) as tables:
+        assert tables.topologies.count() == 1
+        assert [r.name for r in tables.transformations.collect()] == ["", "", ""]
+    with pytest.raises(SchemaError, match="kind: no such column"):
+        read_topology_tables(spark, topologies, rows.drop("kind"))
+    with pytest.raises(SchemaError, match="id: found string, allowed int"):
+        read_topology_tables(spark, topologies, rows.withColumn("id", F.col("id").cast("string")))
+    with pytest.raises(SchemaError, match="extra: not a column of topologies"):
+        read_topology_tables(spark, topologies.withColumn("extra", F.lit(1)), rows)
+
+
+def test_a_missing_table_is_an_error_of_the_run(spark: SparkSession, tmp_path: Path):
+    with pytest.raises(InputError, match="cannot read .*/topologies"):
+        read_topology_folder(spark, str(tmp_path))
