@@ -4,7 +4,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,12 +22,17 @@ _LOG = logging.getLogger("penstock.passes")
 
 @dataclass(slots=True)
 class Planned:
-    """What a run derived: the tables of a plan by name (see plans.schema.TABLES), and seconds by pass."""
+    """What a run derived: the tables of a plan by name (see plans.schema.TABLES), and seconds by pass.
+
+    `inputs`, `planned` and `rejected` count topologies.
+    """
 
     tables: dict[str, DataFrame]
     inputs: int
-    seconds: dict[str, float] = field(default_factory=dict)
-    _kept: list[DataFrame] = field(default_factory=list)
+    seconds: dict[str, float]
+    _kept: list[DataFrame]
+    planned: int = 0
+    rejected: int = 0
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
@@ -122,7 +127,9 @@ class _Run:
             rejected = rejected.unionByName(reject_refused(first, self.tables["topologies"]))
             gone = first.select(TOPOLOGY)
             planned = {table: join_local(rows, gone, {}, "left_anti") for table, rows in planned.items()}
-        return Planned({**planned, "rejected": rejected}, given.inputs, self.seconds, self.kept)
+        return Planned(
+            {**planned, "rejected": rejected}, given.inputs, self.seconds, [*self.kept, *given.persisted]
+        )
 
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
         return {name: self.tables[name] for name in inspect.signature(derive).parameters}

@@ -40,7 +40,10 @@ def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """A function from (topology, id) columns to where those pairs stand in the given columns, in any order."""
+    """A function from (topology, id) columns to where those pairs stand in the given columns, in any order.
+
+    It raises ValueError for a pair that is not there: the rows of a topology would be in several partitions.
+    """
     distinct = np.unique(topologies)
 
     def keys(of_topologies: Ints, of_ids: Ints) -> Ints:
@@ -48,9 +51,15 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
 
     given = keys(topologies, ids)
     order = np.argsort(given)
-    return lambda of_topologies, of_ids: order[
-        np.searchsorted(given, keys(of_topologies, of_ids), sorter=order)
-    ].astype(np.int64)
+
+    def position(of_topologies: Ints, of_ids: Ints) -> Ints:
+        wanted = keys(of_topologies, of_ids)
+        rank = np.searchsorted(given, wanted, sorter=order)
+        if len(wanted) and (rank.max() == len(given) or (given[order[rank]] != wanted).any()):
+            raise ValueError("an edge's node is missing: the rows of a topology are in several partitions")
+        return order[rank].astype(np.int64)
+
+    return position
 
 
 def walk_topologies(rows: DataFrame, order: list[str], walk: Walk, schema: StructType) -> DataFrame:

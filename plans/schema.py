@@ -128,6 +128,7 @@ JOB_SETTINGS = _table(
     ("checkpointing_interval_milliseconds", _LONG, "-1 = checkpointing is off"),
     ("unaligned_checkpoints", _BOOL, "unaligned checkpoints are enabled"),
     ("force_unaligned_checkpoints", _BOOL, "… and forced"),
+    ("checkpointing_refusal", _STR, "Flink's message if preValidate refuses the intervals; else null", True),
     ("savepoint_restore_path", _STR, "null = no restore", True),
     ("allow_non_restored_state", _BOOL, "ignore unclaimed state on restore"),
     ("user_artifacts", _CONFIG, "distributed cache: name to path"),

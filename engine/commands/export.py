@@ -12,11 +12,15 @@ from plans.plan_json.to_plan_lines import to_plan_lines
 
 
 def command(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")],
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
+    ],
     topology: Annotated[
         str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")
     ] = None,
-    version: Annotated[int | None, typer.Option("--version", metavar="V", help="Default: the newest.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,

@@ -1,6 +1,6 @@
 """`penstock generate`: synthetic topologies."""
 
-from enum import StrEnum
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +15,13 @@ from plans.generate.spec import Spec
 from plans.generate.to_topology_lines import to_topology_lines
 from plans.schema import conform
 
-ShapeName = StrEnum("ShapeName", {shape.name: shape.name for shape in SHAPES})  # type: ignore[misc]
-
+_NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
 _SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES)
 
 
 def command(
-    shape: Annotated[ShapeName, typer.Argument(metavar="SHAPE", help=", ".join(s.name for s in SHAPES))],
+    shape: Annotated[str, typer.Argument(metavar="SHAPE", help=_NAMES)],
     out: Annotated[
         str,
         typer.Option(
@@ -34,19 +33,21 @@ def command(
     ],
     topologies: Annotated[int, typer.Option("--topologies", help="How many topologies.")] = 1,
     operators: Annotated[
-        int | None, typer.Option("--operators", help=f"Operators in one (random: on average); default: {_SIZES}.")
+        int | None,
+        typer.Option("--operators", help=f"Operators in one (random: on average); default: {_SIZES}."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same topologies.")] = 0,
     parallelism: Annotated[
         int | None, typer.Option("--parallelism", help="Default: 4; random: each topology draws its own.")
     ] = None,
     share_of_uids: Annotated[
-        float | None, typer.Option("--share-of-uids", help="Share of operators with a uid; default: 0, random 0.165.")
+        float | None,
+        typer.Option("--share-of-uids", help="Share of operators with a uid; default: 0, random 0.165."),
     ] = None,
     width: Annotated[int | None, typer.Option("--width", help=_WIDTHS)] = None,
 ) -> None:
     """Make synthetic topologies, the same for the same seed on any cluster."""
-    found = next(s for s in SHAPES if s.name == shape.value)
+    found = _shape(shape)
     if width is not None and not found.width:
         raise ConfigurationError(f"--width: the shape {found.name} has none", f"shapes that have: {_WIDTHS}")
     spec = Spec(
@@ -64,6 +65,15 @@ def command(
     else:
         _write_tables(found, tables, out)
     typer.echo(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}", err=True)
+
+
+def _shape(name: str) -> Shape:
+    found = next((shape for shape in SHAPES if shape.name == name), None)
+    if found is None:
+        close = get_close_matches(name, [shape.name for shape in SHAPES], n=1)
+        hint = f"did you mean {close[0]}?" if close else None
+        raise ConfigurationError(f"SHAPE: found {name!r}, allowed {_NAMES}", hint)
+    return found
 
 
 def _write_tables(shape: Shape, tables: tuple[DataFrame, DataFrame], directory: str) -> None:

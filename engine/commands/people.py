@@ -1,6 +1,5 @@
 """Tables and text for people: coloured and cut to the terminal, plain and whole where piped."""
 
-import shutil
 import sys
 
 from rich.console import Console
@@ -27,8 +26,3 @@ def print_table(table: Table) -> None:
 
 def _one_line(cell: object) -> str:
     return str(cell).replace("\n", "; ").replace("\t", " ")
-
-
-def terminal_width() -> int:
-    """Columns to draw in."""
-    return shutil.get_terminal_size().columns

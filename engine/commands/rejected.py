@@ -15,8 +15,12 @@ from engine.store.read_plan import read_plan
 
 
 def command(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")],
-    version: Annotated[int | None, typer.Option("--version", metavar="V", help="Default: the newest.")] = None,
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
+    ],
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines with every error, for programs.")] = False,
 ) -> None:
     """List the topologies that were refused, and why."""

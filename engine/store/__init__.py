@@ -1,8 +1,9 @@
 """Plans in Delta tables: complete versions only, side by side, until they are dropped on purpose.
 
-A store is a directory with one Delta table for each table of `plans.schema.TABLES` and the table `plan_versions`.
-Every row carries the `write_id` of the write that made it, the tables' partition column. A write appends to each
-table in one blind transaction and then, last, publishes: it inserts its write_id with the next free version
-number into `plan_versions`. Readers take write_ids from there and nowhere else, so a write that died is never
-seen, and two writers only ever meet in that last, tiny transaction, where the loser takes the next number.
+A store is a directory with one Delta table for each table of `plans.schema.TABLES` and the table
+`plan_versions`. Every row carries the `write_id` of the write that made it, the tables' partition column. A
+write appends to each table in one blind transaction and then, last, publishes: it inserts its write_id with
+the next free version number into `plan_versions`. Readers take write_ids from there and nowhere else, so a
+write that died is never seen, and two writers only ever meet in that last, tiny transaction, where the loser
+takes the next number.
 """

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from delta.tables import DeltaTable
@@ -27,13 +27,16 @@ Result = TypeVar("Result")
 
 def table_path(store: str, table: str) -> str:
     """Where a table of the store is; `store` may be a path or a URI."""
-    return f"{store.rstrip('/')}/{PurePosixPath(table)}"
+    # Spark takes a relative location for a table's name where it makes a table.
+    root = store.rstrip("/") if "://" in store else str(Path(store).absolute())
+    return f"{root}/{table}"
 
 
 def stored_schema(table: str) -> StructType:
-    """The declared columns and `write_id`, as Delta takes them: nothing inside arrays and maps is NOT NULL."""
+    """The declared columns and `write_id`, as Delta takes them: NOT NULL only at the top."""
     columns = [
-        StructField(f.name, _nullable_inside(f.dataType), f.nullable, f.metadata) for f in TABLES[table].fields
+        StructField(f.name, _nullable_inside(f.dataType), f.nullable, f.metadata)
+        for f in TABLES[table].fields
     ]
     return StructType([*columns, StructField(WRITE_ID, StringType(), False, {"comment": _COMMENT})])
 
@@ -53,7 +56,7 @@ def _nullable_inside(data_type: DataType) -> DataType:
 def create_table(
     spark: SparkSession, path: str, schema: StructType, partition: str | None, properties: dict[str, str]
 ) -> None:
-    """The empty Delta table at `path`, unless it is there; another writer may be making it at the same time."""
+    """The empty Delta table at `path`, unless it is there; another writer may be making it."""
     if DeltaTable.isDeltaTable(spark, path):
         return
     builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
@@ -61,7 +64,7 @@ def create_table(
         builder = builder.partitionedBy(partition)
     for key, value in properties.items():
         builder = builder.property(key, value)
-    retry_conflicts(lambda: builder.execute(), f"creating {path}")
+    retry_conflicts(builder.execute, f"creating {path}")
 
 
 def append_rows(
@@ -104,7 +107,8 @@ def retry_conflicts(action: Callable[[], Result], doing: str) -> Result:
                 raise
             time.sleep(random.uniform(0.02, 0.1) * min(attempt + 1, 10))
     raise StoreError(
-        f"{doing}: {ATTEMPTS} times another writer was quicker", "try again when fewer runs write to this store"
+        f"{doing}: {ATTEMPTS} times another writer was quicker",
+        "try again when fewer runs write to this store",
     )
 
 

@@ -41,7 +41,9 @@ SCHEMA = StructType(
         StructField("published_at", TimestampType(), False, {"comment": "when the row was written"}),
         StructField("planner_version", StringType(), True, {"comment": "version of Penstock"}),
         StructField("options", MapType(StringType(), StringType()), True, {"comment": "plan options"}),
-        StructField("tables", ArrayType(StringType()), True, {"comment": "tables that belong to the version"}),
+        StructField(
+            "tables", ArrayType(StringType()), True, {"comment": "tables that belong to the version"}
+        ),
         StructField("topologies", LongType(), True, {"comment": "rows of table topologies"}),
         StructField("rejected", LongType(), True, {"comment": "rows of table rejected"}),
     ]
@@ -80,7 +82,9 @@ def find_version(spark: SparkSession, store: str, version: int | None) -> PlanVe
     if found is None:
         numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
         asked = "any version" if version is None else f"version {version}"
-        raise StoreError(f"{store} does not have {asked}; found {numbers}", "versions are listed oldest first")
+        raise StoreError(
+            f"{store} does not have {asked}; found {numbers}", "versions are listed oldest first"
+        )
     return found
 
 
@@ -111,7 +115,7 @@ def insert(
 ) -> int | None:
     """Insert the candidate's row with `number` unless a row of the manifest (m) matches it (s).
 
-    Returns its number if it is complete, None if the number was taken. Raises StoreError if it was abandoned.
+    Returns its number if it is complete, None if that was taken. Raises StoreError if abandoned.
     """
     row = (
         number,
@@ -132,7 +136,8 @@ def insert(
         return None
     if found.state == State.ABANDONED and candidate.state == State.COMPLETE:
         raise StoreError(
-            f"write {candidate.write_id} to {store} was removed as unfinished while it ran; nothing was published",
+            f"write {candidate.write_id} to {store} was removed as unfinished while it ran; "
+            "nothing was published",
             "plan again; remove_unfinished takes the age from which a write counts as dead",
         )
     return found.version
@@ -154,7 +159,9 @@ def all_writes(spark: SparkSession, store: str) -> dict[str, PlanVersion]:
 
 def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
     if not is_store(spark, store):
-        raise StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one")
+        raise StoreError(
+            f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one"
+        )
     rows: DataFrame = DeltaTable.forPath(spark, table_path(store, MANIFEST)).toDF().select(SCHEMA.names)
     versions = [
         PlanVersion(

@@ -15,9 +15,9 @@ OLD = timedelta(days=7)
 def remove_unfinished(spark: SparkSession, store: str, older_than: timedelta = OLD) -> list[str]:
     """The write_ids whose rows were deleted: dropped versions, and writes begun before `older_than` ago.
 
-    A write that is still running is never half-deleted: it is first marked abandoned in the manifest, and if it
-    finishes after all, it is told so (StoreError) instead of being published. A write that publishes first is
-    left alone. Younger writes are not touched. Raises StoreError where there is no store.
+    A write that is still running is never half-deleted: it is first marked abandoned in the manifest, and if
+    it finishes after all, it is told so (StoreError) instead of being published. A write that publishes
+    first is left alone. Younger writes are not touched. Raises StoreError where there is no store.
     """
     before = datetime.now(UTC) - older_than
     known = all_writes(spark, store)

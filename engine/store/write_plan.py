@@ -36,19 +36,21 @@ def write_plan(
     """The number of the version that holds `tables` (name to DataFrame, as in plans.schema.TABLES).
 
     If the newest version was written by the same planner with the same options from the same topologies (by
-    fingerprint) and has the same refusals, nothing is written and its number is returned. Else each table gets
-    the rows in one transaction, and a row of the manifest makes them visible, all at once. `options` are what
-    the plan depends on beside its input. `rows`: row counts where the caller knows them; they decide how many
-    files a table gets.
+    fingerprint) and has the same refusals, nothing is written and its number is returned. Else each table
+    gets the rows in one transaction, and a row of the manifest makes them visible, all at once. `options`
+    are what the plan depends on beside its input. `rows`: row counts where the caller knows them; they
+    decide how many files a table gets.
 
     A write that fails deletes its rows; one that is killed leaves rows that nobody reads and that
-    `remove_unfinished` deletes. Raises StoreError (unknown table, no table topologies, given up while it ran) and
-    SchemaError.
+    `remove_unfinished` deletes. Raises StoreError (unknown table, no table topologies, given up while it
+    ran) and SchemaError.
     """
     unknown = sorted(set(tables) - set(TABLES))
     if unknown or "topologies" not in tables:
         raise StoreError(
-            f"tables {', '.join(unknown)} are not part of a plan" if unknown else "a plan has the table topologies",
+            f"tables {', '.join(unknown)} are not part of a plan"
+            if unknown
+            else "a plan has the table topologies",
             f"a plan's tables are {', '.join(TABLES)}",
         )
     if is_store(spark, store):

@@ -19,7 +19,9 @@ def chain(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
     columns = {
         "id": node,
         "kind": F.when(first, str(Kind.SOURCE)).when(last, str(Kind.SINK)).otherwise(str(Kind.ONE_INPUT)),
-        "name": F.when(first, "Source").when(last, "Sink").otherwise(F.concat(F.lit("Map-"), node.cast("string"))),
+        "name": F.when(first, "Source")
+        .when(last, "Sink")
+        .otherwise(F.concat(F.lit("Map-"), node.cast("string"))),
         "inputs": F.when(first, F.array().cast("array<int>")).otherwise(F.array(node - 1)),
         "uid": numbered_uid(draws(spec.seed), spec),
     }

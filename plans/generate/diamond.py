@@ -25,7 +25,9 @@ def diamond(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
     stage_size = width + 1
     stages = max(1, (spec.operators - 2) // stage_size)
     sink_id = 2 + stages * stage_size
-    rows = operator_rows(spark, spec, sink_id).select("index", (F.col("operator") + 1).cast("int").alias("id"))
+    rows = operator_rows(spark, spec, sink_id).select(
+        "index", (F.col("operator") + 1).cast("int").alias("id")
+    )
     node = F.col("id")
     first, last = node == 1, node == sink_id
     stage, position = F.expr(f"cast((id - 2) div {stage_size} as int)"), (node - 2) % stage_size

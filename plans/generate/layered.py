@@ -21,10 +21,10 @@ _PARTITIONERS = (str(Partitioner.HASH), str(Partitioner.REBALANCE), str(Partitio
 def layered(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
     """(TOPOLOGIES, TRANSFORMATIONS): `width` sources, layers of `width` operators, `width` sinks.
 
-    `width` (default: about the square root of `operators`): operators a layer. There are as many whole layers as
-    fit `operators`, at least one beside sources and sinks. The operator in column c reads column c of the layer
-    before; a join (12 of 100 operators) also the next column. One in 4 operators reads its first input through a
-    hash, rebalance or rescale partition; all other edges are forward.
+    `width` (default: about the square root of `operators`): operators a layer. There are as many whole
+    layers as fit `operators`, at least one beside sources and sinks. The operator in column c reads column c
+    of the layer before; a join (12 of 100 operators) also the next column. One in 4 operators reads its
+    first input through a hash, rebalance or rescale partition; all other edges are forward.
     """
     width = spec.width or isqrt(spec.operators)
     layers = max(1, spec.operators // width - 2)
@@ -38,7 +38,7 @@ def layered(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
 
 
 def _nodes(operators: DataFrame, draw: Draw, width: int, layers: int) -> DataFrame:
-    """One row a transformation: its `id`, the id `node` of its operator, `operator`, `join` and its input ids."""
+    """One row a transformation: `id`, the id `node` of its operator, `operator`, `join` and input ids."""
     operator, inner = F.col("operator"), width * layers
     blocks = inner // PARTITION_BLOCK
     column = operator % width

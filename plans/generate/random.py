@@ -1,9 +1,9 @@
 """Shape `random`: fleets of topologies with every kind and option that Flink's DataStream API has.
 
-The shares are those of the golden data's random topologies: about 19 transformations with 12 operators each, of
-all sizes, and a few topologies in a hundred that Flink refuses (a forward partition between unequal
-parallelisms, a uid used twice, a co-location group over two slot sharing groups). What Flink refuses gets rarer
-as topologies get larger, so that large ones are planned, too.
+The shares are those of the golden data's random topologies: about 19 transformations with 12 operators each,
+of all sizes, and a few topologies in a hundred that Flink refuses (a forward partition between unequal
+parallelisms, a uid used twice, a co-location group over two slot sharing groups). What Flink refuses gets
+rarer as topologies get larger, so that large ones are planned, too.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,7 +36,8 @@ KINDS: tuple[tuple[Kind, float], ...] = (
     (Kind.UNION, 0.044),
     (Kind.PARTITION, 0.334),
 )
-"""What stands behind the sources, with shares that sum to 1; virtual kinds last, sinks first (see `_inputs`)."""
+"""What stands behind the sources, with shares that sum to 1; virtual kinds last, sinks first (see
+`_inputs`)."""
 
 PARTITIONERS: tuple[tuple[str, float], ...] = (
     (Partitioner.HASH, 524),
@@ -61,9 +62,10 @@ _INDEX, _ID = "index", "id"
 def random(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
     """(TOPOLOGIES, TRANSFORMATIONS) of a random fleet.
 
-    `operators` is the mean of a fleet, whose topologies have a quarter to seven quarters of it; a fleet of one
-    has about that size. `parallelism` None: every topology draws its own. `share_of_uids` None: 0.165. `width`
-    is not used. A transformation reads its predecessor if that is virtual, else any earlier one that is no sink.
+    `operators` is the mean of a fleet, whose topologies have a quarter to seven quarters of it; a fleet of
+    one has about that size. `parallelism` None: every topology draws its own. `share_of_uids` None: 0.165.
+    `width` is not used. A transformation reads its predecessor if that is virtual, else any earlier one that
+    is no sink.
     """
     draw = draws(spec.seed)
     rows = draw_options(_inputs(_kinds(_rows(spark, spec, draw), draw), draw), spec)
@@ -108,10 +110,14 @@ def _rows(spark: SparkSession, spec: Spec, draw: Draw) -> DataFrame:
     mean = spec.operators * TRANSFORMATIONS_PER_OPERATOR
     low, high = SIZES if spec.topologies > 1 else (1.0, 1.0)
     chunks = int(mean * high) // CHUNK + 1
-    size = F.greatest(F.lit(3), F.floor(mean * (low + (high - low) * draw("size", F.col(_INDEX)))).cast("int"))
+    size = F.greatest(
+        F.lit(3), F.floor(mean * (low + (high - low) * draw("size", F.col(_INDEX)))).cast("int")
+    )
     chunked = (
         spark.range(spec.topologies * chunks)
-        .select(F.expr(f"id div {chunks}").alias(_INDEX), F.expr(f"cast(id % {chunks} as int)").alias("chunk"))
+        .select(
+            F.expr(f"id div {chunks}").alias(_INDEX), F.expr(f"cast(id % {chunks} as int)").alias("chunk")
+        )
         .select("*", size.alias("size"))
         .where(F.col("chunk") * CHUNK < F.col("size"))
     )
@@ -155,7 +161,9 @@ def _kinds(rows: DataFrame, draw: Draw) -> DataFrame:
         .otherwise(1)
     )
     return with_kind.select(
-        *(c for c in drawn.columns if c != "drawn"), no_side_output_of_virtual.alias("kind"), count.alias("count")
+        *(c for c in drawn.columns if c != "drawn"),
+        no_side_output_of_virtual.alias("kind"),
+        count.alias("count"),
     )
 
 

@@ -15,13 +15,16 @@ SHARE_OF_UIDS_USED_TWICE = 0.05
 """Of the operators with a uid; times `rarity`, as Flink refuses the topology when two operators get it."""
 
 
+_OPERATORS = tuple(kind for kind in Kind if kind not in VIRTUAL_KINDS)
+
+
 class Option(NamedTuple):
     """A column that `share` of the operators of `kinds` set to one of `values`."""
 
     column: str
     share: float
-    values: tuple[str, ...] | tuple[int, ...]
-    kinds: tuple[Kind, ...] = tuple(kind for kind in Kind if kind not in VIRTUAL_KINDS)
+    values: tuple[str | int, ...]
+    kinds: tuple[Kind, ...] = _OPERATORS
     may_be_refused: bool = False
 
 
@@ -38,10 +41,15 @@ OPTIONS: tuple[Option, ...] = (
         "chaining",
         0.18,
         tuple(map(str, _CHAINING)),
-        tuple(kind for kind in Kind if kind not in VIRTUAL_KINDS and kind != Kind.MULTI_INPUT),
+        tuple(kind for kind in _OPERATORS if kind != Kind.MULTI_INPUT),
     ),
     Option("managed_memory", 0.1, (1, 16, 128), (*_STATEFUL, Kind.MULTI_INPUT)),
-    Option("slot_scope", 0.045, (str(ManagedMemoryUseCase.STATE_BACKEND), str(ManagedMemoryUseCase.PYTHON)), _STATEFUL),
+    Option(
+        "slot_scope",
+        0.045,
+        (str(ManagedMemoryUseCase.STATE_BACKEND), str(ManagedMemoryUseCase.PYTHON)),
+        _STATEFUL,
+    ),
 )
 
 _EMPTY = {"managed_memory": "map<string,int>", "slot_scope": "array<string>"}
@@ -56,7 +64,7 @@ def draw_options(rows: DataFrame, spec: Spec) -> DataFrame:
 
 
 def operator_options(spec: Spec) -> dict[str, Column]:
-    """The columns of OPTIONS, `uid` and `uid_hash`, from rows of `draw_options` with index, id, kind and rarity."""
+    """The columns of OPTIONS, `uid` and `uid_hash`, from rows of `draw_options`."""
     share_of_uids = DEFAULT_SHARE_OF_UIDS if spec.share_of_uids is None else spec.share_of_uids
     twice = F.col("draw_uid_used_twice") < SHARE_OF_UIDS_USED_TWICE * F.col("rarity")
     uid = F.when(twice, F.lit("uid-shared")).otherwise(F.concat(F.lit("uid-"), _hex(spec, "uid")))

@@ -46,7 +46,12 @@ def topologies(spark: SparkSession, shape: str, spec: Spec, settings: dict[str, 
     }
     rows = spark.range(spec.topologies).withColumnRenamed("id", "index")
     return rows.select(
-        *(columns.get(f.name, F.lit(None)).cast(f.dataType.simpleString()).alias(f.name, metadata=f.metadata) for f in TOPOLOGIES)
+        *(
+            columns.get(f.name, F.lit(None))
+            .cast(f.dataType.simpleString())
+            .alias(f.name, metadata=f.metadata)
+            for f in TOPOLOGIES
+        )
     )
 
 
@@ -57,7 +62,7 @@ def _parameters(spec: Spec) -> list[str]:
 
 
 def transformations(rows: DataFrame, shape: str, spec: Spec, columns: dict[str, Column]) -> DataFrame:
-    """TRANSFORMATIONS from `rows` (one each, with the column `index`); columns not given are null or empty."""
+    """TRANSFORMATIONS from `rows` (one each, with the column `index`); others are null or empty."""
     given = {"topology_id": topology_id(shape, spec, F.col("index")), **columns}
     return rows.select(
         *(

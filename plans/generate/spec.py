@@ -13,9 +13,9 @@ MAX_OPERATORS = 500_000_000
 class Spec:
     """Parameters of a generated fleet; the same Spec gives the same tables on any cluster.
 
-    `operators` is the size of one topology in physical operators, `width` how many operators stand side by side
-    (what exactly, the shape says). `parallelism` is every topology's default parallelism; `share_of_uids` the
-    share of physical operators that have a uid. None leaves the choice to the shape.
+    `operators` is the size of one topology in physical operators, `width` how many operators stand side by
+    side (what exactly, the shape says). `parallelism` is every topology's default parallelism;
+    `share_of_uids` the share of physical operators that have a uid. None leaves the choice to the shape.
     """
 
     operators: int

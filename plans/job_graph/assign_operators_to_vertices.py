@@ -12,6 +12,7 @@ _NODE_COLUMNS = (
     "parallelism_configured",
     "slot_sharing_group",
     "co_location_group",
+    "uid",
     "uid_hash",
     "invokable",
     "input_format",

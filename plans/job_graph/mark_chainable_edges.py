@@ -80,14 +80,20 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     In: marked_edges (see mark_local_reasons), chain_heads (see find_chain_heads). Out: stream_edges.
 
     Source: StreamingJobGraphGenerator.areOperatorsChainable: a yielding operator may not follow a legacy source
-    in its chain.
+    in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all have to.
     """
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", "head_is_legacy_source")
     behind_legacy = F.col("target_yielding") & (
         F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
     )
     yielding = _bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
-    verdict = join_local(marked_edges, legacy_heads, {"source": "node"}, "left").select(
+    forced = (
+        marked_edges.filter((F.col("in_degree") > 1) & ~F.col("supports_unaligned_checkpoints"))
+        .select(TOPOLOGY, F.col("target").alias("aligned_target"), F.lit(True).alias("aligned"))
+        .distinct()
+    )
+    with_heads = join_local(marked_edges, legacy_heads, {"source": "node"}, "left")
+    verdict = join_local(with_heads, forced, {"target": "aligned_target"}, "left").select(
         "*", F.col("reasons").bitwiseOR(F.when(behind_legacy, yielding).otherwise(0)).alias("all_reasons")
     )
     named = F.array_compact(
@@ -99,6 +105,7 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
         )
     )
     computed = {
+        "supports_unaligned_checkpoints": F.col("supports_unaligned_checkpoints") & F.col("aligned").isNull(),
         "chainable": F.col("all_reasons") == 0,
         "not_chainable_reasons": named,
     }

@@ -8,7 +8,7 @@ from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATIO
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.vocabulary import JobType, Layer, ResultPartitionType
 
-_COLLISION, _UNALIGNED, _FORWARD_GROUP, _CONNECT, _HYBRID_JOB, _HYBRID_GROUP, _CO_LOCATION = range(7)
+_COLLISION, _UNALIGNED, _PAUSED_SOURCES, _EMPTY_NAME, _FORWARD_GROUP, _CONNECT, _HYBRID_JOB, _HYBRID_GROUP, _CO_LOCATION = range(9)
 _BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
 _HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
 
@@ -17,6 +17,7 @@ def refuse_job_graphs(
     walked: DataFrame,
     stream_nodes: DataFrame,
     stream_edges: DataFrame,
+    operators: DataFrame,
     vertices: DataFrame,
     connected_edges: DataFrame,
     named_vertices: DataFrame,
@@ -24,15 +25,17 @@ def refuse_job_graphs(
 ) -> DataFrame:
     """One row a refused topology (see first_refusals), in the order of Flink's checks.
 
-    In: walked, stream_nodes, stream_edges, vertices, connected_edges, named_vertices, job_settings.
+    In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices, job_settings.
 
     Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
-    validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; JobVertexForwardGroup.
+    validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair; JobVertexForwardGroup.
     """
     return first_refusals(
         [
             _uid_collisions(walked),
             _unaligned_custom_partitioners(stream_edges, job_settings),
+            _paused_sources(job_settings),
+            _empty_names(operators, walked),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, stream_nodes),
@@ -71,6 +74,26 @@ def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFr
     rows = join_local(custom, unaligned, {}, "left_semi")
     location = F.concat(F.lit("edge "), "edge_id")
     return refusals(rows, Layer.JOB_GRAPH, [F.lit(_UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+
+
+def _paused_sources(job_settings: DataFrame) -> DataFrame:
+    rows = job_settings.filter(F.col("checkpointing_refusal").isNotNull())
+    message, location = F.col("checkpointing_refusal"), F.lit("config")
+    return refusals(rows, Layer.JOB_GRAPH, [F.lit(_PAUSED_SOURCES)], ILLEGAL_ARGUMENT, message, location)
+
+
+def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
+    """Sources that are chained into a head are not looked at."""
+    empty = operators.filter((F.col("chain_index") > 0) & ((F.col("name") == "") | (F.col("uid") == "")))
+    orders = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
+        TOPOLOGY, F.col("node").alias("walked_node"), "vertex_postorder"
+    )
+    what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
+    message = F.concat(F.lit("Empty string operator "), what, F.lit(" is not allowed"))
+    rows = join_local(empty, orders, {"node": "walked_node"})
+    order = [F.lit(_EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
+    location = F.concat(F.lit("node "), "node")
+    return refusals(rows, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
 
 
 def _forward_groups(vertices: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ _VERTEX = ["topology_id", "vertex"]
 
 
 def job_graph_json(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """(topology_id, json): vertices in creation order, each with its operators, data sets and inputs; the order.
+    """(topology_id, json): vertices in creation order with operators, data sets and inputs; the order.
 
     From job_vertices, chained_operators, job_edges and intermediate_data_sets. Operators stand by chain index
     (then node), data sets by output_index, inputs by input_index; a vertex without co-location group has no
@@ -67,7 +67,9 @@ def _operator_ids(operators: DataFrame) -> DataFrame:
     """[generated, user-defined if any] of every operator that has a place in the vertex's operator ids."""
     pair = F.to_json(F.array_compact(F.array("operator_id", "user_defined_operator_id")))
     placed = operators.where(F.col("operator_order").isNotNull())
-    return joined_lists(placed.select(*_VERTEX, "operator_order", pair.alias("json")), _VERTEX, ["operator_order"])
+    return joined_lists(
+        placed.select(*_VERTEX, "operator_order", pair.alias("json")), _VERTEX, ["operator_order"]
+    )
 
 
 def _operators(operators: DataFrame) -> DataFrame:

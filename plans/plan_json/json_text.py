@@ -18,7 +18,11 @@ def json_lists(
 def joined_lists(rows: DataFrame, keys: list[str], order: list[str]) -> DataFrame:
     """(keys, json): for each key a JSON list of the values `json` of its rows, sorted by `order`."""
     listed = F.sort_array(F.collect_list(F.struct(*order, "json")))
-    return rows.groupBy(*keys).agg(listed.alias("listed")).select(*keys, in_list(F.col("listed.json")).alias("json"))
+    return (
+        rows.groupBy(*keys)
+        .agg(listed.alias("listed"))
+        .select(*keys, in_list(F.col("listed.json")).alias("json"))
+    )
 
 
 def in_list(values: Column) -> Column:

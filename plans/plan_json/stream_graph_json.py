@@ -32,14 +32,12 @@ EDGE_KEYS = (
 
 
 def stream_graph_json(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """(topology_id, json): nodes by id and edges by source and output order, from stream_nodes and stream_edges.
+    """(topology_id, json): nodes by id and edges by source and output order.
 
     Stream graphs without edges have an empty list; keys whose value is null are written.
     """
     topology = ["topology_id"]
-    nodes = json_lists(
-        tables["stream_nodes"], topology, ["id"], {k: F.col(k) for k in NODE_KEYS}, KEEP_NULLS
-    )
+    nodes = json_lists(tables["stream_nodes"], topology, ["id"], {k: F.col(k) for k in NODE_KEYS}, KEEP_NULLS)
     edges = json_lists(
         tables["stream_edges"],
         topology,

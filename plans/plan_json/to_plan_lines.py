@@ -35,8 +35,8 @@ SECTIONS: tuple[Section, ...] = (
 def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
     """(name, line): one row each planned topology and one each row of `rejected`.
 
-    A planned topology has the sections whose tables are there; a topology that came in as a stream graph has no
-    `stream_graph`, which would repeat its input. A refused one has name (null if it had none that could be
+    A planned topology has the sections whose tables are there; a topology that came in as a stream graph has
+    no `stream_graph`, which would repeat its input. A refused one has name (null if it had none that could be
     read), error_stage, error and message. A line is one value, so a plan has to fit 2 GB of text.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]

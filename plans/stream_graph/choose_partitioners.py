@@ -32,6 +32,9 @@ _SOURCE_ATTRIBUTES = (
 _TARGET_ATTRIBUTES = ("name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "yielding")
 
 
+_DEGREES = ("in_degree", "input_degree", "out_degree")
+
+
 def choose_partitioners(
     resolved_inputs: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame, given_stream_edges: DataFrame
 ) -> DataFrame:
@@ -55,9 +58,8 @@ def choose_partitioners(
         with_source = join_local(edges, sources, {"source": "source"})
         return join_local(with_source, targets, {"target": "target"})
 
-    given = given_stream_edges.drop("chainable", "chained_source", "not_chainable_reasons")
     translated = _chosen(join_local(with_ends(resolved_inputs), settings, {}))
-    return _with_degrees(translated.unionByName(with_ends(given).drop("source_buffer_timeout")))
+    return translated.unionByName(with_ends(_with_degrees(given_stream_edges)).drop("source_buffer_timeout"))
 
 
 def _chosen(edges: DataFrame) -> DataFrame:
@@ -75,13 +77,6 @@ def _chosen(edges: DataFrame) -> DataFrame:
         .otherwise(F.col("exchange_mode"))
         .alias("mode"),
     )
-    by_source = Window.partitionBy(TOPOLOGY, "source").orderBy("target", "in_index")
-    by_pair = Window.partitionBy(TOPOLOGY, "source", "target").orderBy("in_index")
-    numbered = chosen.select(
-        "*",
-        (F.row_number().over(by_source) - 1).alias("out_index"),
-        (F.row_number().over(by_pair) - 1).alias("unique_id"),
-    )
     is_keyed = F.col("chosen").isin(Partitioner.HASH, Partitioner.CUSTOM)
     printed = F.upper("chosen")
     partitioner_class = F.lit(None).cast("string")
@@ -89,7 +84,7 @@ def _chosen(edges: DataFrame) -> DataFrame:
         partitioner_class = F.when(F.col("chosen") == partitioner, F.lit(name)).otherwise(partitioner_class)
     partitioner_class = F.when(F.col("unspecified"), F.lit(UNSPECIFIED_FORWARD)).otherwise(partitioner_class)
     pointwise = F.col("chosen").isin(Partitioner.FORWARD, Partitioner.RESCALE)
-    return numbered.select(
+    return chosen.select(
         TOPOLOGY,
         "source",
         "target",
@@ -110,6 +105,7 @@ def _chosen(edges: DataFrame) -> DataFrame:
             "supports_unaligned_checkpoints"
         ),
         _edge_id(printed).alias("edge_id"),
+        *_DEGREES,
         *(f"source_{a}" for a in _SOURCE_ATTRIBUTES if a != "buffer_timeout"),
         *(f"target_{a}" for a in _TARGET_ATTRIBUTES),
     )
@@ -133,15 +129,13 @@ def _edge_id(partitioner: Column) -> Column:
     )
 
 
-def _with_degrees(edges: DataFrame) -> DataFrame:
-    of_target = Window.partitionBy(TOPOLOGY, "target")
-    of_input = Window.partitionBy(TOPOLOGY, "target", "type_number")
-    of_source = Window.partitionBy(TOPOLOGY, "source")
-    supported = F.min("supports_unaligned_checkpoints").over(of_target)
-    return edges.select(
-        *(name for name in edges.columns if name != "supports_unaligned_checkpoints"),
-        supported.alias("supports_unaligned_checkpoints"),
-        F.count(F.lit(1)).over(of_source).cast("int").alias("out_degree"),
-        F.count(F.lit(1)).over(of_input).cast("int").alias("input_degree"),
-        F.count(F.lit(1)).over(of_target).cast("int").alias("in_degree"),
+def _with_degrees(given_stream_edges: DataFrame) -> DataFrame:
+    def size_of(*keys: str) -> Column:
+        return F.count(F.lit(1)).over(Window.partitionBy(TOPOLOGY, *keys)).cast("int")
+
+    return given_stream_edges.drop("chainable", "chained_source", "not_chainable_reasons").select(
+        "*",
+        size_of("target").alias("in_degree"),
+        size_of("target", "type_number").alias("input_degree"),
+        size_of("source").alias("out_degree"),
     )

@@ -37,17 +37,40 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
         F.when(F.col("kind").isin(_MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
         F.coalesce(keyed, F.lit(False)).alias("keyed"),
     )
-    in_order = Window.partitionBy(TOPOLOGY, "target").orderBy("position", "path")
-    return ends.select(
-        TOPOLOGY,
-        "target",
-        "source",
-        (F.row_number().over(in_order) - 1).alias("in_index"),
-        "type_number",
-        "partition",
-        "partitioner",
-        "exchange_mode",
-        "output_tag",
-        "selected_names",
-        "keyed",
+    return number_edges(
+        ends.select(
+            TOPOLOGY,
+            "target",
+            "source",
+            "type_number",
+            "partition",
+            "partitioner",
+            "exchange_mode",
+            "output_tag",
+            "selected_names",
+            "keyed",
+            F.struct("position", "path").alias("order"),
+        )
+    )
+
+
+def number_edges(edges: DataFrame) -> DataFrame:
+    """`edges` with in_index, out_index and unique_id as Flink counts them, and in_degree, input_degree, out_degree.
+
+    In: edges with topology_id, source, target, type_number and order (sorts a target's edges). Out: order is gone.
+    """
+    of_target = Window.partitionBy(TOPOLOGY, "target")
+    numbered = edges.select(
+        *(name for name in edges.columns if name != "order"),
+        (F.row_number().over(of_target.orderBy("order")) - 1).alias("in_index"),
+        F.count(F.lit(1)).over(of_target).cast("int").alias("in_degree"),
+        F.count(F.lit(1)).over(Window.partitionBy(TOPOLOGY, "target", "type_number")).cast("int").alias("input_degree"),
+    )
+    of_source = Window.partitionBy(TOPOLOGY, "source")
+    of_pair = Window.partitionBy(TOPOLOGY, "source", "target")
+    return numbered.select(
+        "*",
+        (F.row_number().over(of_source.orderBy("target", "in_index")) - 1).alias("out_index"),
+        (F.row_number().over(of_pair.orderBy("in_index")) - 1).alias("unique_id"),
+        F.count(F.lit(1)).over(of_source).cast("int").alias("out_degree"),
     )

@@ -1,4 +1,4 @@
-"""The kinds of errors an input can have; the `error` of a `TopologyError` at stage `input` is one of these."""
+"""The kinds of errors an input can have: the `error` of a `TopologyError` at stage `input`."""
 
 from enum import StrEnum
 

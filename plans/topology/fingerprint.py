@@ -1,16 +1,17 @@
 """SHA-256 over a topology's canonical text: equal for the same topology, whichever way it came in.
 
-The canonical text of a `transformations` topology is one header line, then one line a transformation in id
-order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK lines, so
-that no topology is ever one string. A header is `transformations|name|parallelism|max_parallelism|chaining|config`,
-a transformation's line its TRANSFORMATIONS columns behind topology_id, in order, joined by `|`. A string is
-written as its length in UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false;
-null, an empty list and an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory
-is `USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
+The canonical text of a `transformations` topology is one header line, then one line a transformation in
+id order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK
+lines, so that no topology is ever one string. A header is
+`transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its
+TRANSFORMATIONS columns behind topology_id, in order, joined by `|`. A string is written as its length in
+UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false; null, an empty list and
+an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory is
+`USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
 are nano-cores and three byte counts, joined by commas.
 
-A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted keys.
-The text has no defaults left out: an absent key and its default are the same topology.
+A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted
+keys. The text has no defaults left out: an absent key and its default are the same topology.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
 from plans.schema import TRANSFORMATIONS
-
 
 BLOCK = 4096
 """Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
@@ -53,7 +53,7 @@ def header(topology: Mapping[str, Any], form: str) -> bytes:
 def transformations_fingerprints(
     headers: Sequence[bytes], rows: pa.StringArray, lengths: Sequence[int]
 ) -> list[str]:
-    """Hex digests of topologies whose canonical rows lie one behind the other in `rows`, `lengths` of each."""
+    """Hex digests of topologies whose canonical rows lie in `rows` in turn, `lengths` of each."""
     _, offsets_buffer, data_buffer = rows.buffers()
     data = memoryview(data_buffer if data_buffer is not None else b"")
     offsets = np.frombuffer(offsets_buffer, np.int32, len(rows) + 1, rows.offset * 4)
@@ -69,6 +69,7 @@ def transformations_fingerprints(
 
 
 def stream_graph_fingerprint(first: bytes, graph: Mapping[str, Any]) -> str:
+    """The hex digest of a stream graph behind its header."""
     return sha256(first + orjson.dumps(graph, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -105,6 +106,8 @@ def canonical_row() -> Column:
                 text = value.cast("string")
             case _:
                 raise TypeError(f"no canonical text for {field.name}")
+        if isinstance(kind, MapType | ArrayType) and field.name != "inputs":
+            text = F.when(F.size(value) > 0, text)  # lambdas are slow and such lists are mostly empty
         fields.append(F.coalesce(text, F.lit("")))
     return F.concat_ws("|", *fields)
 

@@ -1,4 +1,4 @@
-"""The Flink options that planning reads: keys, deprecated keys, types, defaults; and the check of their values.
+"""The Flink options that planning reads: keys, deprecated keys, types, defaults, and their check.
 
 Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
 JobManagerOptions. Options that are not in this table are carried with the job and not looked at.

@@ -34,10 +34,7 @@ def parse_duration(value: str) -> int:
     """Whole milliseconds of a Flink duration: "10 s", "100" (ms), "PT1M" (TimeUtils.parseDuration)."""
     trimmed = value.strip(_JAVA_WHITESPACE)
     number, unit = _LEADING_NUMBER.fullmatch(trimmed).groups()  # type: ignore[union-attr]
-    if number:
-        nanos = int(number) * _lookup(_NANOS, unit, "time unit")
-    else:
-        nanos = _iso_nanos(trimmed)
+    nanos = int(number) * _lookup(_NANOS, unit, "time unit") if number else _iso_nanos(trimmed)
     if nanos // 10**6 > _MAX_LONG:
         raise ValueError("does not fit a duration")
     return nanos // 10**6
@@ -76,18 +73,21 @@ def _lookup(units: dict[str, int], unit: str, what: str) -> int:
 
 
 def parse_boolean(value: str) -> bool:
+    """True or false, whatever the case."""
     if value.upper() not in ("TRUE", "FALSE"):
         raise ValueError("is neither true nor false")
     return value.upper() == "TRUE"
 
 
 def parse_int(value: str) -> int:
+    """A 32-bit integer in decimal."""
     if not re.fullmatch(r"[-+]?[0-9]+", value) or not -_MAX_INT - 1 <= int(value) <= _MAX_INT:
         raise ValueError("is not a 32-bit integer")
     return int(value)
 
 
 def parse_string(value: str) -> str:
+    """The string itself."""
     return value
 
 

@@ -98,7 +98,9 @@ def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict
             )
     else:
         exchange_mode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
-    _check_backlog_interval(config, batch)
+    refusal = _checkpointing_refusal(config, batch)
+    if refusal is not None and batch and read_option(config, options.BATCH_STATE_BACKEND):
+        raise FlinkRefusal("stream_graph", "IllegalArgumentException", refusal)
     scheduler = read_option(config, options.SCHEDULER)
     return {
         **_common(config, batch),
@@ -195,6 +197,7 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
         "sort_inputs": batch and read_option(config, options.SORT_INPUTS),
         "sorted_inputs_memory_mebibytes": read_option(config, options.SORTED_INPUTS_MEMORY) >> 20,
         "unaligned_checkpoints": _unaligned(config, batch),
+        "checkpointing_refusal": _checkpointing_refusal(config, batch),
         "force_unaligned_checkpoints": read_option(config, options.FORCE_UNALIGNED),
         "savepoint_restore_path": path,
         "allow_non_restored_state": path is not None and read_option(config, options.IGNORE_UNCLAIMED_STATE),
@@ -215,25 +218,23 @@ def _unaligned(config: Mapping[str, str], batch: bool) -> bool:
     return exactly_once and bool(read_option(config, options.UNALIGNED))
 
 
-def _check_backlog_interval(config: Mapping[str, str], batch: bool) -> None:
-    """CheckpointConfig.getCheckpointIntervalDuringBacklog, CheckpointCoordinatorConfiguration."""
+def _checkpointing_refusal(config: Mapping[str, str], batch: bool) -> str | None:
+    """The message of CheckpointConfig.getCheckpointIntervalDuringBacklog, else of preValidate; or null.
+
+    Flink raises it while it makes the JobGraph, behind other refusals; with the batch state backend before
+    it translates anything.
+    """
     interval = _interval(config, batch)
     given = read_option(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
     backlog = interval if given is None else given
     effective = interval if interval >= _MINIMAL_CHECKPOINT_TIME else _DISABLED_INTERVAL
     backlog = backlog if backlog >= _MINIMAL_CHECKPOINT_TIME else _DISABLED_INTERVAL
-    stage = "stream_graph" if batch and read_option(config, options.BATCH_STATE_BACKEND) else "job_graph"
     if backlog < effective:
-        raise FlinkRefusal(
-            stage,
-            "IllegalArgumentException",
-            "Checkpoint interval during backlog must be larger than or equal to that in normal situation.",
-        )
+        return "Checkpoint interval during backlog must be larger than or equal to that in normal situation."
     if interval > 0 and backlog == _DISABLED_INTERVAL and read_option(config, options.PAUSE_SOURCES):
-        raise FlinkRefusal(
-            "job_graph",
-            "IllegalArgumentException",
-            "Pausing sources until first checkpoint is incompatible with disabling checkpoints during backlog "
-            "processing. Please review and choose whether you require "
-            f"{options.PAUSE_SOURCES.key} or {options.CHECKPOINTING_INTERVAL_DURING_BACKLOG.key}",
+        return (
+            "Pausing sources until first checkpoint is incompatible with disabling checkpoints during "
+            "backlog processing. Please review and choose whether you require "
+            f"{options.PAUSE_SOURCES.key} or {options.CHECKPOINTING_INTERVAL_DURING_BACKLOG.key}"
         )
+    return None

@@ -1,7 +1,7 @@
 """The one pass over topology lines, in Spark's Python workers: parse, validate, and give Arrow columns.
 
-Input rows: value (binary, one line), source_file, block_start (of the file's split; Spark gives a split's lines
-in order), ordinal (place in the block from 0; null = count them), problem (why there is no line to parse).
+Input rows: value (binary, one line), source_file, block_start (of the file's split; Spark gives a split's
+lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line).
 
 Output rows (PARSED): one a topology or bad line, with its transformations, nodes and edges as arrays; what
 exceeds ROWS_A_BATCH goes on in further rows that hold nothing else, so that no row grows with a topology. And
@@ -9,7 +9,7 @@ one a block with nothing but `block_lines`, its number of lines, from which line
 """
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -104,9 +104,9 @@ class _Parsed(NamedTuple):
     """One line: its row, and what goes into the arrays."""
 
     row: dict[str, Any]
-    transformations: list[Any] = []
-    stream_nodes: list[Any] = []
-    stream_edges: list[Any] = []
+    transformations: Sequence[Any] = ()
+    stream_nodes: Sequence[Any] = ()
+    stream_edges: Sequence[Any] = ()
     header: bytes = b""
 
 

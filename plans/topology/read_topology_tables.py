@@ -1,4 +1,4 @@
-"""DataFrames, Delta or Parquet tables of topologies and transformations as the tables of the topology layer."""
+"""Given tables (DataFrames, Delta, Parquet) of topologies and transformations as the topology layer."""
 
 from delta.tables import DeltaTable
 from pyspark import StorageLevel
@@ -46,11 +46,11 @@ def read_topology_tables(
     """Validated tables out of `topologies` and `transformations`, without going through JSON.
 
     Both have columns of the tables of these names in `plans.schema`; required are name, and topology_id
-    (xxhash64 of the name), id, kind, inputs. Others may be left out and get their defaults. Rows are looked at
-    by expressions and one aggregation, which runs here; what looks wrong is explained by `validate_topology`,
-    so that errors are those of files. A name on several rows is rejected on all of them
-    (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a column of
-    another name or type.
+    (xxhash64 of the name), id, kind, inputs. Others may be left out and get their defaults. Rows are looked
+    at by expressions and one aggregation, which runs here; what looks wrong is explained by
+    `validate_topology`, so that errors are those of files. A name on several rows is rejected on all of
+    them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a
+    column of another name or type.
     """
     rows = normalized_transformations(transformations)
     summary = _summary(normalized_topologies(topologies), rows).persist(StorageLevel.MEMORY_AND_DISK)
@@ -100,10 +100,10 @@ _MAY_RUN_AS_BATCH = f"upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BAT
 
 
 def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
-    """One row a row of `given` (and a topology that only `rows` have): TOPOLOGIES with fingerprint, and
+    """TOPOLOGIES with fingerprint, one row a row of `given` and a topology that only `rows` have; and
 
-    row_error (what is wrong with the topology's row itself, as one error or null) and suspicious (its values or
-    transformations may be wrong).
+    row_error (what is wrong with the topology's row itself, one error or null) and suspicious (its values
+    or transformations may be wrong).
     """
     same_id = Window.partitionBy("topology_id")
     topologies = given.select(
@@ -197,10 +197,8 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         F.sort_array(F.collect_list("row")).alias("rows"), F.bool_or("suspicious").alias("suspicious")
     )
     first_id, size = F.col("block") * BLOCK + 1, F.size("rows")
-    in_order = F.transform("rows", lambda r: r["id"].cast("long")) == F.sequence(
-        first_id, first_id + size - 1
-    )
-    text = F.concat(F.array_join(F.transform("rows", lambda r: r["line"]), "\n"), F.lit("\n"))
+    in_order = F.col("rows.id").cast("array<bigint>") == F.sequence(first_id, first_id + size - 1)
+    text = F.concat(F.array_join(F.col("rows.line"), "\n"), F.lit("\n"))
     digests = blocks.select(
         "topology_id",
         F.struct("block", F.sha2(text, 256).alias("digest")).alias("block_digest"),
@@ -218,7 +216,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
     return topologies.select(
         "topology_id",
         F.coalesce(F.col("hold") & whole, F.lit(False)).alias("rows_hold"),
-        F.array_join(F.transform("blocks", lambda b: b["digest"]), "").alias("block_digests"),
+        F.array_join(F.col("blocks.digest"), "").alias("block_digests"),
     )
 
 

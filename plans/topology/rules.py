@@ -22,7 +22,7 @@ _JSON_TYPES = {
 
 
 class Rule(NamedTuple):
-    """What one key takes: `accepts` is the quick test, `explain(location, key, value)` the errors if it fails."""
+    """What a key takes: `accepts` is a quick test, `explain(location, key, value)` why it fails."""
 
     accepts: Callable[[Any], bool]
     explain: Callable[[str, str, Any], list[TopologyError]]
@@ -51,6 +51,7 @@ def suggestion(word: str, words: Iterable[str]) -> str:
 
 
 def wrong_type(location: str, key: str, value: Any, allowed: str, hint: str = "") -> TopologyError:
+    """The error of a value of another JSON type than its key takes."""
     return TopologyError(
         ErrorKind.WRONG_TYPE, location, f"{key} {shorten(value)} ({json_type(value)})", allowed, hint
     )
@@ -74,6 +75,7 @@ def integer(low: int, high: int, allowed: str = "") -> Rule:
 
 
 def boolean() -> Rule:
+    """True or false."""
     text = "true or false"
 
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:

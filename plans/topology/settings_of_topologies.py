@@ -25,8 +25,8 @@ SETTLED = StructType(
 def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: SETTLED, one row a topology with either settings or errors.
 
-    Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, graph (kind and inputs of
-    its transformations in id order where the job type hangs on the boundedness of its sources, else null).
+    Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, graph (kind and inputs
+    of its transformations in id order where the job type hangs on its sources' boundedness, else null).
     """
     for batch in batches:
         stages, errors, settings = [], [], []

@@ -32,8 +32,8 @@ _OPERATOR_COLUMNS = (
 def suspicious_transformation() -> Column:
     """True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
 
-    The rules of `operator_rules` as an expression: a row it calls right is right, given that its topology's ids
-    are 1..n. What it calls suspicious is explained, or cleared, by `validate_transformations`.
+    The rules of `operator_rules` as an expression: a row it calls right is right, given that its
+    topology's ids are 1..n. What it calls suspicious is explained, or cleared, by `validate_transformations`.
     """
     kind = F.col("kind")
     physical = kind.isin(_PHYSICAL)
@@ -48,9 +48,8 @@ def suspicious_transformation() -> Column:
         _unset_or("uid_hash", F.col("uid_hash").rlike("^[0-9A-Fa-f]{32}\\z")),
         _unset_or("buffer_timeout", F.col("buffer_timeout") >= -1),
         _unset_or("chaining", F.col("chaining").isin([str(c) for c in ChainingStrategy])),
-        F.forall(F.map_keys("managed_memory"), lambda k: k.isin([str(u) for u in OPERATOR_SCOPE])),
-        F.forall(F.map_values("managed_memory"), lambda w: w >= 1),
-        F.forall("slot_scope", lambda u: u.isin([str(u) for u in SLOT_SCOPE])),
+        (F.size("managed_memory") == 0) | _managed_memory(),
+        (F.size("slot_scope") == 0) | F.forall("slot_scope", lambda u: u.isin([str(s) for s in SLOT_SCOPE])),
         _resources(),
         _only_on(Kind.PARTITION, "partitioner", F.col("partitioner").isin([str(p) for p in Partitioner])),
         _unset_or("exchange_mode", F.col("exchange_mode").isin([str(m) for m in StreamExchangeMode])),
@@ -68,6 +67,11 @@ def _unset_or(name: str, right: Column) -> Column:
 def _only_on(kind: Kind, name: str, right: Column) -> Column:
     """Set and right on its kind, null on others."""
     return F.when(F.col("kind") == str(kind), F.col(name).isNotNull() & right).otherwise(F.col(name).isNull())
+
+
+def _managed_memory() -> Column:
+    known = F.forall(F.map_keys("managed_memory"), lambda k: k.isin([str(u) for u in OPERATOR_SCOPE]))
+    return known & F.forall(F.map_values("managed_memory"), lambda w: w >= 1)
 
 
 def _number_of_inputs() -> Column:

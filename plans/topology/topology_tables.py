@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame
 class TopologyTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.schema`, none of them computed yet.
 
-    inputs = topologies + rejected: `inputs` counts what was read (lines that are not blank, objects, rows of
-    `topologies`, and topologies that only `transformations` names). `stream_nodes` and `stream_edges` hold the
-    topologies of form stream_graph, `transformations` the others. `persisted` is what reading keeps in Spark's
-    storage so that no input is read twice: unpersist each when the tables are no longer needed.
+    inputs = topologies + rejected: `inputs` counts what was read (lines that are not blank, objects, rows
+    of `topologies`, and topologies that only `transformations` names). `stream_nodes` and `stream_edges`
+    hold the topologies of form stream_graph, `transformations` the others. `persisted` is what reading
+    keeps in Spark's storage so that no input is read twice: unpersist each when the tables are no longer
+    needed.
     """
 
     topologies: DataFrame

@@ -1,4 +1,4 @@
-"""A `stream_graph` object that is not lossless for planning, or contradicts itself, is refused with every reason."""
+"""A `stream_graph` that is not lossless for planning, or contradicts itself, is refused with all reasons."""
 
 from collections import Counter
 from typing import Any

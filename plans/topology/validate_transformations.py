@@ -27,7 +27,7 @@ _QUICK = {
 
 
 def transformations_hold(transformations: list[Any]) -> bool:
-    """Whether `validate_transformations` would find nothing: the same rules in one quick pass, no messages."""
+    """Whether `validate_transformations` would find nothing: the same rules in one quick pass."""
     return bool(transformations) and all(map(_holds, transformations, range(1, len(transformations) + 1)))
 
 

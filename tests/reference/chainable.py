@@ -39,10 +39,7 @@ def _are_operators_chainable(graph: StreamGraph, up: StreamNode, down: StreamNod
         return False
     if up.parallelism != down.parallelism:
         return False
-    if (
-        not graph.settings.chain_different_max_parallelism
-        and up.max_parallelism != down.max_parallelism
-    ):
+    if not graph.settings.chain_different_max_parallelism and up.max_parallelism != down.max_parallelism:
         return False
     return not (down.yielding and _chain_head(graph, up).legacy_source)
 

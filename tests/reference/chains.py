@@ -84,12 +84,12 @@ def _leave(visit: _Visit, parent: _Visit | None, created: dict[int, Chain]) -> N
     if visit.node.id == visit.chain.head:
         created[visit.node.id] = visit.chain
     elif parent is not None:
-        # Inside a chain the attribute also goes up; the visit of the parent has decided for its children already.
+        # The parent's later children keep what its visit began with.
         parent.node.ends_before_output |= visit.node.ends_before_output
 
 
 def chained_name(graph: StreamGraph, chain: Chain) -> str:
-    """"head [Source: a] -> (b -> c, d)", written from left to right."""
+    """ "head [Source: a] -> (b -> c, d)", written from left to right."""
     parts: list[str] = []
     stack: list[int | str] = [chain.head]
     while stack:

@@ -1,4 +1,4 @@
-"""Parallelism of dynamic graphs (setVertexParallelismsForDynamicGraphIfNecessary, ForwardGroupComputeUtil)."""
+"""Parallelism of dynamic graphs (StreamingJobGraphGenerator, ForwardGroupComputeUtil)."""
 
 from tests.reference.chains import Chain
 from tests.reference.refusal import FlinkRefusalError
@@ -39,12 +39,12 @@ def set_dynamic_parallelism(graph: StreamGraph, chains: dict[int, Chain]) -> Non
 def _decide(heads: list[StreamNode], members: list[StreamNode]) -> None:
     parallelism = max(h.parallelism for h in heads)
     maxima = [h.max_parallelism for h in heads if h.max_parallelism > 0]
-    if maxima and 0 < parallelism and min(maxima) < parallelism:
+    if maxima and parallelism > 0 and min(maxima) < parallelism:
         raise FlinkRefusalError(
             "job_graph",
             "IllegalStateException",
-            "There is a job vertex in the forward group whose maximum parallelism is smaller than the group's "
-            "parallelism",
+            "There is a job vertex in the forward group whose maximum parallelism is smaller than the "
+            "group's parallelism",
         )
     for node in members:
         if parallelism > 0:

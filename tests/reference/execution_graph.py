@@ -60,9 +60,7 @@ def consumed_partitions(
     if not data_set.pointwise:
         return [(0, producers - 1)] * consumers
     if producers >= consumers:
-        return [
-            (i * producers // consumers, (i + 1) * producers // consumers - 1) for i in range(consumers)
-        ]
+        return [(i * producers // consumers, (i + 1) * producers // consumers - 1) for i in range(consumers)]
     ranges = []
     for partition in range(producers):
         start, end = _consumers_of(partition, producers, consumers)
@@ -86,7 +84,7 @@ def consumed_subpartitions(edge: JobEdge, execution: ExecutionGraph) -> list[int
         return list(range(consumers))
     if producers >= consumers:
         return [0] * consumers
-    found = []
+    found: list[int] = []
     for partition in range(producers):
         start, end = _consumers_of(partition, producers, consumers)
         found.extend(i % (end - start) for i in range(start, end))

@@ -68,6 +68,6 @@ def _generated_hash(graph: StreamGraph, node: StreamNode, hashes: dict[int, byte
 
 def _collision(uid: str) -> str:
     return (
-        f'Hash collision on user-specified ID "{uid}". Most likely cause is a non-unique ID. Please check that '
-        "all IDs specified via `uid(String)` are unique."
+        f'Hash collision on user-specified ID "{uid}". Most likely cause is a non-unique ID. Please check '
+        "that all IDs specified via `uid(String)` are unique."
     )

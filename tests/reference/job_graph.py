@@ -99,8 +99,8 @@ def _validate(graph: StreamGraph) -> None:
             raise FlinkRefusalError(
                 "job_graph",
                 "UnsupportedOperationException",
-                "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
-                "guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
+                "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is "
+                "not guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
                 "'execution.checkpointing.unaligned.forced'",
             )
     check_pausing_of_sources(settings)
@@ -142,11 +142,12 @@ def _no_buffer_timeout(graph: StreamGraph, edge: StreamEdge) -> str:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     tag = "null" if edge.output_tag is None else f"OutputTag(Long, {edge.output_tag})"
     return (
-        f"only canBePipelinedConsumed partition support buffer timeout {edge.buffer_timeout} for src operator in "
-        f"edge ({source.name}-{source.id} -> {target.name}-{target.id}, typeNumber={edge.type_number}, "
-        f"outputPartitioner={edge.partitioner.name}, exchangeMode={edge.exchange_mode}, "
-        f"bufferTimeout={edge.buffer_timeout}, outputTag={tag}, uniqueId={edge.unique_id}). \nPlease either "
-        "disable buffer timeout (via -1) or use the canBePipelinedConsumed partition."
+        f"only canBePipelinedConsumed partition support buffer timeout {edge.buffer_timeout} for src "
+        f"operator in edge ({source.name}-{source.id} -> {target.name}-{target.id}, "
+        f"typeNumber={edge.type_number}, outputPartitioner={edge.partitioner.name}, "
+        f"exchangeMode={edge.exchange_mode}, bufferTimeout={edge.buffer_timeout}, outputTag={tag}, "
+        f"uniqueId={edge.unique_id}). \nPlease either disable buffer timeout (via -1) or use the "
+        "canBePipelinedConsumed partition."
     )
 
 
@@ -161,16 +162,17 @@ def _sort_topologically(vertices: list[JobVertex]) -> list[JobVertex]:
     for position in range(len(vertices)):
         stack = [iter(_consumers(order[position]))]
         while stack:
-            edge = next(stack[-1], None)
-            if edge is None:
+            edges = (e for e in stack[-1] if e.target.id not in placed and open_inputs[e.target.id] == 0)
+            target = next((e.target for e in edges), None)
+            if target is None:
                 stack.pop()
-            elif edge.target.id not in placed and open_inputs[edge.target.id] == 0:
-                order.append(edge.target)
-                placed.add(edge.target.id)
-                consumers = _consumers(edge.target)
-                for consumer in consumers:
-                    open_inputs[consumer.target.id] -= 1
-                stack.append(iter(consumers))
+                continue
+            order.append(target)
+            placed.add(target.id)
+            consumers = _consumers(target)
+            for consumer in consumers:
+                open_inputs[consumer.target.id] -= 1
+            stack.append(iter(consumers))
     return order
 
 

@@ -54,7 +54,8 @@ def _streaming_options(rng: Random) -> dict[str, str]:
     if rng.random() < 0.15:
         config[f"{_CHECKPOINTING}.interval"] = rng.choice(("10 s", "1 min", "5ms"))
         if rng.random() < 0.5:
-            config[rng.choice((f"{_CHECKPOINTING}.unaligned", f"{_CHECKPOINTING}.unaligned.enabled"))] = "true"
+            unaligned = f"{_CHECKPOINTING}.unaligned"
+            config[rng.choice((unaligned, f"{unaligned}.enabled"))] = "true"
         if rng.random() < 0.3:
             config[f"{_CHECKPOINTING}.unaligned.forced"] = "true"
         if rng.random() < 0.2:

@@ -1,4 +1,4 @@
-"""Co-located tasks must be in one scheduling region (DefaultExecutionTopology, SchedulingPipelinedRegion…)."""
+"""Co-located tasks must be in one scheduling region (DefaultExecutionTopology)."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,11 @@ Ranges = Callable[[DataSet, int, dict[str, int]], list[tuple[int, int]]]
 def check_co_located_tasks(
     job: JobGraph, groups: SlotGroups, parallelism: dict[str, int], consumed_partitions: Ranges
 ) -> None:
-    """Raises FlinkRefusalError. A logical region with an all-to-all edge inside is one scheduling region; in others the
-    subtasks form regions of their own, merged where blocking edges close a cycle."""
+    """Raises FlinkRefusalError.
+
+    A logical region with an all-to-all edge inside is one scheduling region; in others the subtasks form
+    regions of their own (SchedulingPipelinedRegionComputeUtil), merged where blocking edges close a cycle.
+    """
     logical = pipelined_regions(job)
     whole = {
         logical[v.id]
@@ -64,20 +67,20 @@ def _merge_cycles(tasks: UnionFind[Task], blocking: list[tuple[Task, Task]]) -> 
         backward.setdefault(target, []).append(source)
     finished: list[Task] = []
     seen: set[Task] = set()
-    for start in forward:
+    for start, first_targets in forward.items():
         if start in seen:
             continue
         seen.add(start)
-        stack = [(start, iter(forward[start]))]
+        stack = [(start, iter(first_targets))]
         while stack:
             region, targets = stack[-1]
-            target = next((t for t in targets if t not in seen), None)
-            if target is None:
+            unseen = next((t for t in targets if t not in seen), None)
+            if unseen is None:
                 finished.append(region)
                 stack.pop()
             else:
-                seen.add(target)
-                stack.append((target, iter(forward.get(target, ()))))
+                seen.add(unseen)
+                stack.append((unseen, iter(forward.get(unseen, ()))))
     assigned: set[Task] = set()
     for root in reversed(finished):
         pending = [root] if root not in assigned else []

@@ -103,8 +103,8 @@ def settings_of_transformations(topology: Mapping[str, Any], unbounded: bool) ->
         raise FlinkRefusalError(
             "stream_graph",
             "IllegalStateException",
-            "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH'. This combination is "
-            "not allowed, please set the 'execution.runtime-mode' to STREAMING or AUTOMATIC",
+            "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH'. This combination "
+            "is not allowed, please set the 'execution.runtime-mode' to STREAMING or AUTOMATIC",
         )
     settings = _from_configuration(config, mode == "BATCH" or (mode == "AUTOMATIC" and not unbounded))
     settings.parallelism = topology.get("parallelism", 1)
@@ -150,8 +150,11 @@ def backlog_interval(settings: Settings, stage: str) -> int:
 
     backlog = effective(settings.interval if settings.backlog is None else settings.backlog)
     if backlog < effective(settings.interval):
-        message = "Checkpoint interval during backlog must be larger than or equal to that in normal situation."
-        raise FlinkRefusalError(stage, "IllegalArgumentException", message)
+        raise FlinkRefusalError(
+            stage,
+            "IllegalArgumentException",
+            "Checkpoint interval during backlog must be larger than or equal to that in normal situation.",
+        )
     return backlog
 
 
@@ -163,7 +166,8 @@ def check_pausing_of_sources(settings: Settings) -> None:
         raise FlinkRefusalError(
             "job_graph",
             "IllegalArgumentException",
-            "Pausing sources until first checkpoint is incompatible with disabling checkpoints during backlog "
-            "processing. Please review and choose whether you require "
-            "pipeline.sources.pause-until-first-checkpoint or execution.checkpointing.interval-during-backlog",
+            "Pausing sources until first checkpoint is incompatible with disabling checkpoints during "
+            "backlog processing. Please review and choose whether you require "
+            "pipeline.sources.pause-until-first-checkpoint or "
+            "execution.checkpointing.interval-during-backlog",
         )

@@ -80,7 +80,8 @@ def _set_managed_memory_fractions(job: JobGraph, groups: SlotGroups) -> None:
             total.update(nodes[n].weights)
         slot_scope = sorted({use for n in operators for use in nodes[n].slot_scope})
         for n in operators:
-            fractions = {use: _rounded_down(nodes[n].weights.get(use, 0), total[use]) for use in sorted(total)}
+            weights = nodes[n].weights
+            fractions = {use: _rounded_down(weights.get(use, 0), total[use]) for use in sorted(total)}
             fractions |= {use: float(use in nodes[n].slot_scope) for use in slot_scope}
             groups.fractions[n] = fractions
 

@@ -6,8 +6,6 @@ from tests.reference.execution_graph import ExecutionGraph, consumed_partitions
 from tests.reference.job_graph import JobGraph, JobVertex
 from tests.reference.slot_groups import SlotGroups
 
-_Group = list[str]
-
 
 @dataclass(eq=False)
 class _Slots:
@@ -70,9 +68,7 @@ def _producer_candidates(
         producer = edge.data_set.producer.id
         if groups.slot_sharing[producer] != groups.slot_sharing[vertex.id]:
             continue
-        ranges = consumed_partitions(
-            edge.data_set, execution.parallelism[vertex.id], execution.parallelism
-        )
+        ranges = consumed_partitions(edge.data_set, execution.parallelism[vertex.id], execution.parallelism)
         slots = {
             r: dict.fromkeys(state.of_task[producer, p] for p in range(r[0], r[1] + 1)) for r in set(ranges)
         }
@@ -81,7 +77,7 @@ def _producer_candidates(
 
 
 def _take_candidate(inputs: list[Candidates], subtask: int, available: dict[int, None]) -> int | None:
-    """Subtasks that read the same partitions share one list, from which every candidate looked at is struck."""
+    """Subtasks that read the same partitions share one list; every candidate looked at is struck from it."""
     for ranges, slots in inputs:
         candidates = slots[ranges[subtask]]
         while candidates:

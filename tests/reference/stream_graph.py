@@ -101,8 +101,8 @@ def add_edge(
 ) -> None:
     """Resolves virtual nodes from the consumer towards the source.
 
-    Partitioner, tag and names nearest to the consumer win; the exchange mode is overwritten at every partition,
-    so the one nearest to the source wins.
+    Partitioner, tag and names nearest to the consumer win; the exchange mode is overwritten at every
+    partition, so the one nearest to the source wins.
     """
     chosen: Partitioner | None = None
     exchange_mode: str | None = None
@@ -127,8 +127,8 @@ def add_edge(
             "UnsupportedOperationException",
             f"Forward partitioning does not allow change of parallelism. Upstream operation: {source.name}-"
             f"{source.id} parallelism: {source.parallelism}, downstream operation: {target.name}-{target.id} "
-            f"parallelism: {target.parallelism} You must use another partitioning strategy, such as broadcast, "
-            "rebalance, shuffle or global.",
+            f"parallelism: {target.parallelism} You must use another partitioning strategy, such as "
+            "broadcast, rebalance, shuffle or global.",
         )
     unique_id = graph.edge_counts.get((upstream, downstream), 0)
     graph.edge_counts[upstream, downstream] = unique_id + 1
@@ -153,6 +153,4 @@ def add_edge(
 def _default_partitioner(graph: StreamGraph, source: StreamNode, target: StreamNode) -> Partitioner:
     if source.parallelism != target.parallelism:
         return partitioner("RebalancePartitioner")
-    return partitioner(
-        "ForwardForUnspecifiedPartitioner" if graph.settings.dynamic else "ForwardPartitioner"
-    )
+    return partitioner("ForwardForUnspecifiedPartitioner" if graph.settings.dynamic else "ForwardPartitioner")

@@ -29,6 +29,8 @@ _PARTITIONERS = {
     "custom": "CustomPartitionerWrapper",
 }
 
+_MOST_INPUTS = 63
+
 Transformation = Mapping[str, Any]
 
 
@@ -108,6 +110,8 @@ def _add_operator(
     virtual: Mapping[int, VirtualNode],
 ) -> None:
     settings, kind = graph.settings, t["kind"]
+    if kind == "multi_input":
+        _check_input_count(len(t["inputs"]))
     inputs = [translated[i] for i in t.get("inputs", ())]
     first = by_id[t["inputs"][0]] if kind == "one_input" else None
     keyed = first is not None and first["kind"] == "partition" and first["partitioner"] == "hash"
@@ -137,14 +141,21 @@ def _add_operator(
     _configure(graph, node, t, keyed)
 
 
+def _check_input_count(inputs: int) -> None:
+    """MultipleInputSelectionHandler.checkSupportedInputCount."""
+    if inputs > _MOST_INPUTS:
+        raise FlinkRefusalError(
+            "stream_graph",
+            "IllegalArgumentException",
+            f"Only up to {_MOST_INPUTS} inputs are supported at once, while encountered {inputs}",
+        )
 
 
-def _inherited_group(
-    graph: StreamGraph, virtual: Mapping[int, VirtualNode], inputs: list[list[int]]
-) -> str:
+def _inherited_group(graph: StreamGraph, virtual: Mapping[int, VirtualNode], inputs: list[list[int]]) -> str:
     """The group that all inputs are in, else "default"."""
     groups = set()
-    for upstream in itertools.chain.from_iterable(inputs):
+    for given in itertools.chain.from_iterable(inputs):
+        upstream = given
         while upstream in virtual:
             upstream = virtual[upstream].upstream
         groups.add(graph.nodes[upstream].slot_sharing_group)

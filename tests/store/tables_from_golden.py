@@ -1,4 +1,4 @@
-"""The tables of plans.schema, read back from golden lines: the opposite of plans.plan_json, written on its own.
+"""The tables of plans.schema, read back from golden lines: the opposite of plans.plan_json.
 
 What plan JSON does not hold (factories, reasons, resources, …) is filled with the zero of its type.
 """
@@ -104,7 +104,9 @@ def _add_stream_graph(rows: Rows, name: str, graph: Line) -> None:
 
 
 def _add_job_graph(rows: Rows, name: str, graph: Line) -> None:
-    heads = {v["id"]: next(o["node"] for o in v["operators"] if o["chain_index"] == 1) for v in graph["vertices"]}
+    heads = {
+        v["id"]: next(o["node"] for o in v["operators"] if o["chain_index"] == 1) for v in graph["vertices"]
+    }
     order = {vertex_id: i for i, vertex_id in enumerate(graph["topological_order"])}
     for i, vertex in enumerate(graph["vertices"]):
         key = {"topology_id": name, "vertex": heads[vertex["id"]]}
@@ -120,7 +122,12 @@ def _add_job_graph(rows: Rows, name: str, graph: Line) -> None:
         places = {ids[0]: (place, ids) for place, ids in enumerate(vertex["operator_ids"])}
         for operator in vertex["operators"]:
             place, ids = places.get(operator["operator_id"], (None, []))
-            row = {**operator, **key, "operator_order": place, "user_defined_operator_id": (ids[1:] or [None])[0]}
+            row = {
+                **operator,
+                **key,
+                "operator_order": place,
+                "user_defined_operator_id": (ids[1:] or [None])[0],
+            }
             rows["chained_operators"].append(row)
         for n, output in enumerate(vertex["outputs"]):
             kind = {"data_set_id": output["id"], "result_partition_type": output["type"], "output_index": n}

@@ -1,5 +1,7 @@
 """Small topologies for tests."""
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,20 @@ def golden_files() -> list[Path]:
     return next((found for folder in _GOLDEN_FOLDERS if (found := sorted(folder.glob("*.jsonl.gz")))), [])
 
 
+def golden_lines(from_each: int = 40) -> list[dict[str, Any]]:
+    """The first lines of every golden file, parsed."""
+    return [
+        json.loads(line)
+        for path in golden_files()
+        for line in gzip.decompress(path.read_bytes()).splitlines()[:from_each]
+    ]
+
+
 def transformation(id_: int, kind: str = "one_input", **keys: Any) -> dict[str, Any]:
     return {"id": id_, "kind": kind, **keys}
 
 
-def simple(name: str = "job", **keys: Any) -> dict[str, Any]:
+def simple(name: Any = "job", **keys: Any) -> dict[str, Any]:
     """source -> map -> sink."""
     return {
         "name": name,

@@ -250,11 +250,12 @@ def test_golden_topologies_are_right():
                 assert validate_topology(json.loads(line)["topology"]) == []
 
 
-VALUES = st.sampled_from(
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, 1, 2, 3, -1, 2.5, "", "hash", "late", "NEVER", [], [1], [2, 1], [3], {}, "x"]
 )
 KEYS = st.sampled_from(
-    ["id", "kind", "inputs", "name", "parallelism", "uid_hash", "chaining", "partitioner", "tag", "names", "zzz",
+    ["id", "kind", "inputs", "name", "parallelism", "uid_hash", "chaining", "partitioner", "tag", "names",
+     "zzz",
      "managed_memory", "slot_scope", "min_resources", "preferred_resources", "exchange_mode"]
 )  # fmt: skip
 KINDS = st.sampled_from(

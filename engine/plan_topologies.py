@@ -1,0 +1,96 @@
+"""Planning as a library call: topologies in, the tables of their plans out."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.planning_settings import partitions_for, planning_settings
+from engine.run_passes import Planned, run_passes
+from engine.session import get_session
+from plans.errors import InputError, LostTopologiesError
+from plans.topology.read_topology_files import read_topology_files
+from plans.topology.read_topology_objects import read_topology_objects
+from plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
+from plans.topology.topology_tables import TopologyTables
+from plans.vocabulary import Layer
+
+Topologies = str | Path | Sequence[str | Path] | tuple[DataFrame, DataFrame] | Iterable[Mapping[str, Any]]
+
+
+def plan(
+    topologies: Topologies,
+    *,
+    until: Layer = Layer.JOB_GRAPH,
+    spark: SparkSession | None = None,
+    report: Callable[[str], None] = lambda stage: None,
+) -> Planned:
+    """Plans of all topologies, as DataFrames.
+
+    `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the tables
+    topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas TOPOLOGIES and
+    TRANSFORMATIONS of plans.schema), or dicts as SPEC section 1 describes them. `until`: the layer to stop behind.
+    `report` is called with the name of each stage as it starts.
+
+    Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id. Topologies that
+    are wrong or that Flink refuses are rows of `rejected` and of no other table.
+
+    Raises InputError (an input cannot be read at all), ConfigurationError (no usable session), and
+    LostTopologiesError if inputs != planned + rejected.
+    """
+    session = spark or get_session()
+    report("read topologies")
+    given = read_topologies(session, topologies)
+    return plan_tables(session, given, until, report)
+
+
+def plan_tables(
+    spark: SparkSession, given: TopologyTables, until: Layer, report: Callable[[str], None]
+) -> Planned:
+    """`plan` for topologies that have been read; checks that none of them is lost."""
+    rows = given.transformations.count() + given.stream_nodes.count()
+    partitions = partitions_for(spark, rows)
+    with planning_settings(spark, partitions):
+        planned = run_passes(given, until, partitions, report)
+        report("check that nothing is lost")
+        kept, rejected = planned.tables["topologies"].count(), planned.tables["rejected"].count()
+    if given.inputs != kept + rejected:
+        raise LostTopologiesError(
+            f"{given.inputs} topologies came in, but {kept} are planned and {rejected} rejected",
+            "this is a bug in Penstock: please report it with the input",
+        )
+    planned.planned, planned.rejected = kept, rejected
+    return planned
+
+
+def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTables:
+    """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError."""
+    match topologies:
+        case (DataFrame() as given, DataFrame() as transformations):
+            return read_topology_tables(spark, given, transformations)
+        case str() | Path():
+            return _read_paths(spark, [str(topologies)])
+        case _:
+            items = list(topologies)
+    if items and all(isinstance(item, str | Path) for item in items):
+        return _read_paths(spark, [str(item) for item in items])
+    return read_topology_objects(spark, items)  # type: ignore[arg-type]
+
+
+def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables:
+    folders = [path for path in paths if _holds_tables(spark, path)]
+    if not folders:
+        return read_topology_files(spark, paths)
+    if len(paths) > 1:
+        raise InputError(
+            f"{folders[0]} holds tables and cannot be read together with other inputs",
+            "plan it on its own; versions of one store may come from different inputs",
+        )
+    return read_topology_folder(spark, paths[0])
+
+
+def _holds_tables(spark: SparkSession, path: str) -> bool:
+    table = f"{path.rstrip('/')}/transformations"
+    return DeltaTable.isDeltaTable(spark, table) or any(Path(table).glob("*.parquet"))

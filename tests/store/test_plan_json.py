@@ -1,0 +1,72 @@
+"""Plan JSON, built from tables, is what the golden data holds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from plans.plan_json.to_plan_lines import to_plan_lines
+from plans.schema import REJECTED
+from tests.store.tables_from_golden import golden_lines, tables_from_golden
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def comparable(plan):
+    """The layers that are exported, without orders that Flink does not define."""
+    kept = {k: v for k, v in plan.items() if k not in ("execution_graph", "slots")}
+    for vertex in kept.get("job_graph", {}).get("vertices", ()):
+        vertex["operators"].sort(key=lambda o: (o["chain_index"], o["node"]))
+    graph = kept.get("stream_graph", {"nodes": [], "edges": []})
+    graph["nodes"].sort(key=lambda node: node["id"])
+    graph["edges"].sort(key=lambda edge: edge["source"])
+    return kept
+
+
+@pytest.mark.parametrize("file", ["random.jsonl.gz", "nexmark.jsonl.gz"])
+def test_lines_hold_every_key_and_value_of_the_golden_plans(spark: SparkSession, file: str):
+    lines = golden_lines(GOLDEN / file)
+    rows = to_plan_lines(tables_from_golden(spark, lines)).collect()
+    found = {row["name"]: comparable(json.loads(row["line"])) for row in rows}
+    expected = {line["expected"]["name"]: comparable(line["expected"]) for line in lines}
+    assert len(rows) == len(lines)
+    for name, plan in expected.items():
+        assert found[name] == plan
+
+
+def test_a_refused_input_without_a_name_still_has_its_line(spark: SparkSession):
+    tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:1])
+    row: tuple[object, ...] = (None, None, "fleet.jsonl", 7, "input", "NotJson", "line 7: found {", [])
+    unreadable = spark.createDataFrame([row], REJECTED)
+    lines = to_plan_lines({**tables, "rejected": unreadable}).where(F.col("name").isNull()).collect()
+    assert [json.loads(r["line"]) for r in lines] == [
+        {"name": None, "error_stage": "input", "error": "NotJson", "message": "line 7: found {"}
+    ]
+
+
+def test_a_plan_without_job_graph_tables_has_stream_graphs_only(spark: SparkSession):
+    tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:3])
+    some = {t: tables[t] for t in ("topologies", "rejected", "stream_nodes", "stream_edges")}
+    assert {frozenset(json.loads(r["line"])) for r in to_plan_lines(some).collect()} == {
+        frozenset({"name", "stream_graph"})
+    }
+
+
+def test_what_a_refused_topology_left_in_other_tables_is_not_exported(spark: SparkSession):
+    tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:1])
+    refusal = tables["topologies"].select(
+        "topology_id",
+        "name",
+        F.lit(None).cast("string"),
+        F.lit(None).cast("long"),
+        F.lit("job_graph"),
+        F.lit("IllegalStateException"),
+        F.lit("no"),
+        F.array(),
+    )
+    refused = tables["rejected"].union(refusal)
+    assert [json.loads(r["line"]) for r in to_plan_lines({**tables, "rejected": refused}).collect()] == [
+        {"name": "t-000000", "error_stage": "job_graph", "error": "IllegalStateException", "message": "no"}
+    ]

@@ -1,0 +1,193 @@
+"""The store: complete versions only, none lost, none changed until it is dropped."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.store import plan_versions
+from engine.store import write_plan as writing
+from engine.store.delta_tables import WRITE_ID, append_rows, table_path
+from engine.store.drop_version import drop_version
+from engine.store.plan_versions import list_versions
+from engine.store.read_plan import read_plan
+from engine.store.remove_unfinished import remove_unfinished
+from engine.store.unchanged_topologies import unchanged_topologies
+from engine.store.write_plan import new_write_id, write_plan
+from plans.errors import SchemaError, StoreError
+from plans.schema import JOB_VERTICES, TABLES
+
+NOW = timedelta(seconds=-60)
+"""Older than a moment to come: everything unfinished counts as dead."""
+
+
+def topologies(spark: SparkSession, **fingerprints: str) -> DataFrame:
+    rows = list(fingerprints.items())
+    named = spark.createDataFrame(rows, "name string, fingerprint string")
+    values = {
+        "topology_id": F.xxhash64("name"),
+        "name": F.col("name"),
+        "form": F.lit("transformations"),
+        "parallelism": F.lit(1),
+        "chaining": F.lit(True),
+        "config": F.create_map(),
+        "fingerprint": F.col("fingerprint"),
+    }
+    return named.select(
+        *(
+            values.get(f.name, F.lit(None)).cast(f.dataType.simpleString()).alias(f.name)
+            for f in TABLES["topologies"].fields
+        )
+    )
+
+
+def plan_of(spark: SparkSession, **fingerprints: str) -> dict[str, DataFrame]:
+    return {
+        "topologies": topologies(spark, **fingerprints),
+        "rejected": spark.createDataFrame([], TABLES["rejected"]),
+    }
+
+
+def write(spark: SparkSession, store: str, tables: dict[str, DataFrame], **options: str) -> int:
+    return write_plan(spark, store, tables, planner_version="1", options=options)
+
+
+def names(spark: SparkSession, store: str, version: int | None = None) -> set[str]:
+    return {r["name"] for r in read_plan(spark, store, version)["topologies"].collect()}
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def written_store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("written") / "store")
+    assert write(spark, path, plan_of(spark, a="1")) == 1
+    return path
+
+
+@pytest.fixture
+def store(written_store: str, new_store: str) -> str:
+    """A store of its own, with version 1 of plan_of(a="1"): making tables is what takes long."""
+    return shutil.copytree(written_store, new_store)
+
+
+def test_planning_again_adds_a_version_and_the_old_one_stays_readable(spark, store):
+    assert write(spark, store, plan_of(spark, a="1", b="1")) == 2
+    assert (names(spark, store), names(spark, store, 1)) == ({"a", "b"}, {"a"})
+    assert read_plan(spark, store)["topologies"].schema.names == TABLES["topologies"].names
+
+
+def test_the_same_topologies_with_the_same_options_write_nothing(spark, store):
+    assert write(spark, store, plan_of(spark, a="1")) == 1
+    assert write(spark, store, plan_of(spark, a="2")) == 2
+    assert write(spark, store, plan_of(spark, a="2"), until="stream_graph") == 3
+
+
+def test_another_refusal_is_a_change(spark, store):
+    first = plan_of(spark, a="1")
+    row: tuple[object, ...] = (None, "b", None, None, "input", "NotJson", "no", [])
+    refused = spark.createDataFrame([row], TABLES["rejected"])
+    assert write(spark, store, {**first, "rejected": refused}) == 2
+
+
+def test_unchanged_topologies_are_found_by_fingerprint(spark, store):
+    now = topologies(spark, a="1", b="2")
+
+    def unchanged(planner_version):
+        found = unchanged_topologies(spark, store, now, planner_version=planner_version, options={})
+        return [r["name"] for r in found.collect()]
+
+    assert (unchanged("1"), unchanged("2")) == (["a"], [])
+
+
+def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(spark, store):
+    append_rows(spark, store, "topologies", topologies(spark, b="1"), new_write_id(), 1)
+    assert names(spark, store) == {"a"}
+    assert [v.version for v in list_versions(spark, store)] == [1]
+    assert remove_unfinished(spark, store) == []
+    assert len(remove_unfinished(spark, store, NOW)) == 1
+    rows = spark.read.format("delta").load(table_path(store, "topologies"))
+    assert {r["name"] for r in rows.collect()} == {"a"}
+
+
+def test_a_running_write_that_was_given_up_is_not_published(spark, store, monkeypatch):
+    append_all = writing._append_all
+
+    def append_and_be_given_up(*args):
+        append_all(*args)
+        remove_unfinished(spark, store, NOW)
+
+    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    with pytest.raises(StoreError, match="removed as unfinished"):
+        write(spark, store, plan_of(spark, b="1"))
+    assert names(spark, store) == {"a"}
+
+
+def test_a_write_that_fails_leaves_no_rows(spark, store):
+    broken = {**plan_of(spark, b="1"), "job_vertices": spark.range(1)}
+    with pytest.raises(SchemaError, match=r"job_vertices.*vertex_id: found no such column"):
+        write(spark, store, broken)
+    rows = spark.read.format("delta").load(table_path(store, "topologies"))
+    assert {r["name"] for r in rows.collect()} == {"a"}
+
+
+def test_appending_one_write_twice_stores_it_once(spark, new_store):
+    store = new_store
+    write_id = new_write_id()
+    for _ in range(2):
+        append_rows(spark, store, "topologies", topologies(spark, a="1"), write_id, 1)
+    assert spark.read.format("delta").load(table_path(store, "topologies")).count() == 1
+
+
+def test_writers_at_the_same_time_lose_no_version(spark, store, monkeypatch):
+    writers = 3
+    together = Barrier(writers)
+    publish = plan_versions.publish
+
+    def publish_together(*args):
+        together.wait(120)
+        return publish(*args)
+
+    monkeypatch.setattr(writing, "publish", publish_together)
+    plans = [plan_of(spark, **{f"t{i}": "1"}) for i in range(writers)]
+    with ThreadPoolExecutor(writers) as pool:
+        versions = [f.result() for f in [pool.submit(write, spark, store, plan) for plan in plans]]
+    assert sorted(versions) == [2, 3, 4]
+    assert [names(spark, store, v) for v in versions] == [{f"t{i}"} for i in range(writers)]
+
+
+def test_a_dropped_version_is_gone_and_its_number_is_not_used_again(spark, store):
+    write(spark, store, plan_of(spark, a="2"))
+    drop_version(spark, store, 2)
+    with pytest.raises(StoreError, match="version 2; found 1"):
+        read_plan(spark, store, 2)
+    rows = spark.read.format("delta").load(table_path(store, "topologies"))
+    assert rows.select(WRITE_ID).distinct().count() == 1
+    assert write(spark, store, plan_of(spark, a="2")) == 3
+
+
+def test_writers_that_make_the_store_at_the_same_time_both_get_a_version(spark, new_store):
+    with ThreadPoolExecutor(2) as pool:
+        writes = [pool.submit(write, spark, new_store, plan_of(spark, **{name: "1"})) for name in ("a", "b")]
+    assert sorted(w.result() for w in writes) == [1, 2]
+
+
+def test_columns_keep_their_comments(spark, store):
+    write(spark, store, {**plan_of(spark, a="1"), "job_vertices": spark.createDataFrame([], JOB_VERTICES)})
+    stored = read_plan(spark, store)["job_vertices"].schema
+    assert [f.metadata.get("comment") for f in stored] == [f.metadata["comment"] for f in JOB_VERTICES]
+
+
+def test_what_is_no_store_or_no_plan_is_said_so(spark, store):
+    with pytest.raises(StoreError, match="is not a plan store"):
+        read_plan(spark, f"{store}/elsewhere")
+    with pytest.raises(StoreError, match="surprises"):
+        write(spark, store, {**plan_of(spark, a="1"), "surprises": spark.range(1)})
