@@ -11,6 +11,8 @@ demo: .venv/installed
 	rm -rf $(STORE)
 	$(BIN)/penstock plan engine/examples/examples.jsonl --out $(STORE)
 	$(BIN)/penstock show $(STORE)
+	@echo
+	@echo "One of them in full:  $(BIN)/penstock show $(STORE) --topology fraud-detection"
 
 ## Lint, formatting, types and tests.
 test: lint
@@ -26,7 +28,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff format
 
 ## Operators a second of every pass; see benchmarks/.
-bench: .venv/installed-dev
+bench: .venv/installed
 	$(BIN)/python benchmarks/bench_planning.py
 
 clean:
@@ -38,9 +40,11 @@ clean:
 
 # A second try, because a registry may drop a connection; what the first one said stays on the screen.
 .venv/installed: pyproject.toml | .venv/bin/python
+	@echo "Installing into .venv; this takes a few minutes the first time."
 	$(PIP) --editable . || $(PIP) --editable .
 	touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
+	@echo "Installing into .venv; this takes a few minutes the first time."
 	$(PIP) --editable '.[dev]' || $(PIP) --editable '.[dev]'
 	touch .venv/installed $@

@@ -29,13 +29,13 @@ def plan(
 ) -> Planned:
     """Plans of all topologies, as DataFrames.
 
-    `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the tables
-    topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas TOPOLOGIES and
-    TRANSFORMATIONS of plans.schema), or dicts as SPEC section 1 describes them. `until`: the layer to stop behind.
-    `report` is called with the name of each stage as it starts.
+    `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
+    tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
+    TOPOLOGIES and TRANSFORMATIONS of plans.schema), or dicts as SPEC section 1 describes them. `until`: the
+    layer to stop behind. `report` is called with the name of each stage as it starts.
 
-    Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id. Topologies that
-    are wrong or that Flink refuses are rows of `rejected` and of no other table.
+    Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id.
+    Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
 
     Raises InputError (an input cannot be read at all), ConfigurationError (no usable session), and
     LostTopologiesError if inputs != planned + rejected.
@@ -67,16 +67,15 @@ def plan_tables(
 
 def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTables:
     """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError."""
-    match topologies:
-        case (DataFrame() as given, DataFrame() as transformations):
+    if isinstance(topologies, str | Path):
+        return _read_paths(spark, [str(topologies)])
+    items: list[Any] = list(topologies)
+    match items:
+        case [DataFrame() as given, DataFrame() as transformations]:
             return read_topology_tables(spark, given, transformations)
-        case str() | Path():
-            return _read_paths(spark, [str(topologies)])
-        case _:
-            items = list(topologies)
     if items and all(isinstance(item, str | Path) for item in items):
         return _read_paths(spark, [str(item) for item in items])
-    return read_topology_objects(spark, items)  # type: ignore[arg-type]
+    return read_topology_objects(spark, items)
 
 
 def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables:

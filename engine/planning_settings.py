@@ -18,7 +18,7 @@ def partitions_for(spark: SparkSession, rows: int) -> int:
 
 @contextmanager
 def planning_settings(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Sets what the passes need on `spark` and puts back what was there, so that a caller's session may differ.
+    """Sets what the passes need on `spark` and puts back what was there: a caller's session may differ.
 
     Adaptive execution would change partition counts between passes, and with them what stays local.
     """

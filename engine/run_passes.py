@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local
 from plans.passes import LAYER_TABLES, PASSES, FixedPointPass, Pass, View, WalkPass
@@ -47,7 +46,9 @@ def stages(until: Layer) -> int:
     return 1 + sum(not isinstance(step, View) for layer in wanted for step in PASSES[layer])
 
 
-def run_passes(given: TopologyTables, until: Layer, partitions: int, report: Report = lambda stage: None) -> Planned:
+def run_passes(
+    given: TopologyTables, until: Layer, partitions: int, report: Report = lambda stage: None
+) -> Planned:
     """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
 
     Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.

@@ -1,8 +1,8 @@
 """What Flink's operator behind each physical kind of transformation is.
 
-Source: the translators in `org.apache.flink.streaming.runtime.translators`, and the operator (factory) classes
-that they and the DataStream API use: SourceOperatorFactory, StreamSource, StreamMap, AsyncWaitOperatorFactory,
-CoStreamMap, StreamSink.
+Source: the translators in `org.apache.flink.streaming.runtime.translators`, and the operator (factory)
+classes that they and the DataStream API use: SourceOperatorFactory, StreamSource, StreamMap,
+AsyncWaitOperatorFactory, CoStreamMap, StreamSink.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,11 @@ OPERATOR_KINDS: dict[str, OperatorKind] = {
         "", "TwoInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS", multiple_inputs=True
     ),
     "multi_input": OperatorKind(
-        "", "MultipleInputStreamTask", "MultipleInputOperatorFactory", "HEAD_WITH_SOURCES", multiple_inputs=True
+        "",
+        "MultipleInputStreamTask",
+        "MultipleInputOperatorFactory",
+        "HEAD_WITH_SOURCES",
+        multiple_inputs=True,
     ),
     "sink": OperatorKind("Sink: ", "OneInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS"),
 }

@@ -17,7 +17,8 @@ Ints = npt.NDArray[np.int64]
 def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Regroups batches of rows sorted by topology into tables that hold only whole topologies.
 
-    A topology of many batches is put together once, when its last row has come, so that the work stays linear.
+    A topology of many batches is put together once, when its last row has come, so that the work stays
+    linear.
     """
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -65,8 +66,8 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
 def walk_topologies(rows: DataFrame, order: list[str], walk: Walk, schema: StructType) -> DataFrame:
     """`walk` applied to all rows of whole topologies, sorted by topology and `order`.
 
-    `rows` must be partitioned by topology. `walk` gets a table of one or more whole topologies and gives a batch
-    of `schema`.
+    `rows` must be partitioned by topology. `walk` gets a table of one or more whole topologies and gives a
+    batch of `schema`.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

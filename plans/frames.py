@@ -14,15 +14,18 @@ def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: st
     """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
 
     Out: the columns of left, then those of right without its keys; the two sets of names must be disjoint. A
-    shuffled hash join that builds `right`: with both sides partitioned by topology nothing is exchanged or sorted.
+    shuffled hash join that builds `right`: with both sides partitioned by topology nothing is exchanged or
+    sorted.
     """
     keys = {TOPOLOGY: TOPOLOGY, **on}
-    # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two uses
-    # of it apart and its columns carry qualifiers.
+    # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two
+    # uses of it apart and its columns carry qualifiers.
     names = {name: f"_key_{index}" for index, name in enumerate(keys.values())}
     carried = [name for name in right.columns if name not in names]
     renamed = right.select(*(F.col(name).alias(key) for name, key in names.items()), *carried)
-    condition = reduce(lambda a, b: a & b, (F.col(column) == F.col(names[key]) for column, key in keys.items()))
+    condition = reduce(
+        lambda a, b: a & b, (F.col(column) == F.col(names[key]) for column, key in keys.items())
+    )
     joined = left.join(renamed.hint("shuffle_hash"), condition, how)
     return joined if how in ("left_semi", "left_anti") else joined.select(*left.columns, *carried)
 

@@ -1,7 +1,8 @@
 """All passes from the topology to the JobGraph, in order.
 
-A pass is a pure function of DataFrames: its parameters are named after the tables it reads, its result are the
-tables it produces. The runner (engine/run_passes.py) looks the parameters up, cuts the lineage and keeps the time.
+A pass is a pure function of DataFrames: its parameters are named after the tables it reads, its result are
+the tables it produces. The runner (engine/run_passes.py) looks the parameters up, cuts the lineage and keeps
+the time.
 """
 
 from collections.abc import Callable
@@ -100,7 +101,11 @@ PASSES: dict[Layer, tuple[Pass, ...]] = {
 """Layer to the passes that derive it from the layer before."""
 
 LAYER_TABLES: dict[Layer, dict[str, str]] = {
-    Layer.TOPOLOGY: {"topologies": "topologies", "transformations": "transformations", "job_settings": "job_settings"},
+    Layer.TOPOLOGY: {
+        "topologies": "topologies",
+        "transformations": "transformations",
+        "job_settings": "job_settings",
+    },
     Layer.STREAM_GRAPH: {"stream_nodes": "stream_nodes", "stream_edges": "stream_edges"},
     Layer.JOB_GRAPH: {
         "job_vertices": "named_vertices",

@@ -45,21 +45,25 @@ def first_refusals(reasons: list[DataFrame]) -> DataFrame:
 def reject_refused(refused: DataFrame, topologies: DataFrame) -> DataFrame:
     """Rows of the table rejected. In: refused (see first_refusals), topologies."""
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
-    return join_local(refused, places, {}).select(
-        TOPOLOGY,
-        "name",
-        "source_file",
-        "source_line",
-        "error_stage",
-        "error",
-        "message",
-        F.array(
-            F.struct(
-                "error",
-                "location",
-                F.col("message").alias("found"),
-                F.lit("what Apache Flink 2.3.0 plans").alias("allowed"),
-                F.lit("Flink refuses this job; change the job as the message says").alias("hint"),
-            )
-        ).alias("errors"),
-    ).select(*REJECTED.names)
+    return (
+        join_local(refused, places, {})
+        .select(
+            TOPOLOGY,
+            "name",
+            "source_file",
+            "source_line",
+            "error_stage",
+            "error",
+            "message",
+            F.array(
+                F.struct(
+                    "error",
+                    "location",
+                    F.col("message").alias("found"),
+                    F.lit("what Apache Flink 2.3.0 plans").alias("allowed"),
+                    F.lit("Flink refuses this job; change the job as the message says").alias("hint"),
+                )
+            ).alias("errors"),
+        )
+        .select(*REJECTED.names)
+    )

@@ -38,10 +38,7 @@ _RESOURCES = StructType(
 def _table(*columns: tuple[str, DataType, str] | tuple[str, DataType, str, bool]) -> StructType:
     """Columns as (name, type, comment[, nullable=False])."""
     return StructType(
-        [
-            StructField(c[0], c[1], c[3] if len(c) == 4 else False, {"comment": c[2]})  # type: ignore[misc]
-            for c in columns
-        ]
+        [StructField(c[0], c[1], c[3] if len(c) == 4 else False, {"comment": c[2]}) for c in columns]
     )
 
 
@@ -55,7 +52,12 @@ TOPOLOGIES = _table(
     ("max_parallelism", _INT, "job-wide max parallelism; null = not set", True),
     ("chaining", _BOOL, "false switches operator chaining off"),
     ("config", _CONFIG, "Flink option keys to string values"),
-    ("stream_graph_settings", _STR, "settings of a stream_graph line as JSON; null for transformations", True),
+    (
+        "stream_graph_settings",
+        _STR,
+        "settings of a stream_graph line as JSON; null for transformations",
+        True,
+    ),
     ("fingerprint", _STR, "SHA-256 of the topology's canonical form, hex; equal = unchanged"),
     ("source_file", _STR, "the file it came from; null if it did not come from a file", True),
     ("source_line", _LONG, "its line in that file, from 1", True),
@@ -73,7 +75,7 @@ TRANSFORMATIONS = _table(
     ("uid_hash", _STR, "legacy operator id: 32 hex digits", True),
     ("slot_sharing_group", _STR, "null = inherited", True),
     ("co_location_group", _STR, "co-location group key", True),
-    ("buffer_timeout", _LONG, "milliseconds; -1 = disabled or not set", True),
+    ("buffer_timeout", _LONG, "milliseconds; null or -1 = the job's default", True),
     ("chaining", _STR, "ChainingStrategy; null = the kind's default", True),
     ("managed_memory", _WEIGHTS, "operator-scope use case to weight; empty = none"),
     ("slot_scope", _STRINGS, "slot-scope use cases; empty = none"),
@@ -141,13 +143,13 @@ STREAM_NODES = _table(
     _TOPOLOGY_ID,
     ("id", _INT, "stream node id (the transformation's id)"),
     ("name", _STR, "operator name as Flink writes it (sources: 'Source: …', sinks: 'Sink: …')"),
-    ("parallelism", _INT, ""),
+    ("parallelism", _INT, "number of subtasks; -1 = not set"),
     ("max_parallelism", _INT, "-1 = not set"),
     ("parallelism_configured", _BOOL, "the author set it"),
     ("slot_sharing_group", _STR, "given or inherited"),
-    ("co_location_group", _STR, "", True),
-    ("uid", _STR, "", True),
-    ("uid_hash", _STR, "", True),
+    ("co_location_group", _STR, "co-location group key", True),
+    ("uid", _STR, "user-given operator uid", True),
+    ("uid_hash", _STR, "legacy operator id: 32 hex digits", True),
     ("buffer_timeout", _LONG, "milliseconds; -1 = disabled"),
     ("chaining", _STR, "ChainingStrategy; null = the operator has no factory", True),
     ("source", _BOOL, "FLIP-27 source operator"),
@@ -159,7 +161,7 @@ STREAM_NODES = _table(
     ("input_format", _BOOL, "has an input format"),
     ("output_format", _BOOL, "has an output format"),
     ("no_output_until_end_of_input", _BOOL, "its results come at the end of its input only"),
-    ("supports_concurrent_execution_attempts", _BOOL, ""),
+    ("supports_concurrent_execution_attempts", _BOOL, "may run speculatively"),
     ("managed_memory", _WEIGHTS, "operator-scope use case to weight"),
     ("slot_scope", _STRINGS, "slot-scope use cases"),
     ("input_requirements", MapType(_INT, _STR, False), "input index to SORTED or PASS_THROUGH"),
@@ -178,13 +180,13 @@ STREAM_EDGES = _table(
     ("partitioner", _STR, "as Flink prints it: FORWARD, HASH, …"),
     ("partitioner_class", _STR, "simple class name"),
     ("partitioner_key", _STR, "edges of one source with equal keys have equal partitioners"),
-    ("pointwise", _BOOL, ""),
-    ("broadcast", _BOOL, ""),
+    ("pointwise", _BOOL, "StreamPartitioner.isPointwise: a subtask sends to a part of the target's subtasks"),
+    ("broadcast", _BOOL, "every record goes to all subtasks"),
     ("exchange_mode", _STR, "StreamExchangeMode"),
-    ("output_tag", _STR, "", True),
+    ("output_tag", _STR, "side output it carries; null = the main output", True),
     ("selected_names", _STRINGS, "outputs chosen by select (Flink up to 1.11)", True),
     ("buffer_timeout", _LONG, "milliseconds; -1 = disabled"),
-    ("supports_unaligned_checkpoints", _BOOL, ""),
+    ("supports_unaligned_checkpoints", _BOOL, "its barriers may overtake records"),
     ("edge_id", _STR, "Flink's edge id"),
     ("chainable", _BOOL, "StreamingJobGraphGenerator.isChainable"),
     ("chained_source", _BOOL, "the source runs inside the multiple-input head at the other end"),
@@ -198,7 +200,7 @@ JOB_VERTICES = _table(
     ("name", _STR, "chained name"),
     ("parallelism", _INT, "-1 = decided at run time (dynamic graphs)"),
     ("max_parallelism", _INT, "-1 = not set"),
-    ("parallelism_configured", _BOOL, ""),
+    ("parallelism_configured", _BOOL, "the author set it for an operator of the chain"),
     ("invokable", _STR, "simple class name of the task"),
     ("format_vertex", _BOOL, "InputOutputFormatVertex: has input or output formats"),
     ("slot_sharing_group", _INT, "numbered from 0 by first appearance in creation order"),
@@ -206,7 +208,7 @@ JOB_VERTICES = _table(
     ("pipelined_region", _INT, "smallest topological_order in its logical pipelined region"),
     ("creation_order", _INT, "order in which Flink creates vertices, from 0"),
     ("topological_order", _INT, "order in which Flink schedules vertices, from 0"),
-    ("supports_concurrent_execution_attempts", _BOOL, ""),
+    ("supports_concurrent_execution_attempts", _BOOL, "may run speculatively"),
     ("min_resources", _RESOURCES, "sum over the chain; null = not specified", True),
     ("preferred_resources", _RESOURCES, "sum over the chain; null = not specified", True),
 )
@@ -235,13 +237,13 @@ JOB_EDGES = _table(
     ("source_node", _INT, "stream node at the producing end"),
     ("target_node", _INT, "stream node at the consuming end"),
     ("in_index", _INT, "with target_node: the StreamEdge"),
-    ("type_number", _INT, ""),
+    ("type_number", _INT, "that of the StreamEdge: 0, or the input of the target, from 1"),
     ("distribution", _STR, "DistributionPattern"),
     ("ship_strategy", _STR, "as Flink prints it"),
-    ("forward", _BOOL, ""),
-    ("broadcast", _BOOL, ""),
-    ("inter_inputs_keys_correlated", _BOOL, ""),
-    ("intra_input_key_correlated", _BOOL, ""),
+    ("forward", _BOOL, "ForwardPartitioner"),
+    ("broadcast", _BOOL, "every record goes to all subtasks"),
+    ("inter_inputs_keys_correlated", _BOOL, "equal keys of all inputs go to the same subtask"),
+    ("intra_input_key_correlated", _BOOL, "records of one key go to the same subtask"),
 )
 
 INTERMEDIATE_DATA_SETS = _table(
@@ -251,8 +253,8 @@ INTERMEDIATE_DATA_SETS = _table(
     ("data_set_id", _STR, "IntermediateDataSetID, 32 hex digits"),
     ("result_partition_type", _STR, "ResultPartitionType"),
     ("distribution", _STR, "DistributionPattern"),
-    ("forward", _BOOL, ""),
-    ("broadcast", _BOOL, ""),
+    ("forward", _BOOL, "its edges are forward"),
+    ("broadcast", _BOOL, "its edges are broadcast"),
     ("consumers", _INT, "number of job edges that read it"),
 )
 

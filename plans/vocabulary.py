@@ -106,6 +106,8 @@ class DistributionPattern(StrEnum):
 
 
 class JobType(StrEnum):
+    """How a job runs; AUTOMATIC is resolved by then."""
+
     STREAMING = "STREAMING"
     BATCH = "BATCH"
 

@@ -28,13 +28,14 @@ def command(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="Topology files (JSON lines, .gz too), directories or globs of them, or one folder of tables.",
+            help="Topology files (JSON lines, .gz), directories or globs of them, or one folder of tables.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
     until: Annotated[Until, typer.Option("--until", help="The layer to stop behind.")] = Until.JOB_GRAPH,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
     ] = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
@@ -62,7 +63,9 @@ def command(
         f"{planned.inputs:,} topologies"
     )
     if planned.rejected:
-        console.print(f"penstock rejected {out} says why topologies were rejected", style="dim", highlight=False)
+        console.print(
+            f"penstock rejected {out} says why topologies were rejected", style="dim", highlight=False
+        )
 
 
 def _setting(item: str) -> tuple[str, str]:

@@ -35,9 +35,9 @@ def assign_operators_to_vertices(
 ) -> DataFrame:
     """The operators of all vertices, with what vertices are made of.
 
-    In: stream_nodes, stream_edges, chain_heads (see find_chain_heads), walked (see walk_stream_graph). Out (key
-    topology_id, node): vertex, chain_index (0: source chained into the head), and the walk's and the node's
-    columns.
+    In: stream_nodes, stream_edges, chain_heads (see find_chain_heads), walked (see walk_stream_graph). Out
+    (key topology_id, node): vertex, chain_index (0: source chained into the head), and the walk's and the
+    node's columns.
 
     Source: StreamingJobGraphGenerator.createChain, createSourceChainInfo.
     """
@@ -54,7 +54,9 @@ def assign_operators_to_vertices(
         TOPOLOGY,
         F.coalesce("runs_in", "head", "id").alias("vertex"),
         F.col("id").alias("node"),
-        F.when(F.col("runs_in").isNotNull(), 0).otherwise(F.coalesce("distance", F.lit(0)) + 1).alias("chain_index"),
+        F.when(F.col("runs_in").isNotNull(), 0)
+        .otherwise(F.coalesce("distance", F.lit(0)) + 1)
+        .alias("chain_index"),
         "chained_source_index",
         *_NODE_COLUMNS,
         "id_lower",

@@ -47,10 +47,10 @@ def choose_result_partition_types(
 ) -> DataFrame:
     """One row a stream edge that is not chained.
 
-    In: stream_edges, walked (see walk_stream_graph), job_settings. Out (key topology_id, source, out_index): the
-    edge's columns with the partitioner that dynamic graphs settle on here, result_partition_type, forward,
-    source_vertex, vertex_postorder and postorder (the order in which Flink connects vertices), id_lower and
-    id_upper (of the data set the edge would have alone).
+    In: stream_edges, walked (see walk_stream_graph), job_settings. Out (key topology_id, source, out_index):
+    the edge's columns with the partitioner that dynamic graphs settle on here, result_partition_type,
+    forward, source_vertex, vertex_postorder and postorder (the order in which Flink connects vertices),
+    id_lower and id_upper (of the data set the edge would have alone).
 
     Source: StreamingJobGraphGenerator.getResultPartitionType, determineUndefinedResultPartitionType,
     tryConvertPartitionerForDynamicGraph; StreamEdge.configureKeyCorrelation.
@@ -72,7 +72,9 @@ def choose_result_partition_types(
     placed = join_local(unchained, walked_edges, {"source": "node", "out_index": "out_index"}).select(
         *_KEPT,
         *_settle_partitioner(),
-        F.when(ends_late, F.lit(-1).cast("bigint")).otherwise(F.col("buffer_timeout")).alias("buffer_timeout"),
+        F.when(ends_late, F.lit(-1).cast("bigint"))
+        .otherwise(F.col("buffer_timeout"))
+        .alias("buffer_timeout"),
     )
     settled = join_local(placed, settings, {})
     partition_type = F.coalesce(
@@ -98,7 +100,10 @@ def choose_result_partition_types(
 def _settle_partitioner() -> list[Column]:
     """Partitioners that only dynamic graphs have become ordinary ones on edges that are not chained."""
     partitioner_class = F.col("partitioner_class")
-    unspecified, consecutive = partitioner_class == UNSPECIFIED_FORWARD, partitioner_class == _CONSECUTIVE_HASH
+    unspecified, consecutive = (
+        partitioner_class == UNSPECIFIED_FORWARD,
+        partitioner_class == _CONSECUTIVE_HASH,
+    )
 
     def settled(column: str, rescale: str, keyed: str) -> Column:
         return (

@@ -62,7 +62,12 @@ def create_data_sets(connected_edges: DataFrame) -> DataFrame:
         .agg(
             F.min(
                 F.struct(
-                    "consumer_index", "data_set_id", "result_partition_type", "distribution", "forward", "broadcast"
+                    "consumer_index",
+                    "data_set_id",
+                    "result_partition_type",
+                    "distribution",
+                    "forward",
+                    "broadcast",
                 )
             ).alias("first"),
             F.count(F.lit(1)).cast("int").alias("consumers"),

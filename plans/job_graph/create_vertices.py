@@ -8,7 +8,12 @@ from plans.job_graph.assign_operators_to_vertices import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
 
 _RESOURCES = ("min_resources", "preferred_resources")
-_RESOURCE_FIELDS = ("cpu_cores", "task_heap_memory_bytes", "task_off_heap_memory_bytes", "managed_memory_bytes")
+_RESOURCE_FIELDS = (
+    "cpu_cores",
+    "task_heap_memory_bytes",
+    "task_off_heap_memory_bytes",
+    "managed_memory_bytes",
+)
 
 
 def create_vertices(operators: DataFrame) -> DataFrame:
@@ -16,7 +21,8 @@ def create_vertices(operators: DataFrame) -> DataFrame:
 
     In: operators (see assign_operators_to_vertices). Out (key topology_id, vertex): vertex_id, name,
     parallelism, max_parallelism, parallelism_configured, invokable, format_vertex, slot_sharing_group_name,
-    co_location_group_name, supports_concurrent_execution_attempts, min_resources, preferred_resources, postorder.
+    co_location_group_name, supports_concurrent_execution_attempts, min_resources, preferred_resources,
+    postorder.
 
     Source: StreamingJobGraphGenerator.createJobVertex, createChainedName, createChainedMinResources,
     markSupportingConcurrentExecutionAttempts.
@@ -24,7 +30,9 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     members = operators.filter(F.col("chain_index") != 1)
     in_chain = F.col("chain_index") > 0
     piece = F.when(in_chain, F.struct(F.col("preorder").alias("at"), _name_piece().alias("text")))
-    source = F.when(~in_chain, F.struct(F.col("chained_source_index").alias("at"), F.col("name").alias("text")))
+    source = F.when(
+        ~in_chain, F.struct(F.col("chained_source_index").alias("at"), F.col("name").alias("text"))
+    )
     of_members = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain")).agg(
         _texts_in_order(piece).alias("pieces"),
         _texts_in_order(source).alias("sources"),
@@ -94,12 +102,7 @@ def _with_members(column: str) -> Column:
     """The head's resources plus those below it; the head's alone where it has no members."""
     below = F.col(f"{column}_below")
     total = F.struct(
-        *(
-            (F.col(f"{column}.{field}") + below[field]).alias(field)
-            for field in _RESOURCE_FIELDS
-        )
+        *((F.col(f"{column}.{field}") + below[field]).alias(field) for field in _RESOURCE_FIELDS)
     )
     unspecified = F.col(column).isNull() | (F.col("pieces").isNotNull() & below.isNull())
-    return (
-        F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total).alias(column)
-    )
+    return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total).alias(column)

@@ -1,8 +1,8 @@
 """Every chained node knows the head of its chain and how far away it is, by pointer doubling.
 
-Two fixed points. The first follows all edges that the two ends allow to chain. It tells which yielding operators
-stand first in a chain that a legacy source heads: Flink cuts those chains there, so the second follows the
-pointers again for the nodes of such chains only.
+Two fixed points. The first follows all edges that the two ends allow to chain. It tells which yielding
+operators stand first in a chain that a legacy source heads: Flink cuts those chains there, so the second
+follows the pointers again for the nodes of such chains only.
 
 Source: StreamingJobGraphGenerator.getHeadOperator and createChain (chain index), without their recursion.
 """
@@ -16,9 +16,9 @@ from plans.frames import TOPOLOGY, join_local, rename
 def start(marked_edges: DataFrame) -> DataFrame:
     """One row a node behind an edge that its ends allow to chain, pointing one step up.
 
-    In: marked_edges (see mark_local_reasons). Out (key topology_id, node): parent, head (the node pointed at),
-    distance (steps to it), yields (yielding operators passed, the node itself included), yielding (the node),
-    head_is_legacy_source, open (head may not be a head yet).
+    In: marked_edges (see mark_local_reasons). Out (key topology_id, node): parent, head (the node pointed
+    at), distance (steps to it), yields (yielding operators passed, the node itself included), yielding (the
+    node), head_is_legacy_source, open (head may not be a head yet).
     """
     return marked_edges.filter((F.col("reasons") == 0) & ~F.col("chained_source")).select(
         TOPOLOGY,

@@ -20,8 +20,8 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, st
     """16 bytes a node, and the colliding uid of every topology (by position) that has one.
 
     An id is murmur3-128 of the uid; without one, of the node's number in the walk, repeated once for every
-    chainable output, then mixed with the ids of its inputs. A node waits until its inputs have ids, unless it has
-    a uid. Topologies with a collision keep zeros from there on: Flink refuses them.
+    chainable output, then mixed with the ids of its inputs. A node waits until its inputs have ids, unless it
+    has a uid. Topologies with a collision keep zeros from there on: Flink refuses them.
 
     Source: StreamGraphHasherV2.
     """
@@ -37,7 +37,12 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, st
 
 def _walk(graph: StreamGraphArrays, start: int, end: int, ids: list[int], known: bytearray) -> str | None:
     in_bounds, in_sources = graph.in_bounds, graph.in_sources
-    out_bounds, out_targets, chainable, uids = graph.out_bounds, graph.out_targets, graph.chainable, graph.uids
+    out_bounds, out_targets, chainable, uids = (
+        graph.out_bounds,
+        graph.out_targets,
+        graph.chainable,
+        graph.uids,
+    )
     digest_of, from_bytes = mmh3.mmh3_x64_128_digest, int.from_bytes
     queued = bytearray(end - start)
     queue: deque[int] = deque()

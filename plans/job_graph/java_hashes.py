@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 def java_string_hashes(strings: pa.Array) -> npt.NDArray[np.int32]:
-    """s[0]*31^(n-1) + … + s[n-1] over UTF-16 code units, in 32-bit arithmetic; null counts as the empty string.
+    """s[0]*31^(n-1) + … + s[n-1] over UTF-16 code units, in 32-bit arithmetic; null counts as empty.
 
     Horner's rule over columns of characters would follow the longest string; instead every code unit is
     weighted by its power of 31 and the weighted units are summed per string.

@@ -54,11 +54,13 @@ def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> D
     In: edges_with_ends (see choose_partitioners), job_settings. Out: the same rows with reasons (bit set over
     NotChainableReason) and chained_source (the edge's source runs inside the head at its other end).
 
-    Source: StreamingJobGraphGenerator.isChainable, isChainableInput, isChainableSource, areOperatorsChainable.
+    Source: StreamingJobGraphGenerator.isChainable, isChainableInput, isChainableSource,
+    areOperatorsChainable.
     """
     settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
     reasons = sum(
-        (F.when(condition, _bit(reason)).otherwise(0) for reason, condition in _conditions().items()), F.lit(0)
+        (F.when(condition, _bit(reason)).otherwise(0) for reason, condition in _conditions().items()),
+        F.lit(0),
     )
     input_reasons = F.col("reasons").bitwiseAND(~_bit(NotChainableReason.SEVERAL_INPUTS))
     marked = join_local(edges_with_ends, settings, {})
@@ -79,10 +81,13 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
 
     In: marked_edges (see mark_local_reasons), chain_heads (see find_chain_heads). Out: stream_edges.
 
-    Source: StreamingJobGraphGenerator.areOperatorsChainable: a yielding operator may not follow a legacy source
-    in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all have to.
+    Source: StreamingJobGraphGenerator.areOperatorsChainable: a yielding operator may not follow a legacy
+    source in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all
+    have to.
     """
-    legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", "head_is_legacy_source")
+    legacy_heads = chain_heads.filter("head_is_legacy_source").select(
+        TOPOLOGY, "node", "head_is_legacy_source"
+    )
     behind_legacy = F.col("target_yielding") & (
         F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
     )

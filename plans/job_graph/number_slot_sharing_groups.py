@@ -8,12 +8,15 @@ from plans.schema import JOB_VERTICES
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 
 
-def number_slot_sharing_groups(vertices: DataFrame, sorted_vertices: DataFrame, job_settings: DataFrame) -> DataFrame:
+def number_slot_sharing_groups(
+    vertices: DataFrame, sorted_vertices: DataFrame, job_settings: DataFrame
+) -> DataFrame:
     """The vertices with their final name, order, region and slot_sharing_group.
 
-    In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out: the
-    rows of vertices with those columns and slot_sharing_group, numbered by first appearance in creation order.
-    Vertices of the default group share one slot sharing group, or one a pipelined region where the job says so.
+    In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out:
+    the rows of vertices with those columns and slot_sharing_group, numbered by first appearance in creation
+    order. Vertices of the default group share one slot sharing group, or one a pipelined region where the job
+    says so.
 
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.
@@ -26,14 +29,17 @@ def number_slot_sharing_groups(vertices: DataFrame, sorted_vertices: DataFrame, 
         F.col("slot_sharing_group_name") == DEFAULT_SLOT_SHARING_GROUP
     )
     prefix = F.when(
-        F.col("vertex_name_include_index_prefix"), F.concat(F.lit("[vertex-"), "topological_order", F.lit("]"))
+        F.col("vertex_name_include_index_prefix"),
+        F.concat(F.lit("[vertex-"), "topological_order", F.lit("]")),
     ).otherwise(F.lit(""))
     keyed = join_local(ordered, settings, {}).select(
         *(name for name in ordered.columns if name != "name"),
         F.concat(prefix, "name").alias("name"),
-        F.when(by_region, F.col("pipelined_region")).otherwise(-1).alias("group_region")
+        F.when(by_region, F.col("pipelined_region")).otherwise(-1).alias("group_region"),
     )
-    return _numbered(keyed, ["slot_sharing_group_name", "group_region"], "slot_sharing_group").drop("group_region")
+    return _numbered(keyed, ["slot_sharing_group_name", "group_region"], "slot_sharing_group").drop(
+        "group_region"
+    )
 
 
 def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:

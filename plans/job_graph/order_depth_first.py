@@ -19,11 +19,12 @@ class DepthFirstOrder(NamedTuple):
 
 
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
-    """Walks chainable outputs first, then the others into chains not walked yet, from entry points in id order.
+    """Walks chainable outputs first, then the others into chains not walked yet; from entry points by id.
 
     Entry points are the sources and the heads that sources are chained into.
 
-    Source: StreamingJobGraphGenerator.setChaining, createChain and createChainedName, without their recursion.
+    Source: StreamingJobGraphGenerator.setChaining, createChain and createChainedName, without their
+    recursion.
     """
     count = len(graph.node_ids)
     children, child_bounds, chained_children = _children(graph)

@@ -8,7 +8,18 @@ from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATIO
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.vocabulary import JobType, Layer, ResultPartitionType
 
-_COLLISION, _UNALIGNED, _PAUSED_SOURCES, _EMPTY_NAME, _FORWARD_GROUP, _CONNECT, _HYBRID_JOB, _HYBRID_GROUP, _CO_LOCATION = range(9)
+(
+    _BACKLOG_INTERVAL,
+    _COLLISION,
+    _UNALIGNED,
+    _PAUSED_SOURCES,
+    _EMPTY_NAME,
+    _FORWARD_GROUP,
+    _CONNECT,
+    _HYBRID_JOB,
+    _HYBRID_GROUP,
+    _CO_LOCATION,
+) = range(10)
 _BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
 _HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
 
@@ -25,16 +36,18 @@ def refuse_job_graphs(
 ) -> DataFrame:
     """One row a refused topology (see first_refusals), in the order of Flink's checks.
 
-    In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices, job_settings.
+    In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices,
+    job_settings.
 
     Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
-    validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair; JobVertexForwardGroup.
+    validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
+    JobVertexForwardGroup.
     """
     return first_refusals(
         [
             _uid_collisions(walked),
             _unaligned_custom_partitioners(stream_edges, job_settings),
-            _paused_sources(job_settings),
+            _checkpoint_intervals(job_settings),
             _empty_names(operators, walked),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
@@ -51,8 +64,8 @@ def _uid_collisions(walked: DataFrame) -> DataFrame:
         F.lit('Hash collision on user-specified ID "'),
         "colliding_uid",
         F.lit(
-            '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` are '
-            "unique."
+            '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
+            "are unique."
         ),
     )
     location = F.concat(F.lit("uid "), "colliding_uid")
@@ -67,8 +80,8 @@ def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFr
     ).select(TOPOLOGY)
     custom = stream_edges.filter(F.col("partitioner_class") == "CustomPartitionerWrapper")
     message = F.lit(
-        "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not guaranteed "
-        "to work correctly.\nThe user can force Unaligned Checkpoints by using "
+        "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
+        "guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
         "'execution.checkpointing.unaligned.forced'"
     )
     rows = join_local(custom, unaligned, {}, "left_semi")
@@ -76,10 +89,12 @@ def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFr
     return refusals(rows, Layer.JOB_GRAPH, [F.lit(_UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
-def _paused_sources(job_settings: DataFrame) -> DataFrame:
+def _checkpoint_intervals(job_settings: DataFrame) -> DataFrame:
+    """The interval during backlog is checked first, pausing sources only behind custom partitioners."""
     rows = job_settings.filter(F.col("checkpointing_refusal").isNotNull())
-    message, location = F.col("checkpointing_refusal"), F.lit("config")
-    return refusals(rows, Layer.JOB_GRAPH, [F.lit(_PAUSED_SOURCES)], ILLEGAL_ARGUMENT, message, location)
+    message = F.col("checkpointing_refusal")
+    precedence = F.when(message.startswith("Pausing sources"), _PAUSED_SOURCES).otherwise(_BACKLOG_INTERVAL)
+    return refusals(rows, Layer.JOB_GRAPH, [precedence], ILLEGAL_ARGUMENT, message, F.lit("config"))
 
 
 def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
@@ -98,11 +113,17 @@ def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
 
 def _forward_groups(vertices: DataFrame) -> DataFrame:
     message = F.lit(
-        "There is a job vertex in the forward group whose maximum parallelism is smaller than the group's parallelism"
+        "There is a job vertex in the forward group whose maximum parallelism is smaller than the "
+        "group's parallelism"
     )
     location = F.concat(F.lit("vertex "), "name")
     return refusals(
-        vertices.filter("too_small_max"), Layer.JOB_GRAPH, [F.lit(_FORWARD_GROUP)], ILLEGAL_STATE, message, location
+        vertices.filter("too_small_max"),
+        Layer.JOB_GRAPH,
+        [F.lit(_FORWARD_GROUP)],
+        ILLEGAL_STATE,
+        message,
+        location,
     )
 
 
@@ -126,7 +147,11 @@ def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
         *(F.when(condition, F.lit(f"Incompatible {what}.")) for what, condition in different.items())
     )
     on = {"source_vertex": "producer", "output_index": "output"}
-    rows = join_local(later, first, on).select("*", message.alias("problem")).filter(F.col("problem").isNotNull())
+    rows = (
+        join_local(later, first, on)
+        .select("*", message.alias("problem"))
+        .filter(F.col("problem").isNotNull())
+    )
     return refusals(rows, Layer.JOB_GRAPH, _connect_order(1), ILLEGAL_STATE, F.col("problem"), _data_set())
 
 

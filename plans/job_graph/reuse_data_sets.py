@@ -13,16 +13,19 @@ _REUSABLE = (Type.BLOCKING, *_HYBRID)
 def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
     """The edges with the data set they really read.
 
-    In: typed_edges (see choose_result_partition_types), vertices (with the consumers' final parallelism). Out:
-    the same rows; id_lower, id_upper and result_partition_type are those of the first edge of the same operator
-    with an equal partitioner, output tag, consumer parallelism and kind of partition type, if that can be read
-    twice. A hybrid data set read twice is spilled fully.
+    In: typed_edges (see choose_result_partition_types), vertices (with the consumers' final parallelism).
+    Out: the same rows; id_lower, id_upper and result_partition_type are those of the first edge of the same
+    operator with an equal partitioner, output tag, consumer parallelism and kind of partition type, if that
+    can be read twice. A hybrid data set read twice is spilled fully.
 
     Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
     """
     reusable = typed_edges.filter(F.col("result_partition_type").isin(*_REUSABLE))
     consumers = rename(
-        vertices, vertex="vertex", consumer_parallelism="parallelism", consumer_max_parallelism="max_parallelism"
+        vertices,
+        vertex="vertex",
+        consumer_parallelism="parallelism",
+        consumer_max_parallelism="max_parallelism",
     )
     keyed = join_local(reusable, consumers, {"target": "vertex"}).select(
         "*",
@@ -43,7 +46,12 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
             F.collect_list("out_index").alias("out_indexes"),
         )
         .filter(F.size("out_indexes") > 1)
-        .select(TOPOLOGY, F.col("source").alias("shared_by"), "first", F.explode("out_indexes").alias("shared_index"))
+        .select(
+            TOPOLOGY,
+            F.col("source").alias("shared_by"),
+            "first",
+            F.explode("out_indexes").alias("shared_index"),
+        )
     )
     first_type = F.col("first.result_partition_type")
     replaced = {

@@ -20,11 +20,13 @@ _GROUPS = StructType(
 )
 
 
-def find_forward_groups(chain_vertices: DataFrame, typed_edges: DataFrame, job_settings: DataFrame) -> DataFrame:
+def find_forward_groups(
+    chain_vertices: DataFrame, typed_edges: DataFrame, job_settings: DataFrame
+) -> DataFrame:
     """One row a vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
 
-    In: chain_vertices (see create_vertices), typed_edges (see choose_result_partition_types), job_settings. Out
-    (key topology_id, vertex): forward_group.
+    In: chain_vertices (see create_vertices), typed_edges (see choose_result_partition_types), job_settings.
+    Out (key topology_id, vertex): forward_group.
 
     Source: ForwardGroupComputeUtil.computeForwardGroups.
     """
@@ -61,9 +63,13 @@ def set_dynamic_parallelism(
 
     Source: StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary, JobVertexForwardGroup.
     """
-    settings = job_settings.select(TOPOLOGY, (F.col("dynamic") & F.col("auto_parallelism_enabled")).alias("resets"))
+    settings = job_settings.select(
+        TOPOLOGY, (F.col("dynamic") & F.col("auto_parallelism_enabled")).alias("resets")
+    )
     undecided = F.col("resets") & ~F.col("parallelism_configured")
-    reset = join_local(join_local(chain_vertices, forward_groups, {"vertex": "vertex"}, "left"), settings, {}).select(
+    reset = join_local(
+        join_local(chain_vertices, forward_groups, {"vertex": "vertex"}, "left"), settings, {}
+    ).select(
         *(name for name in chain_vertices.columns if name != "parallelism"),
         "forward_group",
         F.when(undecided, NOT_DECIDED).otherwise(F.col("parallelism")).alias("parallelism"),
@@ -73,13 +79,18 @@ def set_dynamic_parallelism(
         .groupBy(TOPOLOGY, "forward_group")
         .agg(
             F.max(F.when(F.col("parallelism") > 0, F.col("parallelism"))).alias("group_parallelism"),
-            F.min(F.when(F.col("max_parallelism") > 0, F.col("max_parallelism"))).alias("group_max_parallelism"),
+            F.min(F.when(F.col("max_parallelism") > 0, F.col("max_parallelism"))).alias(
+                "group_max_parallelism"
+            ),
             F.count(F.lit(1)).alias("size"),
         )
         .filter("size > 1")
     )
     groups = rename(
-        of_groups, forward_group="forward_group", group_parallelism="group_parallelism", group_max="group_max_parallelism"
+        of_groups,
+        forward_group="forward_group",
+        group_parallelism="group_parallelism",
+        group_max="group_max_parallelism",
     )
     decided = {
         "parallelism": F.coalesce("group_parallelism", "parallelism"),

@@ -15,19 +15,26 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     """The chained operators of all vertices.
 
     In: operators (see assign_operators_to_vertices), named_vertices (with slot_sharing_group). Out:
-    chained_operators. Every operator of a slot sharing group has a fraction for every use case of the group: its
-    weight over the sum of the group's weights, rounded down to 16 decimals, at operator scope; 1 or 0 at slot scope.
+    chained_operators. Every operator of a slot sharing group has a fraction for every use case of the group:
+    its weight over the sum of the group's weights, rounded down to 16 decimals, at operator scope; 1 or 0 at
+    slot scope.
 
     Source: StreamingJobGraphGenerator.setManagedMemoryFraction, ManagedMemoryUtils.getFractionRoundedDown.
     """
     groups = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})
     weight = F.coalesce(F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value], F.lit(0))
-    use_cases = [(F.array_contains("slot_scope", use_case.value)).alias(use_case.value) for use_case in _SLOT_SCOPE]
+    use_cases = [
+        (F.array_contains("slot_scope", use_case.value)).alias(use_case.value) for use_case in _SLOT_SCOPE
+    ]
     demands = (
         grouped.filter((F.size("managed_memory") > 0) | (F.size("slot_scope") > 0))
         .select(
-            TOPOLOGY, "slot_sharing_group", weight.alias("weight"), (F.size("managed_memory") > 0).alias("weighs"), *use_cases
+            TOPOLOGY,
+            "slot_sharing_group",
+            weight.alias("weight"),
+            (F.size("managed_memory") > 0).alias("weighs"),
+            *use_cases,
         )
         .groupBy(TOPOLOGY, "slot_sharing_group")
         .agg(
@@ -39,7 +46,10 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     entries = [
         F.when(
             F.col("group_weight").isNotNull(),
-            F.struct(F.lit(ManagedMemoryUseCase.OPERATOR.value), _fraction_rounded_down(weight, F.col("group_weight"))),
+            F.struct(
+                F.lit(ManagedMemoryUseCase.OPERATOR.value),
+                _fraction_rounded_down(weight, F.col("group_weight")),
+            ),
         ),
         *(
             F.when(

@@ -1,5 +1,7 @@
 """Vertices in the order in which Flink schedules them, and their pipelined regions."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -65,7 +67,9 @@ def _sort(rows: pa.Table) -> pa.RecordBatch:
     position = positions(vertex_topology, vertex_ids)
     sources = position(edges.column(TOPOLOGY).to_numpy(), edges.column("vertex").to_numpy())
     targets = position(edges.column(TOPOLOGY).to_numpy(), edges.column("target").to_numpy())
-    consumed = np.lexsort((edges.column("consumer_index").to_numpy(), edges.column("order").to_numpy(), sources))
+    consumed = np.lexsort(
+        (edges.column("consumer_index").to_numpy(), edges.column("order").to_numpy(), sources)
+    )
     out_bounds = np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=len(vertex_ids))))).tolist()
     order = _topological_order(
         bounds.tolist(),
@@ -99,7 +103,7 @@ def _topological_order(
     twice in all, where Flink looks at all inputs of a vertex again for each of them.
     """
     order = [-1] * (len(out_bounds) - 1)
-    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, end in pairwise(bounds):
         ranked = [vertex for vertex in range(start, end) if open_inputs[vertex] == 0]
         for rank, vertex in enumerate(ranked):
             order[vertex] = rank
@@ -111,11 +115,11 @@ def _topological_order(
             stack = [iter(range(out_bounds[ranked[expanded]], out_bounds[ranked[expanded] + 1]))]
             expanded += 1
             while stack:
-                edge = next(stack[-1], None)
-                if edge is None:
+                following = next(stack[-1], None)
+                if following is None:
                     stack.pop()
                     continue
-                vertex = targets[edge]
+                vertex = targets[following]
                 if order[vertex] >= 0 or open_inputs[vertex] > 0:
                     continue
                 order[vertex] = len(ranked)

@@ -10,7 +10,7 @@ from plans.frames import TOPOLOGY
 
 
 class StreamGraphArrays(NamedTuple):
-    """Nodes of all topologies in one numbering (by topology, then by id), adjacency as offsets and neighbours."""
+    """Nodes of all topologies in one numbering (by topology, then id); adjacency as offsets and targets."""
 
     topologies: Ints  #: topology_id of each topology
     bounds: list[int]  #: topology t has the nodes bounds[t] to bounds[t + 1]

@@ -4,7 +4,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from plans.arrow_walks import Ints, walk_topologies
 from plans.frames import TOPOLOGY
@@ -36,11 +44,12 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
     """What only a walk in Flink's order can tell of nodes and edges.
 
     In: stream_nodes, stream_edges. Out, three sorts of rows keyed by topology_id:
-    node rows (node; out_index null): id_lower and id_upper (the operator id as two big-endian longs), preorder,
-    postorder, branch, closings, no_output (see DepthFirstOrder), vertex (head of the chain), vertex_postorder;
-    edge rows (node is the source; out_index) of edges that are not chained: the intermediate data set id an own
-    data set would have as id_lower and id_upper, and vertex, vertex_postorder, postorder, no_output of the source;
-    one error row (node null) for a topology with a colliding_uid.
+    node rows (node; out_index null): id_lower and id_upper (the operator id as two big-endian longs),
+    preorder, postorder, branch, closings, no_output (see DepthFirstOrder), vertex (head of the chain),
+    vertex_postorder; edge rows (node is the source; out_index) of edges that are not chained: the
+    intermediate data set id an own data set would have as id_lower and id_upper, and vertex,
+    vertex_postorder, postorder, no_output of the source; one error row (node null) for a topology with a
+    colliding_uid.
     """
     no_string = F.lit(None).cast("string")
     no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
@@ -134,7 +143,7 @@ def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=_WALKED.names)
 
 
-_ARROW_TYPES = {
+_ARROW_TYPES: dict[type[DataType], pa.DataType] = {
     LongType: pa.int64(),
     IntegerType: pa.int32(),
     BooleanType: pa.bool_(),

@@ -36,14 +36,17 @@ _DEGREES = ("in_degree", "input_degree", "out_degree")
 
 
 def choose_partitioners(
-    resolved_inputs: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame, given_stream_edges: DataFrame
+    resolved_inputs: DataFrame,
+    stream_nodes: DataFrame,
+    job_settings: DataFrame,
+    given_stream_edges: DataFrame,
 ) -> DataFrame:
     """The StreamGraph's edges, each with what chaining has to know of its ends.
 
-    In: resolved_inputs, stream_nodes, job_settings, given_stream_edges (schema STREAM_EDGES; edges of topologies
-    given as StreamGraphs, passed on). Out (key topology_id, target, in_index): the columns of STREAM_EDGES but
-    for the verdicts on chaining, and source_*/target_* attributes of the ends, in_degree, out_degree,
-    shared_input (another edge feeds the same input).
+    In: resolved_inputs, stream_nodes, job_settings, given_stream_edges (schema STREAM_EDGES; edges of
+    topologies given as StreamGraphs, passed on). Out (key topology_id, target, in_index): the columns of
+    STREAM_EDGES but for the verdicts on chaining, and source_*/target_* attributes of the ends, in_degree,
+    out_degree, shared_input (another edge feeds the same input).
 
     An edge without a partitioner is forward between equal parallelisms and rebalance otherwise.
 
@@ -94,7 +97,9 @@ def _chosen(edges: DataFrame) -> DataFrame:
         "unique_id",
         printed.alias("partitioner"),
         partitioner_class.alias("partitioner_class"),
-        F.when(is_keyed, F.concat_ws("#", printed, "partition")).otherwise(partitioner_class).alias("partitioner_key"),
+        F.when(is_keyed, F.concat_ws("#", printed, "partition"))
+        .otherwise(partitioner_class)
+        .alias("partitioner_key"),
         pointwise.alias("pointwise"),
         (F.col("chosen") == Partitioner.BROADCAST).alias("broadcast"),
         F.coalesce("mode", F.lit(StreamExchangeMode.UNDEFINED.value)).alias("exchange_mode"),

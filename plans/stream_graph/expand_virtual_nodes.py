@@ -14,8 +14,8 @@ def start(transformations: DataFrame) -> DataFrame:
 
     In: transformations. Out (key topology_id, node, path): node (the virtual id), path (array of union input
     positions, the order among a node's rows), input (the id reached), open (input is virtual itself), and the
-    labels picked up on the way: partition (id of the transformation that decides the partitioner), partitioner,
-    exchange_mode, output_tag, selected_names.
+    labels picked up on the way: partition (id of the transformation that decides the partitioner),
+    partitioner, exchange_mode, output_tag, selected_names.
     """
     virtual = transformations.filter(F.col("kind").isin(*VIRTUAL_KINDS))
     is_partition = F.col("kind") == Kind.PARTITION

@@ -21,7 +21,10 @@ _GROUPS = StructType(
 
 
 def _inherit(rows: pa.Table) -> pa.RecordBatch:
-    """Rows sorted by topology and node: a node's own row (source null), then one a source, inputs before users."""
+    """Rows sorted by topology and node: a node's own row (source null), then one a source.
+
+    Ids are in creation order, so a node's sources stand before it.
+    """
     topologies = rows.column(TOPOLOGY).to_pylist()
     nodes = rows.column("id").to_pylist()
     sources = rows.column("source").to_pylist()
@@ -71,7 +74,11 @@ def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: Dat
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()
     nodes = physical.select(
-        TOPOLOGY, "id", F.lit(None).cast("int").alias("source"), F.lit(-1).alias("in_index"), "slot_sharing_group"
+        TOPOLOGY,
+        "id",
+        F.lit(None).cast("int").alias("source"),
+        F.lit(-1).alias("in_index"),
+        "slot_sharing_group",
     )
     inputs = resolved_inputs.select(
         TOPOLOGY,

@@ -17,11 +17,12 @@ def refuse_stream_graphs(
 ) -> DataFrame:
     """One row a refused topology (see first_refusals).
 
-    In: transformations, resolved_inputs, marked_edges, job_settings. Flink translates operators in creation order,
-    each one's sources just before it; it raises what it meets first on that way.
+    In: transformations, resolved_inputs, marked_edges, job_settings. Flink translates operators in creation
+    order, each one's sources just before it; it raises what it meets first on that way.
 
     Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
-    MultipleInputSelectionHandler.checkSupportedInputCount, ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
+    MultipleInputSelectionHandler.checkSupportedInputCount,
+    ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
     """
     return first_refusals(
         [
@@ -55,7 +56,9 @@ def _forward_changes(marked_edges: DataFrame) -> DataFrame:
     return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
 
 
-def _missing_uids(transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame) -> DataFrame:
+def _missing_uids(
+    transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
+) -> DataFrame:
     strict = job_settings.filter(~F.col("auto_generate_uids")).select(TOPOLOGY)
     unnamed = transformations.filter(
         F.col("kind").isin(*OPERATOR_KINDS) & F.col("uid").isNull() & F.col("uid_hash").isNull()
@@ -69,7 +72,8 @@ def _missing_uids(transformations: DataFrame, resolved_inputs: DataFrame, job_se
     placed = join_local(missing, first_use, {"id": "source"}, "left")
     is_source = F.col("kind").isin(*SOURCE_KINDS)
     message = F.concat(
-        F.lit("Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "), "name"
+        F.lit("Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "),
+        "name",
     )
     order = [
         F.when(is_source, F.col("use.target")).otherwise(F.col("id")),

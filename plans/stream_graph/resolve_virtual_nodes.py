@@ -13,9 +13,9 @@ _MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if prope
 def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
     """One row a StreamEdge, in the order in which Flink adds them to their target.
 
-    In: transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target, in_index):
-    source, type_number, the labels of the virtual transformations between the two (null = none), keyed (the
-    target stands right behind a hash partition) and direct (no virtual transformation in between).
+    In: transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target,
+    in_index): source, type_number, the labels of the virtual transformations between the two (null = none),
+    keyed (the target stands right behind a hash partition) and direct (no virtual transformation in between).
 
     Source: StreamGraph.addEdgeInternal, the virtual transformations' translators.
     """
@@ -55,16 +55,20 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
 
 
 def number_edges(edges: DataFrame) -> DataFrame:
-    """`edges` with in_index, out_index and unique_id as Flink counts them, and in_degree, input_degree, out_degree.
+    """`edges` with in_index, out_index, unique_id as Flink counts them, in_degree, input_degree, out_degree.
 
-    In: edges with topology_id, source, target, type_number and order (sorts a target's edges). Out: order is gone.
+    In: edges with topology_id, source, target, type_number and order (sorts a target's edges). Out: order is
+    gone.
     """
     of_target = Window.partitionBy(TOPOLOGY, "target")
     numbered = edges.select(
         *(name for name in edges.columns if name != "order"),
         (F.row_number().over(of_target.orderBy("order")) - 1).alias("in_index"),
         F.count(F.lit(1)).over(of_target).cast("int").alias("in_degree"),
-        F.count(F.lit(1)).over(Window.partitionBy(TOPOLOGY, "target", "type_number")).cast("int").alias("input_degree"),
+        F.count(F.lit(1))
+        .over(Window.partitionBy(TOPOLOGY, "target", "type_number"))
+        .cast("int")
+        .alias("input_degree"),
     )
     of_source = Window.partitionBy(TOPOLOGY, "source")
     of_pair = Window.partitionBy(TOPOLOGY, "source", "target")

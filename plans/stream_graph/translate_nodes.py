@@ -55,7 +55,7 @@ def translate_nodes(
     return join_local(with_groups, settings, {}).select(*_node_columns()).unionByName(given_stream_nodes)
 
 
-def _node_columns() -> list[Column]:
+def _node_columns() -> list[Column | str]:
     kind = F.col("kind")
     sorts = F.col("batch") & F.coalesce("keyed", F.lit(False))
     chaining = F.coalesce("chaining", _of_kind("chaining"))
@@ -79,7 +79,9 @@ def _node_columns() -> list[Column]:
         F.when(F.col("buffer_timeout") >= 0, F.col("buffer_timeout"))
         .otherwise(F.col("job_buffer_timeout"))
         .alias("buffer_timeout"),
-        F.when(sorts & heads_instead, F.lit(ChainingStrategy.HEAD.value)).otherwise(chaining).alias("chaining"),
+        F.when(sorts & heads_instead, F.lit(ChainingStrategy.HEAD.value))
+        .otherwise(chaining)
+        .alias("chaining"),
         (kind == Kind.SOURCE).alias("source"),
         (kind == Kind.LEGACY_SOURCE).alias("legacy_source"),
         (kind == Kind.ASYNC).alias("yielding"),
@@ -91,7 +93,8 @@ def _node_columns() -> list[Column]:
         F.lit(False).alias("no_output_until_end_of_input"),
         F.lit(True).alias("supports_concurrent_execution_attempts"),
         F.when(
-            sorts_with_memory, F.coalesce(F.when(F.size("managed_memory") > 0, F.col("managed_memory")), sorting_weight)
+            sorts_with_memory,
+            F.coalesce(F.when(F.size("managed_memory") > 0, F.col("managed_memory")), sorting_weight),
         )
         .otherwise(F.col("managed_memory"))
         .alias("managed_memory"),
@@ -104,5 +107,3 @@ def _node_columns() -> list[Column]:
         "min_resources",
         "preferred_resources",
     ]
-
-

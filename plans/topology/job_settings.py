@@ -195,7 +195,8 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
         "auto_generate_uids": read_option(config, options.AUTO_GENERATE_UIDS),
         "buffer_timeout": -1 if batch or not read_option(config, options.BUFFER_TIMEOUT_ENABLED) else timeout,
         "sort_inputs": batch and read_option(config, options.SORT_INPUTS),
-        "sorted_inputs_memory_mebibytes": read_option(config, options.SORTED_INPUTS_MEMORY) >> 20,
+        # BatchExecutionUtils.deriveMemoryWeight
+        "sorted_inputs_memory_mebibytes": max(1, read_option(config, options.SORTED_INPUTS_MEMORY) >> 20),
         "unaligned_checkpoints": _unaligned(config, batch),
         "checkpointing_refusal": _checkpointing_refusal(config, batch),
         "force_unaligned_checkpoints": read_option(config, options.FORCE_UNALIGNED),

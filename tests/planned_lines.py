@@ -1,0 +1,46 @@
+"""Plans of many topologies in one planning run, as plan JSON: a run costs seconds, whatever its size."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from engine.plan_topologies import plan
+from engine.run_passes import Planned
+from plans.plan_json.to_plan_lines import to_plan_lines
+from tests.reference.canonical_plan import canonical_plan
+
+LAYERS = ("stream_graph", "job_graph")
+PlanJson = dict[str, Any]
+
+
+def planned_lines(
+    spark: SparkSession,
+    topologies: Iterable[Mapping[str, Any]],
+    also: Callable[[Planned], None] | None = None,
+) -> dict[str, PlanJson]:
+    """Name to plan JSON. `also` looks at the tables before their storage is released."""
+    planned = plan(list(topologies), spark=spark)
+    try:
+        if also is not None:
+            also(planned)
+        lines = to_plan_lines(planned.tables).collect()
+    finally:
+        planned.release()
+    assert len(lines) == planned.inputs
+    return {row["name"]: json.loads(row["line"]) for row in lines}
+
+
+def differs(actual: PlanJson, expected: PlanJson) -> bool:
+    """Whether `actual` is not what `expected` (of Flink or the reference planner) says up to the JobGraph.
+
+    A topology that is refused at a later layer has to be planned.
+    """
+    if expected.get("error_stage") in LAYERS:
+        return canonical_plan(actual) != canonical_plan(expected)
+    if "error" in actual:
+        return True
+    layers = [layer for layer in LAYERS if layer in expected]
+    graphs = {layer: expected[layer] for layer in layers}
+    return canonical_plan(actual, layers) != canonical_plan(graphs)

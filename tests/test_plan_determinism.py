@@ -1,0 +1,116 @@
+"""The same plan whatever the partition count, the session's settings and the order of the input's rows."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.planning_settings import planning_settings
+from engine.run_passes import run_passes
+from plans.topology.read_topology_objects import read_topology_objects
+from plans.topology.read_topology_tables import read_topology_tables
+from plans.topology.topology_tables import TopologyTables
+from plans.vocabulary import Layer
+from tests.reference.random_topologies import MODES, random_topology
+
+TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 538)]
+Rows = dict[str, list[str]]
+
+
+class Run(NamedTuple):
+    partitions: int
+    adaptive: bool
+    ansi: bool
+    shuffle_seed: int
+    input_partitions: int
+
+
+RUNS = (Run(1, True, False, 1, 3), Run(2, False, True, 2, 1), Run(7, True, True, 3, 11))
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            spark.conf.set(key, str(old))
+
+
+def rows_of(spark: SparkSession, given: TopologyTables, partitions: int) -> Rows:
+    with planning_settings(spark, partitions):
+        planned = run_passes(given, Layer.JOB_GRAPH, partitions)
+    try:
+        return {
+            table: sorted(json.dumps(row.asDict(recursive=True), sort_keys=True) for row in rows.collect())
+            for table, rows in planned.tables.items()
+        }
+    finally:
+        planned.release()
+
+
+@pytest.fixture(scope="module")
+def base(spark: SparkSession) -> Rows:
+    return rows_of(spark, read_topology_objects(spark, TOPOLOGIES), 4)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.partitions} partitions")
+def test_rows_are_equal(spark, base, run):
+    def shuffled(rows: DataFrame) -> DataFrame:
+        return rows.orderBy(F.rand(run.shuffle_seed)).repartition(run.input_partitions)
+
+    read = read_topology_objects(spark, TOPOLOGIES)
+    settings = {
+        "spark.sql.adaptive.enabled": str(run.adaptive).lower(),
+        "spark.sql.ansi.enabled": str(run.ansi).lower(),
+    }
+    with session_settings(spark, settings):
+        given = read_topology_tables(spark, shuffled(read.topologies), shuffled(read.transformations))
+        found = rows_of(spark, given, run.partitions)
+    for kept in read.persisted:
+        kept.unpersist()
+    assert [table for table in base if found[table] != base[table]] == []
+
+
+def test_the_rows_are_not_few(base):
+    counts = {table: len(rows) for table, rows in base.items()}
+    assert counts["topologies"] + counts["rejected"] == len(TOPOLOGIES) > 150
+    assert counts["rejected"] > 5
+    assert counts["stream_nodes"] == counts["chained_operators"] > 1_000
+    assert min(counts.values()) > 0
+
+
+def test_planning_settings_are_what_passes_need_and_put_back_what_was_there(spark):
+    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    with session_settings(spark, {keys[0]: "true", keys[1]: "5"}):
+        with planning_settings(spark, 3):
+            assert [spark.conf.get(key) for key in keys] == ["false", "3"]
+        assert [spark.conf.get(key) for key in keys] == ["true", "5"]
+
+
+def test_planning_settings_put_back_what_was_there_when_planning_raises(spark):
+    key = "spark.sql.adaptive.enabled"
+
+    def fail() -> None:
+        with planning_settings(spark, 3):
+            raise ValueError("a pass failed")
+
+    with session_settings(spark, {key: "true"}):
+        with pytest.raises(ValueError, match="a pass failed"):
+            fail()
+        assert spark.conf.get(key) == "true"
+
+
+def test_planning_settings_unset_what_was_not_set(spark):
+    with planning_settings(spark, 3):
+        pass
+    touched = {"spark.sql.unionOutputPartitioning", "spark.sql.execution.arrow.maxRecordsPerBatch"}
+    given = {row["key"] for row in spark.sql("SET").collect()}
+    assert not touched & given
