@@ -10,6 +10,7 @@ its Python workers, sampled twice a second.
 import argparse
 import json
 import platform
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
 from plans.topology.read_topology_tables import read_topology_folder
 from plans.vocabulary import Layer
+
+PAGE_BYTES = resource.getpagesize()
 
 
 def main() -> None:
@@ -117,7 +120,7 @@ def peak_memory() -> Iterator[list[int]]:
 
 
 def _resident_bytes() -> int:
-    """Proportional where Linux tells, so that memory that forked workers share counts once."""
+    """Of this process and all below it; pages that forked workers share count several times."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -131,15 +134,15 @@ def _resident_bytes() -> int:
         more = {pid for pid, parent in parents.items() if parent in tree} - tree
         grown = bool(more)
         tree |= more
-    return sum(_proportional_set_bytes(pid) for pid in tree)
+    return sum(_resident_set_bytes(pid) for pid in tree)
 
 
-def _proportional_set_bytes(pid: int) -> int:
+def _resident_set_bytes(pid: int) -> int:
     try:
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except OSError:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
+    return pages * PAGE_BYTES
 
 
 if __name__ == "__main__":

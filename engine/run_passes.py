@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from engine.cut_lineage import cut_lineage, free
 from plans.frames import TOPOLOGY, join_local
 from plans.passes import LAYER_TABLES, PASSES, FixedPointPass, Pass, View, WalkPass
 from plans.refusals import reject_refused
@@ -30,12 +31,15 @@ class Planned:
     inputs: int
     seconds: dict[str, float]
     _kept: list[DataFrame]
+    _persisted: tuple[DataFrame, ...]
     planned: int = 0
     rejected: int = 0
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
         for frame in self._kept:
+            free(frame)
+        for frame in self._persisted:
             frame.unpersist()
 
 
@@ -100,7 +104,7 @@ class _Run:
             while not rows.filter("open").isEmpty():
                 further = self._keep(step.step(rows))
                 self.kept.remove(rows)
-                rows.unpersist()
+                free(rows)
                 rows = further
                 rounds += 1
             _LOG.info("%s: %d rounds", name, rounds)
@@ -129,13 +133,13 @@ class _Run:
             gone = first.select(TOPOLOGY)
             planned = {table: join_local(rows, gone, {}, "left_anti") for table, rows in planned.items()}
         return Planned(
-            {**planned, "rejected": rejected}, given.inputs, self.seconds, [*self.kept, *given.persisted]
+            {**planned, "rejected": rejected}, given.inputs, self.seconds, self.kept, given.persisted
         )
 
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
         return {name: self.tables[name] for name in inspect.signature(derive).parameters}
 
     def _keep(self, rows: DataFrame) -> DataFrame:
-        kept = rows.localCheckpoint()
+        kept = cut_lineage(rows)
         self.kept.append(kept)
         return kept

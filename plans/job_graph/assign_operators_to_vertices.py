@@ -50,7 +50,10 @@ def assign_operators_to_vertices(
     heads = chain_heads.select(TOPOLOGY, "node", "head", "distance")
     with_walk = join_local(stream_nodes.select(TOPOLOGY, "id", *_NODE_COLUMNS), walked_nodes, {"id": "node"})
     with_heads = join_local(with_walk, heads, {"id": "node"}, "left")
-    return join_local(with_heads, chained_sources, {"id": "id"}, "left").select(
+    placed = join_local(with_heads, chained_sources, {"id": "id"}, "left")
+    # An operator that no source leads to (its only input was a sink) is in no vertex.
+    reached = placed.filter((F.col("postorder") >= 0) | F.col("runs_in").isNotNull())
+    return reached.select(
         TOPOLOGY,
         F.coalesce("runs_in", "head", "id").alias("vertex"),
         F.col("id").alias("node"),

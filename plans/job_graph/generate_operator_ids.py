@@ -1,5 +1,6 @@
 """Generated and user-given operator ids, in one breadth-first walk."""
 
+from bisect import bisect_left
 from collections import deque
 
 import mmh3
@@ -48,10 +49,9 @@ def _walk(graph: StreamGraphArrays, start: int, end: int, ids: list[int], known:
     queue: deque[int] = deque()
     first_unknown: dict[int, int] = {}
     seen: set[int] = set()
-    for node in range(start, end):
-        if in_bounds[node] == in_bounds[node + 1]:
-            queue.append(node)
-            queued[node - start] = 1
+    for node in graph.sources[bisect_left(graph.sources, start) : bisect_left(graph.sources, end)]:
+        queue.append(node)
+        queued[node - start] = 1
     while queue:
         node = queue.popleft()
         uid = uids[node]

@@ -1,5 +1,6 @@
 """The order in which Flink creates operators, chains and vertices, in one depth-first walk."""
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
@@ -99,9 +100,8 @@ def _children(graph: StreamGraphArrays) -> tuple[list[int], list[int], list[int]
 
 def _entries(graph: StreamGraphArrays, start: int, end: int) -> list[int]:
     entries = set()
-    for node in range(start, end):
-        if graph.in_bounds[node] == graph.in_bounds[node + 1]:
-            first = graph.out_bounds[node]
-            chained = first < graph.out_bounds[node + 1] and graph.chained_source[first]
-            entries.add(graph.out_targets[first] if chained else node)
+    for node in graph.sources[bisect_left(graph.sources, start) : bisect_left(graph.sources, end)]:
+        first = graph.out_bounds[node]
+        chained = first < graph.out_bounds[node + 1] and graph.chained_source[first]
+        entries.add(graph.out_targets[first] if chained else node)
     return sorted(entries)

@@ -18,6 +18,7 @@ class StreamGraphArrays(NamedTuple):
     node_ids: Ints
     uids: list[str | None]
     no_output: list[bool]
+    sources: list[int]  #: the nodes at which walks start
     out_bounds: list[int]  #: node n has the output edges out_bounds[n] to out_bounds[n + 1], in Flink's order
     out_targets: list[int]
     chainable: list[bool]  #: per output edge
@@ -49,6 +50,7 @@ def stream_graph_arrays(rows: pa.Table) -> StreamGraphArrays:
         node_ids=node_ids,
         uids=nodes.column("uid").to_pylist(),
         no_output=nodes.column("no_output").to_pylist(),
+        sources=np.flatnonzero(np.asarray(nodes.column("source"))).tolist(),
         out_bounds=np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count)))).tolist(),
         out_targets=targets.tolist(),
         chainable=edges.column("chainable").to_pylist(),

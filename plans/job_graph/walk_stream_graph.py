@@ -21,6 +21,7 @@ from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, stream_graph_arrays
 
+_SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
 _WALKED = StructType(
     [
         StructField(TOPOLOGY, LongType(), False),
@@ -62,6 +63,7 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         no_flag.alias("chainable"),
         no_flag.alias("chained_source"),
         F.col("no_output_until_end_of_input").alias("no_output"),
+        F.col("invokable").isin(*_SOURCE_TASKS).alias("source"),
         "uid",
         no_string.alias("edge_id"),
     )
@@ -74,6 +76,7 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         "chainable",
         "chained_source",
         no_flag.alias("no_output"),
+        no_flag.alias("source"),
         no_string.alias("uid"),
         F.when(~F.col("chainable") & ~F.col("chained_source"), F.col("edge_id")).alias("edge_id"),
     )
@@ -110,11 +113,13 @@ def _node_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> d
 
 
 def _edge_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
-    unchained = np.asarray(graph.edge_ids.is_valid())
-    sources = np.repeat(np.arange(len(graph.node_ids)), np.diff(graph.out_bounds))[unchained]
-    heads = np.array(order.head)[sources]
     postorder = np.array(order.postorder)
-    hashes = java_string_hashes(graph.edge_ids.drop_null()).astype(np.int64)
+    every_source = np.repeat(np.arange(len(graph.node_ids)), np.diff(graph.out_bounds))
+    # Edges of operators that no source leads to connect no vertices.
+    unchained = np.asarray(graph.edge_ids.is_valid()) & (postorder[every_source] >= 0)
+    sources = every_source[unchained]
+    heads = np.array(order.head)[sources]
+    hashes = java_string_hashes(graph.edge_ids.filter(pa.array(unchained))).astype(np.int64)
     return {
         TOPOLOGY: pa.array(graph.node_topologies[sources]),
         "node": pa.array(graph.node_ids[sources]),

@@ -20,14 +20,16 @@ class Section(NamedTuple):
     key: str
     tables: tuple[str, ...]
     json: Callable[[Mapping[str, DataFrame]], DataFrame]
+    empty: str  #: of a topology without operators
 
 
 SECTIONS: tuple[Section, ...] = (
-    Section("stream_graph", ("stream_nodes", "stream_edges"), stream_graph_json),
+    Section("stream_graph", ("stream_nodes", "stream_edges"), stream_graph_json, '{"nodes":[],"edges":[]}'),
     Section(
         "job_graph",
         ("job_vertices", "chained_operators", "job_edges", "intermediate_data_sets"),
         job_graph_json,
+        '{"vertices":[],"topological_order":[]}',
     ),
 )
 
@@ -47,7 +49,8 @@ def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
         if all(table in tables for table in section.tables):
             part = section.json(tables).alias(section.key)
             lines = lines.join(part, F.col("t.topology_id") == F.col(f"{section.key}.topology_id"), "left")
-            text = F.concat(F.lit(f',"{section.key}":'), F.col(f"{section.key}.json"))
+            json = F.coalesce(f"{section.key}.json", F.lit(section.empty))
+            text = F.concat(F.lit(f',"{section.key}":'), json)
             if section.key == TopologyForm.STREAM_GRAPH:
                 text = F.when(F.col("t.form") != str(TopologyForm.STREAM_GRAPH), text)
             texts.append(F.coalesce(text, F.lit("")))

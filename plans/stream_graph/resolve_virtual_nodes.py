@@ -37,8 +37,10 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
         F.when(F.col("kind").isin(_MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
         F.coalesce(keyed, F.lit(False)).alias("keyed"),
     )
+    # A sink's translator gives no stream node ids to whoever names it as an input.
+    sinks = transformations.filter(F.col("kind") == Kind.SINK).select(TOPOLOGY, "id")
     return number_edges(
-        ends.select(
+        join_local(ends, sinks, {"source": "id"}, "left_anti").select(
             TOPOLOGY,
             "target",
             "source",

@@ -1,0 +1,36 @@
+"""Checkpoints that forget: neither how rows came about nor how many Spark once guessed there would be."""
+
+from pyspark.sql import DataFrame
+
+
+def free(kept: DataFrame) -> None:
+    """Give back the storage of what `cut_lineage` has kept; it can no longer be read then."""
+    kept._jdf.logicalPlan().rdd().unpersist(False)
+
+
+def cut_lineage(rows: DataFrame) -> DataFrame:
+    """`rows`, computed now and kept by the executors, with their partitioning and without their history.
+
+    `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the product
+    of its sides, so that a table which is joined with itself round after round gets one whose digits double every
+    time, until the driver does nothing but multiply. The same checkpoint without that estimate is not to be had from
+    Python, hence the constructor of Spark's own LogicalRDD.
+    """
+    kept = rows.localCheckpoint()
+    spark = rows.sparkSession
+    jvm, session = spark._jvm, kept._jdf.sparkSession()
+    cut = kept._jdf.logicalPlan()
+    none = getattr(jvm, "scala.None$").__getattr__("MODULE$")
+    plan = jvm.org.apache.spark.sql.execution.LogicalRDD(
+        cut.output(),
+        cut.rdd(),
+        cut.outputPartitioning(),
+        cut.outputOrdering(),
+        False,
+        none,
+        session,
+        none,
+        none,
+    )
+    of_rows = getattr(jvm, "org.apache.spark.sql.classic.Dataset$").__getattr__("MODULE$").ofRows
+    return DataFrame(of_rows(session, plan), spark)
