@@ -1,5 +1,7 @@
 """Checkpoints that forget: neither how rows came about nor how many Spark once guessed there would be."""
 
+from typing import Any
+
 from pyspark.sql import DataFrame
 
 
@@ -18,7 +20,8 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
     """
     kept = rows.localCheckpoint()
     spark = rows.sparkSession
-    jvm, session = spark._jvm, kept._jdf.sparkSession()
+    jvm: Any = spark._jvm
+    session = kept._jdf.sparkSession()
     cut = kept._jdf.logicalPlan()
     none = getattr(jvm, "scala.None$").__getattr__("MODULE$")
     plan = jvm.org.apache.spark.sql.execution.LogicalRDD(
