@@ -13,10 +13,10 @@ def free(kept: DataFrame) -> None:
 def cut_lineage(rows: DataFrame) -> DataFrame:
     """`rows`, computed now and kept by the executors, with their partitioning and without their history.
 
-    `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the product
-    of its sides, so that a table which is joined with itself round after round gets one whose digits double every
-    time, until the driver does nothing but multiply. The same checkpoint without that estimate is not to be had from
-    Python, hence the constructor of Spark's own LogicalRDD.
+    `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
+    product of its sides, so that a table which is joined with itself round after round gets one whose digits
+    double every time, until the driver does nothing but multiply. The same checkpoint without that estimate
+    is not to be had from Python, hence the constructor of Spark's own LogicalRDD.
     """
     kept = rows.localCheckpoint()
     spark = rows.sparkSession
