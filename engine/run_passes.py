@@ -57,7 +57,8 @@ def run_passes(
 
     Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.
     """
-    run = _Run(partitions, report)
+    # Spark does not lay the single partitions of two tables side by side in a union: walks need two at least.
+    run = _Run(max(2, partitions), report)
     run.read(given)
     wanted = list(Layer)[: list(Layer).index(until) + 1]
     refused = []

@@ -55,10 +55,13 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
 
     def position(of_topologies: Ints, of_ids: Ints) -> Ints:
         wanted = keys(of_topologies, of_ids)
-        rank = np.searchsorted(given, wanted, sorter=order)
-        if len(wanted) and (rank.max() == len(given) or (given[order[rank]] != wanted).any()):
+        rank = np.minimum(np.searchsorted(given, wanted, sorter=order), max(len(given) - 1, 0))
+        found = order[rank] if len(given) else rank
+        if len(wanted) and (
+            not len(given) or (topologies[found] != of_topologies).any() or (ids[found] != of_ids).any()
+        ):
             raise ValueError("an edge's node is missing: the rows of a topology are in several partitions")
-        return order[rank].astype(np.int64)
+        return found.astype(np.int64)
 
     return position
 
