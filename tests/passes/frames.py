@@ -36,8 +36,8 @@ def make_frame(
 ) -> DataFrame:
     """`rows` as a table, partitioned by topology, as passes get them.
 
-    `schema`: a table of plans.schema by name, a StructType or columns as in DDL. What neither a row nor `defaults` say is
-    topology 1, null, or the zero of the column's type where it is not nullable.
+    `schema`: a table of plans.schema by name, a StructType or columns as in DDL. What neither a row nor
+    `defaults` say is topology 1, null, or the zero of the column's type where it is not nullable.
     """
     struct = schema if isinstance(schema, StructType) else _struct(schema)
     shared = {**ONE, **defaults}

@@ -71,7 +71,8 @@ def test_nodes_have_the_jobs_defaults_and_what_their_kind_is(make):
     ).localCheckpoint()
     assert_rows(
         nodes,
-        "topology_id id name parallelism max_parallelism parallelism_configured slot_sharing_group buffer_timeout",
+        "topology_id id name parallelism max_parallelism parallelism_configured slot_sharing_group "
+        "buffer_timeout",
         [
             (1, 1, "Source: s", 3, 128, False, "default", 100),
             (1, 3, "a", 7, 128, True, "default", 5),

@@ -1,0 +1,129 @@
+"""`penstock plan` as a user calls it, in the running session; once as a process of its own."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.commands.main import app
+from tests.planned_lines import PlanJson, differs
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+class Ran(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Ran:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture(scope="module")
+def golden() -> list[PlanJson]:
+    """Every planned shape, and random topologies up to the first two that are refused."""
+
+    def lines(name: str) -> list[PlanJson]:
+        with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    random = lines("random")
+    refused = [line for line in random if line["expected"].get("error_stage") == "stream_graph"]
+    return [*lines("shapes"), *(line for line in random[:40] if line not in refused), *refused[:2]]
+
+
+@pytest.fixture(scope="module")
+def inputs(golden: list[PlanJson], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The topologies of `golden` in two files, one of them compressed."""
+    folder = tmp_path_factory.mktemp("inputs")
+    lines = [json.dumps(line["topology"]).encode() + b"\n" for line in golden]
+    plain, packed = folder / "plain.jsonl", folder / "packed.jsonl.gz"
+    plain.write_bytes(b"".join(lines[:20]))
+    packed.write_bytes(gzip.compress(b"".join(lines[20:])))
+    return plain, packed
+
+
+@pytest.fixture(scope="module")
+def store(spark, inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    path = tmp_path_factory.mktemp("plans") / "store"
+    return path, run("plan", *inputs, "--out", path)
+
+
+def test_two_inputs_become_one_version(golden, store):
+    path, ran = store
+    planned = len(golden) - 2
+    line = f"{path}: version 1 holds {planned} planned and 2 rejected of {len(golden)} topologies\n"
+    assert (ran.code, ran.stdout) == (0, line)
+
+
+def test_piped_output_is_one_line_and_a_hint(store):
+    path, ran = store
+    hint = f"penstock rejected {path} says why topologies were rejected"
+    assert " ".join(ran.stderr.split()) == hint
+    assert "\x1b" not in ran.stdout + ran.stderr
+
+
+def test_what_is_exported_is_what_flink_plans(golden, store, tmp_path):
+    target = tmp_path / "plans.jsonl"
+    assert run("export", store[0], "--to", target) == (0, "", "")
+    plans = {plan["name"]: plan for plan in map(json.loads, target.read_text("utf-8").split("\n")[:-1])}
+    assert len(plans) == len(golden)
+    expected = [line["expected"] for line in golden]
+    assert [plan["name"] for plan in expected if differs(plans[plan["name"]], plan)] == []
+
+
+def test_an_unchanged_fleet_makes_no_new_version(inputs, store):
+    path, first = store
+    again = run("plan", *inputs, "--out", path)
+    assert (again.code, again.stdout) == (0, first.stdout)
+
+
+def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
+    """Other options, so it is another version; export has what there is."""
+    path, target = store[0], tmp_path / "plans.jsonl"
+    ran = run("plan", inputs[0], "--out", path, "--until", "stream_graph")
+    assert (ran.code, "version 2 holds 20 planned and 0 rejected" in ran.stdout) == (0, True)
+    assert run("export", path, "--version", 2, "--to", target).code == 0
+    keys = {frozenset(json.loads(line)) for line in target.read_text("utf-8").split("\n")[:-1]}
+    assert keys == {frozenset({"name", "stream_graph"})}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("nowhere.jsonl",), 3, "cannot read file:"),
+        (("{broken}",), 3, "it is not a complete gzip file"),
+        (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "found no KEY=VALUE"),
+        (("{plain}", "--conf", "=4"), 2, "found no KEY=VALUE"),
+        (("{plain}", "--conf", "spark.driver.memory=3g"), 2, "it cannot be changed any more"),
+        (("{plain}", "--until", "slots"), 2, "stream_graph"),
+        ((), 2, "Missing argument"),
+    ],
+)
+def test_what_cannot_be_done_is_said_without_a_traceback(spark, inputs, tmp_path, arguments, code, said):
+    broken = tmp_path / "broken.jsonl.gz"
+    broken.write_bytes(inputs[1].read_bytes()[:2_000])
+    given = [a.format(broken=broken, plain=inputs[0]) for a in arguments]
+    ran = run("plan", *given, "--out", tmp_path / "store")
+    assert (ran.code, ran.stdout) == (code, "")
+    assert said in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_process_of_its_own_says_one_line(golden, tmp_path):
+    """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
+    source, out = tmp_path / "one.jsonl", tmp_path / "store"
+    source.write_text(json.dumps(golden[0]["topology"]))
+    command = [sys.executable, "-m", "engine.commands.main", "plan", str(source), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{out}: version 1 holds 1 planned and 0 rejected of 1 topologies\n"
