@@ -10,7 +10,7 @@ from engine.planning_settings import planning_settings
 from tests.passes.frames import Make, make_frame
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def make(spark: SparkSession) -> Iterator[Make]:
     """`make_frame` without its first argument."""
     with planning_settings(spark, 2):
