@@ -1,0 +1,107 @@
+"""Every table of a plan, declared once: name, columns, types and comments.
+
+Key columns are integers. `topology_id` (xxhash64 of the name) keys every table; within it, `id` keys
+transformations and stream nodes, and a job vertex is keyed by the id of its head node (`vertex`).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from plans.errors import SchemaError
+from plans.schema.execution_graph import (
+    EXECUTION_EDGES,
+    EXECUTION_JOB_VERTICES,
+    EXECUTION_VERTICES,
+    EXECUTIONS,
+    INTERMEDIATE_RESULT_PARTITIONS,
+    INTERMEDIATE_RESULTS,
+)
+from plans.schema.job_graph import (
+    CHAINED_OPERATORS,
+    CO_LOCATION_GROUPS,
+    INTERMEDIATE_DATA_SETS,
+    JOB_EDGES,
+    JOB_VERTICES,
+    SLOT_SHARING_GROUPS,
+)
+from plans.schema.slots import EXECUTION_SLOT_SHARING_GROUPS, MANAGED_MEMORY, NETWORK_BUFFERS, REQUIRED_SLOTS
+from plans.schema.stream_graph import STREAM_EDGES, STREAM_NODES
+from plans.schema.topology import JOB_SETTINGS, REJECTED, TOPOLOGIES, TRANSFORMATIONS
+
+__all__ = [
+    "CHAINED_OPERATORS",
+    "CO_LOCATION_GROUPS",
+    "EXECUTIONS",
+    "EXECUTION_EDGES",
+    "EXECUTION_JOB_VERTICES",
+    "EXECUTION_SLOT_SHARING_GROUPS",
+    "EXECUTION_VERTICES",
+    "INTERMEDIATE_DATA_SETS",
+    "INTERMEDIATE_RESULTS",
+    "INTERMEDIATE_RESULT_PARTITIONS",
+    "JOB_EDGES",
+    "JOB_SETTINGS",
+    "JOB_VERTICES",
+    "MANAGED_MEMORY",
+    "NETWORK_BUFFERS",
+    "REJECTED",
+    "REQUIRED_SLOTS",
+    "SLOT_SHARING_GROUPS",
+    "STREAM_EDGES",
+    "STREAM_NODES",
+    "TABLES",
+    "TOPOLOGIES",
+    "TRANSFORMATIONS",
+    "conform",
+]
+
+
+TABLES: dict[str, StructType] = {
+    "topologies": TOPOLOGIES,
+    "transformations": TRANSFORMATIONS,
+    "rejected": REJECTED,
+    "job_settings": JOB_SETTINGS,
+    "stream_nodes": STREAM_NODES,
+    "stream_edges": STREAM_EDGES,
+    "job_vertices": JOB_VERTICES,
+    "chained_operators": CHAINED_OPERATORS,
+    "job_edges": JOB_EDGES,
+    "intermediate_data_sets": INTERMEDIATE_DATA_SETS,
+    "slot_sharing_groups": SLOT_SHARING_GROUPS,
+    "co_location_groups": CO_LOCATION_GROUPS,
+    "execution_job_vertices": EXECUTION_JOB_VERTICES,
+    "execution_vertices": EXECUTION_VERTICES,
+    "intermediate_results": INTERMEDIATE_RESULTS,
+    "intermediate_result_partitions": INTERMEDIATE_RESULT_PARTITIONS,
+    "execution_edges": EXECUTION_EDGES,
+    "executions": EXECUTIONS,
+    "execution_slot_sharing_groups": EXECUTION_SLOT_SHARING_GROUPS,
+    "required_slots": REQUIRED_SLOTS,
+    "network_buffers": NETWORK_BUFFERS,
+    "managed_memory": MANAGED_MEMORY,
+}
+"""Table name to schema; the order is the order in which layers are derived."""
+
+
+def _shape(data_type: DataType) -> str:
+    """A type without nullability, which Spark's expressions do not keep exactly."""
+    return data_type.simpleString()
+
+
+def conform(df: DataFrame, table: str) -> DataFrame:
+    """`df` with exactly the declared columns of `table`, in order, with their comments.
+
+    Raises SchemaError naming every column that is missing, extra or of another type.
+    """
+    schema = TABLES[table]
+    found = {f.name: f.dataType for f in df.schema.fields}
+    problems = [
+        f"{f.name}: found {_shape(found[f.name]) if f.name in found else 'no such column'}, "
+        f"allowed {_shape(f.dataType)}"
+        for f in schema.fields
+        if f.name not in found or _shape(found[f.name]) != _shape(f.dataType)
+    ]
+    problems += [f"{name}: not a column of {table}" for name in found if name not in schema.names]
+    if problems:
+        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
+    return df.select(*(df[f.name].alias(f.name, metadata=f.metadata) for f in schema.fields))
