@@ -27,9 +27,10 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-## Operators a second of every pass; see benchmarks/.
+## Operators a second of every pass and layer, and edges a second; see benchmarks/.
 bench: .venv/installed
-	$(BIN)/python benchmarks/bench_planning.py
+	$(BIN)/python -m benchmarks.bench_planning
+	$(BIN)/python -m benchmarks.bench_edges
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,63 +1,77 @@
-"""Plans generated topologies and prints what each pass costs.
+"""Plans generated topologies and prints what each pass and each layer costs.
 
-    python benchmarks/bench_planning.py [--operators N] [--topologies N] [--repeat N] [--only NAME]
+    python -m benchmarks.bench_planning [--only WORKLOAD] [--repeat N] [--scale X] [--until LAYER]
 
-Each workload is generated into Delta tables first; that, starting Spark and writing a store are not part of
-the figures. Operators are physical operators. Peak memory is the largest sum over this process, its JVM and
-its Python workers, sampled twice a second.
+Each workload is generated into Delta tables first; that and starting Spark are not part of the figures.
+`read and validate` is reading those tables. The tables of a layer that no pass keeps (they are derived while
+they are written) are read to the end into a sink that drops them: `rows of …`; writing Delta files is not
+part of the figures. Operators are physical operators. Peak memory is the largest sum over this process, its
+JVM and its Python workers, sampled twice a second.
 """
 
 import argparse
 import json
 import platform
-import resource
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from statistics import median
-from threading import Event, Thread
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peak_memory import peak_memory
 from engine.plan_topologies import plan_tables
+from engine.run_passes import Planned, layers_until
 from engine.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
+from plans.passes import LAYER_TABLES, Choices, passes
 from plans.topology.read_topology_tables import read_topology_folder
 from plans.vocabulary import Layer
 
-PAGE_BYTES = resource.getpagesize()
+WORKLOADS = {
+    "fleet": ("random", Spec(operators=12, topologies=100_000, seed=1, parallelism=4)),
+    "layered": ("layered", Spec(operators=1_000_000, topologies=1, seed=1, parallelism=4)),
+    "layered-uids": (
+        "layered",
+        Spec(operators=1_000_000, topologies=1, seed=1, parallelism=4, share_of_uids=1.0),
+    ),
+    "layered-8": ("layered", Spec(operators=200_000, topologies=1, seed=1, parallelism=8)),
+    "chain": ("chain", Spec(operators=1_000_000, topologies=1, seed=1, parallelism=4)),
+}
+
+
+class Run(NamedTuple):
+    """Seconds in all, by step and by layer; the steps of a layer are its passes and its rows."""
+
+    total: float
+    steps: dict[str, float]
+    layers: dict[str, float]
+    peak_bytes: int
 
 
 def main() -> None:
-    """Run the workloads and print one table for each, and one JSON line a workload."""
+    """Run the workloads and print two tables and one JSON line for each."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--operators", type=int, default=1_000_000, help="of a single topology")
-    arguments.add_argument("--topologies", type=int, default=100_000, help="of the random fleet")
+    arguments.add_argument("--only", choices=list(WORKLOADS))
     arguments.add_argument("--repeat", type=int, default=1)
-    arguments.add_argument("--only", help="fleet, layered, layered-uids or chain")
+    arguments.add_argument(
+        "--scale", type=float, default=1.0, help="of the number of topologies or operators"
+    )
+    arguments.add_argument("--until", type=Layer, choices=list(Layer)[1:], default=Layer.SLOTS)
     chosen = arguments.parse_args()
-    single = chosen.operators
-    workloads = {
-        "fleet": ("random", Spec(operators=12, topologies=chosen.topologies, seed=1, parallelism=4)),
-        "layered": ("layered", Spec(operators=single, topologies=1, seed=1, parallelism=4)),
-        "layered-uids": (
-            "layered",
-            Spec(operators=single, topologies=1, seed=1, parallelism=4, share_of_uids=1.0),
-        ),
-        "chain": ("chain", Spec(operators=single, topologies=1, seed=1, parallelism=4)),
-    }
-    for name, (shape, spec) in workloads.items():
+    for name, (shape, spec) in WORKLOADS.items():
         if chosen.only in (None, name):
-            _run(name, shape, spec, chosen.repeat)
+            sized = "topologies" if spec.topologies > 1 else "operators"
+            scaled = replace(spec, **{sized: max(1, round(getattr(spec, sized) * chosen.scale))})
+            _run(name, shape, scaled, chosen.repeat, chosen.until)
 
 
-def _run(name: str, shape: str, spec: Spec, repeat: int) -> None:
+def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
     spark = get_session(app_name=f"bench {name}")
     shapes = {entry.name: entry for entry in SHAPES}
     with tempfile.TemporaryDirectory() as folder:
@@ -70,24 +84,48 @@ def _run(name: str, shape: str, spec: Spec, repeat: int) -> None:
                 started = time.monotonic()
                 given = read_topology_folder(spark, folder)
                 read = time.monotonic() - started
-                planned = plan_tables(spark, given, Layer.JOB_GRAPH, lambda stage: None)
+                planned = plan_tables(spark, given, until, lambda stage: None)
+                rows = _read_rows(planned, until)
                 total = time.monotonic() - started
             operators = planned.tables["stream_nodes"].count()
-            runs.append((total, {"read_and_validate": read, **planned.seconds}, peak[0]))
+            steps = {"read and validate": read, **planned.seconds, **rows}
+            runs.append(Run(total, steps, _by_layer(steps, until), peak[0]))
             planned.release()
     _print(name, operators, runs)
 
 
-def _print(name: str, operators: int, runs: list[tuple[float, dict[str, float], int]]) -> None:
-    total = median(run[0] for run in runs)
-    memory = max(run[2] for run in runs)
-    table = Table(title=f"{name}: {operators:,} operators, {total:.1f} s, peak {memory / 2**30:.1f} GiB")
-    for column in ("pass", "seconds", "operators/s"):
-        table.add_column(column, justify="left" if column == "pass" else "right")
-    seconds = {step: median(run[1][step] for run in runs) for step in runs[0][1]}
-    for step, spent in seconds.items():
-        table.add_row(step, f"{spent:.2f}", f"{operators / spent:,.0f}" if spent else "")
-    Console().print(table)
+def _read_rows(planned: Planned, until: Layer) -> dict[str, float]:
+    seconds = {}
+    for layer in layers_until(until)[1:]:
+        started = time.monotonic()
+        for table in LAYER_TABLES[layer]:
+            planned.tables[table].write.format("noop").mode("overwrite").save()
+        seconds[f"rows of {layer}"] = time.monotonic() - started
+    return seconds
+
+
+def _by_layer(steps: dict[str, float], until: Layer) -> dict[str, float]:
+    layers = {"topology": steps["read and validate"] + steps["partition_topologies"]}
+    for layer, of_layer in passes(Choices()).items():
+        if layer in layers_until(until):
+            names = [step.produces for step in of_layer]
+            layers[layer] = steps[f"rows of {layer}"] + sum(steps.get(name, 0) for name in names)
+    return layers
+
+
+def _print(name: str, operators: int, runs: list[Run]) -> None:
+    total = median(run.total for run in runs)
+    memory = max(run.peak_bytes for run in runs)
+    steps = {step: median(run.steps[step] for run in runs) for step in runs[0].steps}
+    layers = {layer: median(run.layers[layer] for run in runs) for layer in runs[0].layers}
+    title = f"{name}: {operators:,} operators, {total:.1f} s, peak {memory / 2**30:.1f} GiB"
+    for heading, seconds in (("pass", steps), ("layer", layers)):
+        table = Table(title=title)
+        for column in (heading, "seconds", "operators/s"):
+            table.add_column(column, justify="left" if column == heading else "right")
+        for step, spent in seconds.items():
+            table.add_row(step, f"{spent:.2f}", f"{operators / spent:,.0f}" if spent else "")
+        Console().print(table)
     figures = {
         "workload": name,
         "operators": operators,
@@ -95,54 +133,11 @@ def _print(name: str, operators: int, runs: list[tuple[float, dict[str, float], 
         "seconds": round(total, 2),
         "operators_per_second": round(operators / total),
         "peak_memory_bytes": memory,
-        "passes": {step: round(spent, 3) for step, spent in seconds.items()},
+        "layers": {layer: round(spent, 3) for layer, spent in layers.items()},
+        "passes": {step: round(spent, 3) for step, spent in steps.items()},
         "machine": platform.platform(),
     }
     print(json.dumps(figures), flush=True)
-
-
-@contextmanager
-def peak_memory() -> Iterator[list[int]]:
-    """A list whose one entry grows to the largest resident memory of the process tree, in bytes."""
-    peak, stop = [0], Event()
-
-    def sample() -> None:
-        while not stop.wait(0.5):
-            peak[0] = max(peak[0], _resident_bytes())
-
-    thread = Thread(target=sample, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _resident_bytes() -> int:
-    """Of this process and all below it; pages that forked workers share count several times."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
-    tree = {int(Path("/proc/self").resolve().name)}
-    grown = True
-    while grown:
-        more = {pid for pid, parent in parents.items() if parent in tree} - tree
-        grown = bool(more)
-        tree |= more
-    return sum(_resident_set_bytes(pid) for pid in tree)
-
-
-def _resident_set_bytes(pid: int) -> int:
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * PAGE_BYTES
 
 
 if __name__ == "__main__":

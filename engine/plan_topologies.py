@@ -11,6 +11,7 @@ from engine.planning_settings import partitions_for, planning_settings
 from engine.run_passes import Planned, run_passes
 from engine.session import get_session
 from plans.errors import InputError, LostTopologiesError
+from plans.passes import Choices
 from plans.topology.read_topology_files import read_topology_files
 from plans.topology.read_topology_objects import read_topology_objects
 from plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
@@ -23,7 +24,8 @@ Topologies = str | Path | Sequence[str | Path] | tuple[DataFrame, DataFrame] | I
 def plan(
     topologies: Topologies,
     *,
-    until: Layer = Layer.JOB_GRAPH,
+    until: Layer = Layer.SLOTS,
+    choices: Choices | None = None,
     spark: SparkSession | None = None,
     report: Callable[[str], None] = lambda stage: None,
 ) -> Planned:
@@ -32,7 +34,8 @@ def plan(
     `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
     tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
     TOPOLOGIES and TRANSFORMATIONS of plans.schema), or dicts as SPEC section 1 describes them. `until`: the
-    layer to stop behind. `report` is called with the name of each stage as it starts.
+    layer to stop behind. `choices`: how the cluster is configured (default: as Flink's is). `report` is
+    called with the name of each stage as it starts.
 
     Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
@@ -43,17 +46,21 @@ def plan(
     session = spark or get_session()
     report("read topologies")
     given = read_topologies(session, topologies)
-    return plan_tables(session, given, until, report)
+    return plan_tables(session, given, until, report, choices)
 
 
 def plan_tables(
-    spark: SparkSession, given: TopologyTables, until: Layer, report: Callable[[str], None]
+    spark: SparkSession,
+    given: TopologyTables,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None = None,
 ) -> Planned:
     """`plan` for topologies that have been read; checks that none of them is lost."""
     rows = given.transformations.count() + given.stream_nodes.count()
     partitions = partitions_for(spark, rows)
     with planning_settings(spark, partitions):
-        planned = run_passes(given, until, partitions, report)
+        planned = run_passes(given, until, partitions, report, choices)
         report("check that nothing is lost")
         kept, rejected = planned.tables["topologies"].count(), planned.tables["rejected"].count()
     if given.inputs != kept + rejected:
@@ -61,7 +68,7 @@ def plan_tables(
             f"{given.inputs} topologies came in, but {kept} are planned and {rejected} rejected",
             "this is a bug in Penstock: please report it with the input",
         )
-    planned.planned, planned.rejected = kept, rejected
+    planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
     return planned
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from engine.cut_lineage import cut_lineage, free
 from plans.frames import TOPOLOGY, join_local
-from plans.passes import LAYER_TABLES, PASSES, FixedPointPass, Pass, View, WalkPass
+from plans.passes import LAYER_TABLES, Choices, FixedPointPass, Pass, View, WalkPass, passes
 from plans.refusals import reject_refused
 from plans.schema import TABLES
 from plans.topology.topology_tables import TopologyTables
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("penstock.passes")
 class Planned:
     """What a run derived: the tables of a plan by name (see plans.schema.TABLES), and seconds by pass.
 
-    `inputs`, `planned` and `rejected` count topologies.
+    `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
     """
 
     tables: dict[str, DataFrame]
@@ -34,6 +34,7 @@ class Planned:
     _persisted: tuple[DataFrame, ...]
     planned: int = 0
     rejected: int = 0
+    rows_read: int = 0
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
@@ -45,13 +46,23 @@ class Planned:
 
 def stages(until: Layer) -> int:
     """How many stages a run until that layer reports."""
-    layers = list(Layer)
-    wanted = [layer for layer in PASSES if layers.index(layer) <= layers.index(until)]
-    return 1 + sum(not isinstance(step, View) for layer in wanted for step in PASSES[layer])
+    steps = passes(Choices())
+    return 1 + sum(
+        not isinstance(step, View) for layer in layers_until(until) for step in steps.get(layer, ())
+    )
+
+
+def layers_until(until: Layer) -> list[Layer]:
+    """The layers from the first up to and including that one."""
+    return list(Layer)[: list(Layer).index(until) + 1]
 
 
 def run_passes(
-    given: TopologyTables, until: Layer, partitions: int, report: Report = lambda stage: None
+    given: TopologyTables,
+    until: Layer,
+    partitions: int,
+    report: Report = lambda stage: None,
+    choices: Choices | None = None,
 ) -> Planned:
     """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
 
@@ -60,13 +71,12 @@ def run_passes(
     # Spark does not lay the single partitions of two tables side by side in a union: walks need two at least.
     run = _Run(max(2, partitions), report)
     run.read(given)
-    wanted = list(Layer)[: list(Layer).index(until) + 1]
-    refused = []
+    wanted = layers_until(until)
+    steps = passes(choices or Choices())
     for layer in wanted:
-        for step in PASSES.get(layer, ()):
+        for step in steps.get(layer, ()):
             run.run(step)
-        if layer in PASSES:
-            refused.append(run.tables[f"{layer}_refusals"])
+    refused = [run.tables[refusals] for layer in wanted if (refusals := f"{layer}_refusals") in run.tables]
     return run.finish(given, wanted, refused)
 
 
@@ -138,7 +148,9 @@ class _Run:
         )
 
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
-        return {name: self.tables[name] for name in inspect.signature(derive).parameters}
+        """The tables that a pass names; its keyword-only parameters are choices and bound already."""
+        parameters = inspect.signature(derive).parameters.values()
+        return {p.name: self.tables[p.name] for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         kept = cut_lineage(rows)

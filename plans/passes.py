@@ -1,20 +1,30 @@
-"""All passes from the topology to the JobGraph, in order.
+"""All passes from the topology to slots, in order.
 
-A pass is a pure function of DataFrames: its parameters are named after the tables it reads, its result are
-the tables it produces. The runner (engine/run_passes.py) looks the parameters up, cuts the lineage and keeps
-the time.
+A pass is a pure function of DataFrames: its positional parameters are named after the tables it reads, its
+result are the tables it produces. The runner (engine/run_passes.py) looks the parameters up, cuts the lineage
+and keeps the time.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame
 
-from plans.job_graph import find_chain_heads
+from plans.execution_graph.connect_execution_vertices import execution_edges
+from plans.execution_graph.create_execution_job_vertices import create_execution_job_vertices
+from plans.execution_graph.create_execution_vertices import execution_vertices
+from plans.execution_graph.create_intermediate_results import (
+    intermediate_result_partitions,
+    intermediate_results,
+)
+from plans.execution_graph.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.refuse_execution_graphs import refuse_execution_graphs
 from plans.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.choose_result_partition_types import choose_result_partition_types
 from plans.job_graph.connect_vertices import connect_vertices, create_data_sets
 from plans.job_graph.create_vertices import create_vertices
+from plans.job_graph.find_chain_heads import find_chain_heads
 from plans.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
 from plans.job_graph.number_slot_sharing_groups import (
     co_location_groups,
@@ -28,13 +38,21 @@ from plans.job_graph.set_dynamic_parallelism import find_forward_groups, set_dyn
 from plans.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.job_graph.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.walk_stream_graph import walk_stream_graph
+from plans.resources.count_network_buffers import count_network_buffers
+from plans.resources.network_options import FLINK_2_3, NetworkOptions
+from plans.resources.size_managed_memory import size_managed_memory
+from plans.resources.task_manager import TaskManager
+from plans.slots.balance_tasks import balance_tasks
+from plans.slots.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.slots.prefer_local_inputs import prefer_local_inputs
+from plans.slots.prefer_local_inputs_by_task import prefer_local_inputs_by_task
 from plans.stream_graph import expand_virtual_nodes
 from plans.stream_graph.choose_partitioners import choose_partitioners
 from plans.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.refuse_stream_graphs import refuse_stream_graphs
 from plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.translate_nodes import translate_nodes
-from plans.vocabulary import Layer
+from plans.vocabulary import Layer, SlotSharingStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +87,7 @@ STREAM_GRAPH_PASSES: tuple[Pass, ...] = (
     Pass(translate_nodes, "stream_nodes"),
     View(choose_partitioners, "edges_with_ends"),
     Pass(mark_local_reasons, "marked_edges"),
-    FixedPointPass(find_chain_heads.start, "chain_pointers", find_chain_heads.step),
-    FixedPointPass(find_chain_heads.cut_behind_legacy_sources, "chain_heads", find_chain_heads.step),
+    WalkPass(find_chain_heads, "chain_heads"),
     Pass(mark_chainable_edges, "stream_edges"),
     Pass(refuse_stream_graphs, "stream_graph_refusals"),
 )
@@ -94,11 +111,53 @@ JOB_GRAPH_PASSES: tuple[Pass, ...] = (
     Pass(refuse_job_graphs, "job_graph_refusals"),
 )
 
-PASSES: dict[Layer, tuple[Pass, ...]] = {
-    Layer.STREAM_GRAPH: STREAM_GRAPH_PASSES,
-    Layer.JOB_GRAPH: JOB_GRAPH_PASSES,
+EXECUTION_GRAPH_PASSES: tuple[Pass, ...] = (
+    Pass(create_execution_job_vertices, "execution_job_vertices"),
+    WalkPass(find_pipelined_regions, "task_regions"),
+    View(execution_vertices, "execution_vertices"),
+    View(intermediate_results, "intermediate_results"),
+    View(intermediate_result_partitions, "intermediate_result_partitions"),
+    View(execution_edges, "execution_edges"),
+    Pass(refuse_execution_graphs, "execution_graph_refusals"),
+)
+
+SLOT_SHARING: dict[SlotSharingStrategy, Callable[..., DataFrame]] = {
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
+    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
 }
-"""Layer to the passes that derive it from the layer before."""
+"""Strategy to the pass that follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the slots layer depends on beside the job: how Flink's cluster is configured."""
+
+    slot_sharing_strategy: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
+    network: NetworkOptions = FLINK_2_3
+    task_manager: TaskManager = field(default_factory=TaskManager)
+
+
+def slots_passes(choices: Choices) -> tuple[Pass, ...]:
+    """The passes of the slots layer under these choices."""
+    return (
+        WalkPass(SLOT_SHARING[choices.slot_sharing_strategy], "task_slots"),
+        View(execution_slot_sharing_groups, "execution_slot_sharing_groups"),
+        View(required_slots, "required_slots"),
+        View(partial(count_network_buffers, options=choices.network), "network_buffers"),
+        View(partial(size_managed_memory, task_manager=choices.task_manager), "managed_memory"),
+    )
+
+
+def passes(choices: Choices) -> dict[Layer, tuple[Pass, ...]]:
+    """Layer to the passes that derive it from the layer before."""
+    return {
+        Layer.STREAM_GRAPH: STREAM_GRAPH_PASSES,
+        Layer.JOB_GRAPH: JOB_GRAPH_PASSES,
+        Layer.EXECUTION_GRAPH: EXECUTION_GRAPH_PASSES,
+        Layer.SLOTS: slots_passes(choices),
+    }
+
 
 LAYER_TABLES: dict[Layer, dict[str, str]] = {
     Layer.TOPOLOGY: {
@@ -114,6 +173,19 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
         "intermediate_data_sets": "intermediate_data_sets",
         "slot_sharing_groups": "slot_sharing_groups",
         "co_location_groups": "co_location_groups",
+    },
+    Layer.EXECUTION_GRAPH: {
+        "execution_job_vertices": "execution_job_vertices",
+        "execution_vertices": "execution_vertices",
+        "intermediate_results": "intermediate_results",
+        "intermediate_result_partitions": "intermediate_result_partitions",
+        "execution_edges": "execution_edges",
+    },
+    Layer.SLOTS: {
+        "execution_slot_sharing_groups": "execution_slot_sharing_groups",
+        "required_slots": "required_slots",
+        "network_buffers": "network_buffers",
+        "managed_memory": "managed_memory",
     },
 }
 """Layer to the tables of the plan (as in plans.schema) and the tables of the passes that hold their rows."""

@@ -11,6 +11,8 @@ from plans.schema import REJECTED
 UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
+ALLOWED = "what Apache Flink 2.3.0 plans"
+HINT = "Flink refuses this job; change the job as the message says"
 
 
 def refusals(
@@ -60,8 +62,8 @@ def reject_refused(refused: DataFrame, topologies: DataFrame) -> DataFrame:
                     "error",
                     "location",
                     F.col("message").alias("found"),
-                    F.lit("what Apache Flink 2.3.0 plans").alias("allowed"),
-                    F.lit("Flink refuses this job; change the job as the message says").alias("hint"),
+                    F.lit(ALLOWED).alias("allowed"),
+                    F.lit(HINT).alias("hint"),
                 )
             ).alias("errors"),
         )

@@ -20,6 +20,8 @@ class Layer(StrEnum):
     TOPOLOGY = "topology"
     STREAM_GRAPH = "stream_graph"
     JOB_GRAPH = "job_graph"
+    EXECUTION_GRAPH = "execution_graph"
+    SLOTS = "slots"
 
 
 class Kind(StrEnum):
@@ -118,6 +120,35 @@ class ManagedMemoryUseCase(StrEnum):
     OPERATOR = "OPERATOR"
     STATE_BACKEND = "STATE_BACKEND"
     PYTHON = "PYTHON"
+
+
+class SlotSharingStrategy(StrEnum):
+    """Who decides which tasks share a slot; each names the pass in plans/slots that does."""
+
+    LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
+    TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
+    LOCAL_INPUT_PREFERRED_BY_TASK = "local-input-preferred-by-task"  #: the default of Flink 1.11 and 1.12
+
+
+class ExecutionState(StrEnum):
+    """States of an Execution, in the order in which a run that goes well passes them."""
+
+    CREATED = "CREATED"
+    SCHEDULED = "SCHEDULED"
+    DEPLOYING = "DEPLOYING"
+    INITIALIZING = "INITIALIZING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+
+class BufferSide(StrEnum):
+    """Where a task holds network buffers."""
+
+    GATE = "GATE"  #: input gate: one a job edge
+    RESULT_PARTITION = "RESULT_PARTITION"  #: one an intermediate data set
 
 
 class NotChainableReason(StrEnum):

@@ -80,6 +80,72 @@ def test_what_is_exported_is_what_flink_plans(golden, store, tmp_path):
     assert [plan["name"] for plan in expected if differs(plans[plan["name"]], plan)] == []
 
 
+def _with_most_edges(golden: list[PlanJson]) -> PlanJson:
+    def edges(line):
+        return sum(
+            len(v["inputs"]) * v["parallelism"] for v in line["expected"]["execution_graph"]["vertices"]
+        )
+
+    return max((line for line in golden if "error" not in line["expected"]), key=edges)["expected"]
+
+
+def _expanded(plan: PlanJson) -> list[tuple[object, ...]]:
+    """Every execution edge of a golden plan, in the order in which `penstock edges` writes them."""
+    return [
+        (gate["data_set"], partition, vertex["id"], subtask, position, *subpartitions)
+        for vertex in plan["execution_graph"]["vertices"]
+        for position, gate in enumerate(vertex["inputs"])
+        for subtask, (partitions, [subpartitions]) in enumerate(
+            zip(gate["partitions_by_subtask"], gate["subpartitions_by_subtask"], strict=True)
+        )
+        for first, last in partitions
+        for partition in range(first, last + 1)
+    ]
+
+
+def test_edges_are_those_of_flink_one_by_one(golden, store):
+    plan = _with_most_edges(golden)
+    ran = run("edges", store[0], "--topology", plan["name"])
+    keys = ("data_set", "source_subtask", "target", "target_subtask", "input", "first_subpartition")
+    found = [
+        tuple(row[k] for k in (*keys, "last_subpartition"))
+        for row in map(json.loads, ran.stdout.splitlines())
+    ]
+    assert (ran.code, found) == (0, _expanded(plan))
+    assert len(found) > 100
+
+    data_set = found[0][0]
+    chosen = run("edges", store[0], "--topology", plan["name"], "--job-edge", data_set)
+    assert len(chosen.stdout.splitlines()) == sum(edge[0] == data_set for edge in found)
+
+
+def test_edges_of_what_is_not_there_are_an_error(golden, store):
+    name = _with_most_edges(golden)["name"]
+    ran = run("edges", store[0], "--topology", name, "--job-edge", "abc")
+    assert (ran.code, ran.stdout) == (4, "")
+    assert "has no job edge 'abc'" in ran.stderr
+
+
+def test_show_says_what_the_plans_need(golden, store):
+    plans = [line["expected"] for line in golden if "error" not in line["expected"]]
+    shown = run("show", store[0]).stdout
+    tasks = sum(v["parallelism"] for plan in plans for v in plan["execution_graph"]["vertices"])
+    slots = sum(len(plan["slots"]) for plan in plans)
+    assert f"\ntasks\t{tasks:,}\n" in shown
+    assert f"\nslots\t{slots:,}\n" in shown
+    one = plans[0]
+    assert f"\n{len(one['slots']):,} slots in {len(one['slots']):,} TaskManagers of 1 slot" in (
+        run("show", store[0], "--topology", one["name"]).stdout
+    )
+
+
+def test_size_counts_the_slots_of_all_jobs(golden, store):
+    slots = sum(len(line["expected"]["slots"]) for line in golden if "error" not in line["expected"])
+    ran = run("size", store[0], "--slots-per-task-manager", 4, "--task-manager-memory", "4g")
+    assert ran.code == 0
+    assert f"slots of all jobs\t{slots:,}\t{slots:,}\n" in ran.stdout
+
+
 def test_an_unchanged_fleet_makes_no_new_version(inputs, store):
     path, first = store
     again = run("plan", *inputs, "--out", path)
@@ -104,7 +170,10 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
         (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "found no KEY=VALUE"),
         (("{plain}", "--conf", "=4"), 2, "found no KEY=VALUE"),
         (("{plain}", "--conf", "spark.driver.memory=3g"), 2, "it cannot be changed any more"),
-        (("{plain}", "--until", "slots"), 2, "stream_graph"),
+        (("{plain}", "--until", "somewhere"), 2, "stream_graph"),
+        (("{plain}", "--slots-per-task-manager", "0"), 2, "allowed 1 to"),
+        (("{plain}", "--task-manager-memory", "100m"), 2, "taskmanager.memory.process.size"),
+        (("{plain}", "--task-manager-memory", "much"), 2, "much"),
         ((), 2, "Missing argument"),
     ],
 )

@@ -27,4 +27,5 @@ def command(
 ) -> None:
     """Write one line of plan JSON for each input, refused ones too, ordered by name."""
     spark = get_session(app_name="penstock export")
-    write_lines(to_plan_lines(chosen_plan(spark, store, version, topology)), to)
+    lines = to_plan_lines(chosen_plan(spark, store, version, topology))
+    write_lines(lines.orderBy("name", "line"), to)

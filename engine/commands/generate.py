@@ -61,7 +61,7 @@ def command(
     spark = get_session(app_name=f"penstock generate {found.name}")
     tables = found.generate(spark, spec)
     if out.endswith((".jsonl", ".jsonl.gz")):
-        write_lines(to_topology_lines(*tables), Path(out))
+        write_lines(to_topology_lines(*tables).orderBy("name", "line"), Path(out))
     else:
         _write_tables(found, tables, out)
     typer.echo(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}", err=True)

@@ -13,7 +13,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store to a person."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
+    ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
+    ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("doctor", "engine.commands.doctor", "Check what is installed and which pair does not fit."),
 )

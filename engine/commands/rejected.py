@@ -27,13 +27,16 @@ def command(
     spark = get_session(app_name="penstock rejected")
     refused = read_plan(spark, store, version)["rejected"]
     if json:
-        write_lines(refused.select("name", F.to_json(F.struct("*")).alias("line")), None)
+        lines = refused.select("name", F.to_json(F.struct("*")).alias("line"))
+        write_lines(lines.orderBy("name", "line"), None)
     else:
         _print(refused)
 
 
 def _print(refused: DataFrame) -> None:
-    table = Table("topology", "where", "stage", "error", "message", show_edge=False, pad_edge=False)
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("topology", "where", "stage", "error", "message"):
+        table.add_column(column, overflow="fold")
     place = F.concat_ws(":", "source_file", F.col("source_line").cast("string"))
     rows = refused.orderBy("name", "source_file", "source_line").select(
         F.coalesce("name", F.lit("(no name)")), place, "error_stage", "error", "message"

@@ -29,4 +29,4 @@ def command(
     if topology is None:
         show_fleet(store, chosen, tables)
     else:
-        show_topology(topology, tables)
+        show_topology(topology, tables, chosen.options)

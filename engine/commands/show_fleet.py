@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from engine.commands.people import console_for_people, print_table
+from engine.commands.show_resources import has_resources, show_fleet_resources
 from engine.store.plan_versions import PlanVersion
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
@@ -21,11 +22,12 @@ _COUNTED = (
     ("job edges", "job_edges"),
     ("data sets", "intermediate_data_sets"),
     ("slot sharing groups", "slot_sharing_groups"),
+    ("execution vertices", "execution_vertices"),
 )
 
 
 def show_fleet(store: str, version: PlanVersion, tables: Mapping[str, DataFrame]) -> None:
-    """Print counts, chain lengths, why edges are not chained, and refusals by error."""
+    """Print counts, chain lengths, why edges are not chained, resources, and refusals by error."""
     console = console_for_people()
     planner = f", penstock {version.planner_version}" if version.planner_version else ""
     console.print(
@@ -37,6 +39,8 @@ def show_fleet(store: str, version: PlanVersion, tables: Mapping[str, DataFrame]
         _print_chain_lengths(tables["chained_operators"])
     if "stream_edges" in tables:
         _print_reasons(tables["stream_edges"])
+    if has_resources(tables):
+        show_fleet_resources(tables, version.options)
     _print_refusals(tables["rejected"])
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from rich.markup import escape
 
 from engine.commands.people import console_for_people
+from engine.commands.show_resources import has_resources, show_topology_resources
 
 VERTICES = 500
 """Vertices shown; a person reads no more, and `penstock export` has them all."""
@@ -16,9 +17,9 @@ MAX_INDENT = 10
 _VERTEX = ["topology_id", "vertex"]
 
 
-def show_topology(name: str, tables: Mapping[str, DataFrame]) -> None:
-    """Print its refusal, or its vertices with their chains, and what each reads and why that is not
-    chained."""
+def show_topology(name: str, tables: Mapping[str, DataFrame], options: Mapping[str, str]) -> None:
+    """Print its refusal, or its vertices with their chains, what each reads and why that is not chained, and
+    its resources. `options`: the plan's."""
     console = console_for_people()
     console.print(f"[bold]{escape(name)}[/bold]")
     refusals = tables["rejected"].collect()
@@ -27,6 +28,8 @@ def show_topology(name: str, tables: Mapping[str, DataFrame]) -> None:
         console.print(f"  {escape(refusal['message'])}")
     if "job_vertices" in tables and not any(r["error_stage"] != "input" for r in refusals):
         _print_vertices(tables)
+        if has_resources(tables):
+            show_topology_resources(tables, options)
 
 
 def _print_vertices(tables: Mapping[str, DataFrame]) -> None:

@@ -19,7 +19,7 @@ from engine.store.unchanged_topologies import nothing_changed
 from plans.errors import PenstockError, StoreError
 from plans.schema import TABLES
 
-ROWS_PER_FILE = 1_000_000
+ROWS_PER_FILE = 250_000
 PARALLEL_WRITES = 4
 """Tables written side by side: the commits of small tables wait for the file system, not for the cores."""
 
@@ -38,8 +38,8 @@ def write_plan(
     If the newest version was written by the same planner with the same options from the same topologies (by
     fingerprint) and has the same refusals, nothing is written and its number is returned. Else each table
     gets the rows in one transaction, and a row of the manifest makes them visible, all at once. `options`
-    are what the plan depends on beside its input. `rows`: row counts where the caller knows them; they
-    decide how many files a table gets.
+    are what the plan depends on beside its input. `rows`: about how many rows a table has, where the caller
+    knows; they decide how many files it gets at most.
 
     A write that fails deletes its rows; one that is killed leaves rows that nobody reads and that
     `remove_unfinished` deletes. Raises StoreError (unknown table, no table topologies, given up while it

@@ -6,8 +6,10 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from plans.plan_json.execution_graph_json import execution_graph_json
 from plans.plan_json.job_graph_json import job_graph_json
 from plans.plan_json.json_text import KEEP_NULLS, without_brace
+from plans.plan_json.slots_json import slots_json
 from plans.plan_json.stream_graph_json import stream_graph_json
 from plans.vocabulary import TopologyForm
 
@@ -31,6 +33,13 @@ SECTIONS: tuple[Section, ...] = (
         job_graph_json,
         '{"vertices":[],"topological_order":[]}',
     ),
+    Section(
+        "execution_graph",
+        ("job_vertices", "job_edges", "execution_job_vertices", "execution_edges"),
+        execution_graph_json,
+        '{"vertices":[]}',
+    ),
+    Section("slots", ("job_vertices", "execution_slot_sharing_groups"), slots_json, "[]"),
 )
 
 

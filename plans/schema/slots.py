@@ -27,21 +27,27 @@ REQUIRED_SLOTS = table(
 
 NETWORK_BUFFERS = table(
     TOPOLOGY_ID,
-    ("vertex", INT, "job vertex; the figures hold for each of its tasks, and are those of the largest"),
+    ("vertex", INT, "job vertex; the figures are those of the task that has most channels here"),
     ("side", STR, "BufferSide: GATE or RESULT_PARTITION"),
     ("index", INT, "input_index of the gate, or output_index of the result partition"),
     ("channels", INT, "input channels of the gate, or subpartitions of the partition"),
     ("exclusive_per_channel", INT, "of a gate: buffers each channel owns; 0 on result partitions"),
     ("required", INT, "least buffers with which it runs"),
-    ("target", INT, "most buffers it uses; null where it is not bounded", True),
-    ("announced", INT, "buffers announced to the resource manager; null where it is not bounded", True),
+    ("target", INT, "buffers it works with if there are enough; null = not bounded", True),
+    ("announced", INT, "buffers announced to the resource manager; null = Flink refuses to", True),
+    ("overdraft", INT, "of a result partition: buffers above target to finish a record with; 0 on gates"),
 )
 
 MANAGED_MEMORY = table(
     TOPOLOGY_ID,
     ("vertex", INT, "its job vertex"),
     ("node", INT, "the operator's stream node"),
-    ("use_case", STR, "ManagedMemoryUseCase"),
-    ("fraction", DoubleType(), "of the slot's memory for that use case's consumers"),
+    (
+        "use_case",
+        STR,
+        "ManagedMemoryUseCase; OPERATOR bytes add up, those of others are shared by their users in a slot",
+    ),
+    ("fraction", DoubleType(), "of what the slot sharing group's consumers of the use case get"),
+    ("slot_fraction", DoubleType(), "of the slot's managed memory, with the use cases weighed"),
     ("bytes", LONG, "of a slot of the TaskManager planned for"),
 )

@@ -2,19 +2,17 @@
 
 import pytest
 
-from plans.job_graph import find_chain_heads
 from plans.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.create_vertices import create_vertices
+from plans.job_graph.find_chain_heads import find_chain_heads
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
-from tests.passes.frames import MARKED_EDGES, OPERATORS, Make, assert_rows, fixed_point
+from tests.passes.frames import MARKED_EDGES, OPERATORS, Make, assert_rows
 
 LONG, LEGACY, FLIP27, SPLIT = 1, 2, 3, 4
 
 
 @pytest.fixture(scope="module")
 def chains(make: Make):
-    """Rows of the second fixed point, and the rounds that the first took."""
-
     def edge(topology, source, target, reasons=0, **keys):
         ends = {"source_legacy_source": False, "target_yielding": False, "chained_source": False}
         return {"topology_id": topology, "source": source, "target": target, "reasons": reasons} | ends | keys
@@ -36,29 +34,25 @@ def chains(make: Make):
         edge(SPLIT, 3, 5),
         edge(SPLIT, 5, 6),
     ]
-    pointers, rounds = fixed_point(find_chain_heads.start(make(MARKED_EDGES, rows)), find_chain_heads.step)
-    heads, _ = fixed_point(find_chain_heads.cut_behind_legacy_sources(pointers), find_chain_heads.step)
-    return heads, rounds
+    return find_chain_heads(make(MARKED_EDGES, rows))
 
 
-def test_a_chain_of_50_points_at_its_heads_by_doubling(chains):
-    heads, rounds = chains
-    assert rounds <= 6
+def test_a_chain_of_50_that_is_broken_once_points_at_two_heads(chains):
     first = [(i, 1, i - 1) for i in range(2, 21)]
     second = [(i, 21, i - 21) for i in range(22, 52)]
-    assert_rows(heads.filter(f"topology_id = {LONG}"), "node head distance", first + second)
+    assert_rows(chains.filter(f"topology_id = {LONG}"), "node head distance", first + second)
 
 
 def test_a_chain_behind_a_legacy_source_is_cut_at_its_first_yielding_operator(chains):
     assert_rows(
-        chains[0].filter(f"topology_id = {LEGACY}"),
+        chains.filter(f"topology_id = {LEGACY}"),
         "node head distance head_is_legacy_source",
         [(2, 1, 1, True), (6, 1, 2, True), (4, 3, 1, False), (5, 3, 2, False)],
     )
 
 
 def test_other_chains_are_not_cut_and_chained_sources_point_nowhere(chains):
-    others = chains[0].filter(f"topology_id IN ({FLIP27}, {SPLIT})")
+    others = chains.filter(f"topology_id IN ({FLIP27}, {SPLIT})")
     assert_rows(
         others,
         "topology_id node head distance",

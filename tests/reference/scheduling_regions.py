@@ -1,4 +1,4 @@
-"""Co-located tasks must be in one scheduling region (DefaultExecutionTopology)."""
+"""Scheduling regions, and that co-located tasks must be in one (DefaultExecutionTopology)."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,24 @@ Ranges = Callable[[DataSet, int, dict[str, int]], list[tuple[int, int]]]
 def check_co_located_tasks(
     job: JobGraph, groups: SlotGroups, parallelism: dict[str, int], consumed_partitions: Ranges
 ) -> None:
-    """Raises FlinkRefusalError.
+    """Raises FlinkRefusalError."""
+    tasks = scheduling_regions(job, parallelism, consumed_partitions)
+    region_of_constraint: dict[tuple[int, int], Task] = {}
+    for vertex_id, group in groups.co_location.items():
+        for i in range(parallelism[vertex_id]):
+            region = tasks.find((vertex_id, i))
+            if region_of_constraint.setdefault((group, i), region) != region:
+                raise FlinkRefusalError(
+                    "execution_graph",
+                    "IllegalStateException",
+                    "co-located tasks must be in the same pipelined region",
+                )
+
+
+def scheduling_regions(
+    job: JobGraph, parallelism: dict[str, int], consumed_partitions: Ranges
+) -> UnionFind[Task]:
+    """Tasks of one region are one set.
 
     A logical region with an all-to-all edge inside is one scheduling region; in others the subtasks form
     regions of their own (SchedulingPipelinedRegionComputeUtil), merged where blocking edges close a cycle.
@@ -45,16 +62,7 @@ def check_co_located_tasks(
                     else:
                         blocking.append(((producer, partition), (vertex.id, i)))
     _merge_cycles(tasks, blocking)
-    region_of_constraint: dict[tuple[int, int], Task] = {}
-    for vertex_id, group in groups.co_location.items():
-        for i in range(parallelism[vertex_id]):
-            region = tasks.find((vertex_id, i))
-            if region_of_constraint.setdefault((group, i), region) != region:
-                raise FlinkRefusalError(
-                    "execution_graph",
-                    "IllegalStateException",
-                    "co-located tasks must be in the same pipelined region",
-                )
+    return tasks
 
 
 def _merge_cycles(tasks: UnionFind[Task], blocking: list[tuple[Task, Task]]) -> None:

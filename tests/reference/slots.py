@@ -6,19 +6,30 @@ from tests.reference.execution_graph import ExecutionGraph, consumed_partitions
 from tests.reference.job_graph import JobGraph, JobVertex
 from tests.reference.slot_groups import SlotGroups
 
+Task = tuple[str, int]
+
 
 @dataclass(eq=False)
 class _Slots:
     """`slots` are tasks by number; `of_task` numbers them; `available` and `candidates` are ordered sets."""
 
-    slots: list[list[str]] = field(default_factory=list)
-    of_task: dict[tuple[str, int], int] = field(default_factory=dict)
+    slots: list[list[Task]] = field(default_factory=list)
+    of_task: dict[Task, int] = field(default_factory=dict)
     available: dict[str, dict[int, None]] = field(default_factory=dict)
     of_constraint: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def share_slots(job: JobGraph, groups: SlotGroups, execution: ExecutionGraph) -> list[str]:
-    """Vertex by vertex: the co-located slot, else a producer's, else the oldest free one, else a new one."""
+    """Of each slot the tasks `vertex_subtask`, sorted; the list sorted."""
+    slots = prefer_local_inputs(job, groups, execution)
+    return sorted(" ".join(sorted(f"{v}_{i}" for v, i in tasks)) for tasks in slots)
+
+
+def prefer_local_inputs(job: JobGraph, groups: SlotGroups, execution: ExecutionGraph) -> list[list[Task]]:
+    """Tasks by slot, slots as they are created.
+
+    Vertex by vertex: the co-located slot, else a producer's, else the oldest free one, else a new one.
+    """
     state = _Slots()
     members: dict[int, list[str]] = {}
     for vertex in job.topological_order:
@@ -47,11 +58,11 @@ def share_slots(job: JobGraph, groups: SlotGroups, execution: ExecutionGraph) ->
         if co_location is not None:
             for i in range(execution.parallelism[vertex.id]):
                 state.of_constraint[co_location, i] = state.of_task[vertex.id, i]
-    return sorted(" ".join(sorted(tasks)) for tasks in state.slots)
+    return state.slots
 
 
 def _put(state: _Slots, vertex: JobVertex, subtask: int, slot: int) -> None:
-    state.slots[slot].append(f"{vertex.id}_{subtask}")
+    state.slots[slot].append((vertex.id, subtask))
     state.of_task[vertex.id, subtask] = slot
     state.available[vertex.id].pop(slot, None)
 

@@ -1,0 +1,48 @@
+"""The store between processes: one writer killed, two that publish at the same moment."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from engine.store.plan_versions import list_versions
+from engine.store.remove_unfinished import remove_unfinished
+from tests.store.test_store import NOW, names
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(store, name, go):
+    command = [sys.executable, "-m", "tests.store.writer_process", str(store), name, str(go)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def kill(process):
+    """Python and its JVM."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark, tmp_path):
+    """`spark` only for its settings in the environment, and to look at the store."""
+    store, go = tmp_path / "store", tmp_path / "go"
+    writers = {name: start(store, name, go) for name in ("killed", "a", "b")}
+    try:
+        assert [writer.stdout.readline() for writer in writers.values()] == ["ready\n"] * 3
+        kill(writers["killed"])
+        go.touch()
+        versions = {name: int(writers[name].communicate(timeout=300)[0]) for name in ("a", "b")}
+    finally:
+        for writer in writers.values():
+            if writer.poll() is None:
+                kill(writer)
+    assert sorted(versions.values()) == [1, 2]
+    assert [version.version for version in list_versions(spark, str(store))] == [1, 2]
+    assert {name: names(spark, str(store), version) for name, version in versions.items()} == {
+        "a": {"a"},
+        "b": {"b"},
+    }
+    assert len(remove_unfinished(spark, str(store), NOW)) == 1
+    assert [version.version for version in list_versions(spark, str(store))] == [1, 2]
