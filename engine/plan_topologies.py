@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.planning_settings import partitions_for, planning_settings
 from engine.run_passes import Planned, run_passes
 from engine.session import get_session
-from plans.errors import InputError, LostTopologiesError
+from plans.errors import LostTopologiesError
 from plans.passes import Choices
+from plans.topology.input_errors import tables_beside_others
 from plans.topology.read_topology_files import read_topology_files
 from plans.topology.read_topology_objects import read_topology_objects
 from plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
@@ -90,10 +91,7 @@ def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables:
     if not folders:
         return read_topology_files(spark, paths)
     if len(paths) > 1:
-        raise InputError(
-            f"{folders[0]} holds tables and cannot be read together with other inputs",
-            "plan it on its own; versions of one store may come from different inputs",
-        )
+        raise tables_beside_others(folders[0])
     return read_topology_folder(spark, paths[0])
 
 

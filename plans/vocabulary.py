@@ -127,7 +127,9 @@ class SlotSharingStrategy(StrEnum):
 
     LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
-    LOCAL_INPUT_PREFERRED_BY_TASK = "local-input-preferred-by-task"  #: the default of Flink 1.11 and 1.12
+    LOCAL_INPUT_PREFERRED_BY_TASK = (
+        "local-input-preferred-1.12"  #: the same before its lists were shared; same slots
+    )
 
 
 class ExecutionState(StrEnum):

@@ -81,12 +81,11 @@ def test_what_is_exported_is_what_flink_plans(golden, store, tmp_path):
 
 
 def _with_most_edges(golden: list[PlanJson]) -> PlanJson:
-    def edges(line):
-        return sum(
-            len(v["inputs"]) * v["parallelism"] for v in line["expected"]["execution_graph"]["vertices"]
-        )
+    def edges(plan):
+        return sum(len(v["inputs"]) * v["parallelism"] for v in plan["execution_graph"]["vertices"])
 
-    return max((line for line in golden if "error" not in line["expected"]), key=edges)["expected"]
+    plans: list[PlanJson] = [line["expected"] for line in golden if "error" not in line["expected"]]
+    return max(plans, key=edges)
 
 
 def _expanded(plan: PlanJson) -> list[tuple[object, ...]]:

@@ -19,7 +19,9 @@ from plans.schema import TABLES, conform
 WRITE_ID = "write_id"
 _COMMENT = "the write that made the row; see plan_versions"
 # A write_id is retried for as long as its run lives; Delta need not remember it longer.
-_PROPERTIES = {"delta.setTransactionRetentionDuration": "interval 7 days"}
+TABLE_PROPERTIES = {"delta.setTransactionRetentionDuration": "interval 7 days"}
+TRANSACTION_VERSION = 1
+"""Of `application_id`: a write has one transaction a table."""
 ATTEMPTS = 30
 
 Result = TypeVar("Result")
@@ -30,6 +32,11 @@ def table_path(store: str, table: str) -> str:
     # Spark takes a relative location for a table's name where it makes a table.
     root = store.rstrip("/") if "://" in store else str(Path(store).absolute())
     return f"{root}/{table}"
+
+
+def application_id(write_id: str) -> str:
+    """Under which Delta remembers a table's part of a write."""
+    return f"penstock-{write_id}"
 
 
 def stored_schema(table: str) -> StructType:
@@ -77,14 +84,14 @@ def append_rows(
     """
     path = table_path(store, table)
     rows = conform(df, table)
-    create_table(spark, path, stored_schema(table), WRITE_ID, _PROPERTIES)
+    create_table(spark, path, stored_schema(table), WRITE_ID, TABLE_PROPERTIES)
     tagged = rows.select("*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": _COMMENT}))
     few = tagged if files is None else tagged.coalesce(files)
     writer = (
         few.write.format("delta")
         .mode("append")
-        .option("txnAppId", f"penstock-{write_id}")
-        .option("txnVersion", 1)
+        .option("txnAppId", application_id(write_id))
+        .option("txnVersion", TRANSACTION_VERSION)
     )
     retry_conflicts(lambda: writer.save(path), f"writing {path}")
 
@@ -106,7 +113,12 @@ def retry_conflicts(action: Callable[[], Result], doing: str) -> Result:
             if not is_conflict(error):
                 raise
             time.sleep(random.uniform(0.02, 0.1) * min(attempt + 1, 10))
-    raise StoreError(
+    raise always_too_late(doing)
+
+
+def always_too_late(doing: str) -> StoreError:
+    """Every one of ATTEMPTS met a transaction that was committed first."""
+    return StoreError(
         f"{doing}: {ATTEMPTS} times another writer was quicker",
         "try again when fewer runs write to this store",
     )

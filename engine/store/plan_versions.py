@@ -1,9 +1,10 @@
 """The manifest of a store: which writes are complete, under which version number."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,7 @@ SCHEMA = StructType(
 )
 
 # Only with Serializable does Delta let two inserts of the same number collide.
-_PROPERTIES = {"delta.isolationLevel": "Serializable"}
+MANIFEST_PROPERTIES = {"delta.isolationLevel": "Serializable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,11 @@ def list_versions(spark: SparkSession, store: str) -> list[PlanVersion]:
 
 def find_version(spark: SparkSession, store: str, version: int | None) -> PlanVersion:
     """That version, or the newest. Raises StoreError naming the versions there are."""
-    known = list_versions(spark, store)
+    return choose_version(store, list_versions(spark, store), version)
+
+
+def choose_version(store: str, known: list[PlanVersion], version: int | None) -> PlanVersion:
+    """That version of those that can be read, or the newest; StoreError if it is not among them."""
     if version is None and known:
         return known[-1]
     found = next((v for v in known if v.version == version), None)
@@ -98,7 +103,7 @@ def publish(spark: SparkSession, store: str, candidate: PlanVersion) -> int:
 
     Raises StoreError if `remove_unfinished` has given the write up.
     """
-    create_table(spark, table_path(store, MANIFEST), SCHEMA, None, _PROPERTIES)
+    create_table(spark, table_path(store, MANIFEST), SCHEMA, None, MANIFEST_PROPERTIES)
 
     def insert_under_next_number() -> int | None:
         number = max((v.version or 0 for v in _manifest(spark, store)), default=0) + 1
@@ -135,11 +140,7 @@ def insert(
     if found is None:
         return None
     if found.state == State.ABANDONED and candidate.state == State.COMPLETE:
-        raise StoreError(
-            f"write {candidate.write_id} to {store} was removed as unfinished while it ran; "
-            "nothing was published",
-            "plan again; remove_unfinished takes the age from which a write counts as dead",
-        )
+        raise given_up(store, candidate.write_id)
     return found.version
 
 
@@ -159,10 +160,13 @@ def all_writes(spark: SparkSession, store: str) -> dict[str, PlanVersion]:
 
 def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
     if not is_store(spark, store):
-        raise StoreError(
-            f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one"
-        )
+        raise not_a_store(store)
     rows: DataFrame = DeltaTable.forPath(spark, table_path(store, MANIFEST)).toDF().select(SCHEMA.names)
+    return versions_of(row.asDict() for row in rows.collect())
+
+
+def versions_of(rows: Iterable[Mapping[str, Any]]) -> list[PlanVersion]:
+    """Rows of the manifest as values, oldest version first."""
     versions = [
         PlanVersion(
             version=r["version"],
@@ -170,11 +174,24 @@ def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
             state=r["state"],
             published_at=r["published_at"],
             planner_version=r["planner_version"],
-            options=r["options"] or {},
+            options=dict(r["options"] or {}),
             tables=tuple(r["tables"] or ()),
             topologies=r["topologies"] or 0,
             rejected=r["rejected"] or 0,
         )
-        for r in rows.collect()
+        for r in rows
     ]
     return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
+
+
+def not_a_store(store: str) -> StoreError:
+    """No plan was ever written to this path."""
+    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one")
+
+
+def given_up(store: str, write_id: str) -> StoreError:
+    """`remove_unfinished` took a write that was still running for dead."""
+    return StoreError(
+        f"write {write_id} to {store} was removed as unfinished while it ran; nothing was published",
+        "plan again; remove_unfinished takes the age from which a write counts as dead",
+    )

@@ -1,6 +1,6 @@
 """Write the tables of one plan as a new version, or find that nothing has changed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -45,14 +45,7 @@ def write_plan(
     `remove_unfinished` deletes. Raises StoreError (unknown table, no table topologies, given up while it
     ran) and SchemaError.
     """
-    unknown = sorted(set(tables) - set(TABLES))
-    if unknown or "topologies" not in tables:
-        raise StoreError(
-            f"tables {', '.join(unknown)} are not part of a plan"
-            if unknown
-            else "a plan has the table topologies",
-            f"a plan's tables are {', '.join(TABLES)}",
-        )
+    require_plan(tables)
     if is_store(spark, store):
         version = nothing_changed(spark, store, tables, planner_version=planner_version, options=options)
         if version is not None:
@@ -78,6 +71,18 @@ def write_plan(
         rejected=counts.get("rejected", 0),
     )
     return publish(spark, store, candidate)
+
+
+def require_plan(tables: Collection[str]) -> None:
+    """StoreError unless these are tables of a plan, with topologies among them."""
+    unknown = sorted(set(tables) - set(TABLES))
+    if unknown or "topologies" not in tables:
+        raise StoreError(
+            f"tables {', '.join(unknown)} are not part of a plan"
+            if unknown
+            else "a plan has the table topologies",
+            f"a plan's tables are {', '.join(TABLES)}",
+        )
 
 
 def new_write_id() -> str:

@@ -11,8 +11,20 @@ from plans.frames import TOPOLOGY, join_local
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, first_refusals, refusals
 from plans.vocabulary import Layer
 
-_BOUNDS, _MAX_PARALLELISM, _CO_LOCATION = range(3)
+BOUNDS, MAX_PARALLELISM, CO_LOCATION = range(3)
 JOB_EXCEPTION = "JobException"
+NOT_WITHIN_BOUNDS = "Operator parallelism not within bounds: "
+NOT_IN_VALID_BOUNDS = (
+    f"Setting parallelism is not in valid bounds (1..{UPPER_BOUND_MAX_PARALLELISM}), found: "
+)
+NOT_IN_SAME_REGION = "co-located tasks must be in the same pipelined region"
+ABOVE_MAX_PARALLELISM = (
+    "Vertex ",
+    "'s parallelism (",
+    ") is higher than the max parallelism (",
+    "). Please lower the parallelism or increase the max parallelism.",
+)
+"""What stands before, between and behind name, parallelism and max parallelism."""
 
 
 def refuse_execution_graphs(
@@ -39,14 +51,9 @@ def _out_of_bounds(named_vertices: DataFrame) -> DataFrame:
     rows = named_vertices.filter(effective_parallelism() > UPPER_BOUND_MAX_PARALLELISM)
     message = F.when(
         F.col("max_parallelism") == -1,
-        F.concat(F.lit("Operator parallelism not within bounds: "), "parallelism"),
-    ).otherwise(
-        F.concat(
-            F.lit(f"Setting parallelism is not in valid bounds (1..{UPPER_BOUND_MAX_PARALLELISM}), found: "),
-            "parallelism",
-        )
-    )
-    order = [F.lit(_BOUNDS), F.col("creation_order")]
+        F.concat(F.lit(NOT_WITHIN_BOUNDS), "parallelism"),
+    ).otherwise(F.concat(F.lit(NOT_IN_VALID_BOUNDS), "parallelism"))
+    order = [F.lit(BOUNDS), F.col("creation_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, ILLEGAL_ARGUMENT, message, _vertex())
 
 
@@ -58,16 +65,9 @@ def _above_max_parallelism(named_vertices: DataFrame, execution_job_vertices: Da
         F.col("max_parallelism").alias("effective_max"),
     )
     rows = join_local(named_vertices, effective, {"vertex": "of_vertex"}).filter("subtasks > effective_max")
-    message = F.concat(
-        F.lit("Vertex "),
-        "name",
-        F.lit("'s parallelism ("),
-        "subtasks",
-        F.lit(") is higher than the max parallelism ("),
-        "effective_max",
-        F.lit("). Please lower the parallelism or increase the max parallelism."),
-    )
-    order = [F.lit(_MAX_PARALLELISM), F.col("topological_order")]
+    before, of_parallelism, of_max, behind = map(F.lit, ABOVE_MAX_PARALLELISM)
+    message = F.concat(before, "name", of_parallelism, "subtasks", of_max, "effective_max", behind)
+    order = [F.lit(MAX_PARALLELISM), F.col("topological_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
 
 
@@ -92,9 +92,9 @@ def _split_co_locations(named_vertices: DataFrame, task_regions: DataFrame) -> D
         )
         .filter("first != last")
     )
-    message = F.lit("co-located tasks must be in the same pipelined region")
+    message = F.lit(NOT_IN_SAME_REGION)
     location = F.concat(F.lit("co-location group "), "group_name")
-    return refusals(split, Layer.EXECUTION_GRAPH, [F.lit(_CO_LOCATION)], ILLEGAL_STATE, message, location)
+    return refusals(split, Layer.EXECUTION_GRAPH, [F.lit(CO_LOCATION)], ILLEGAL_STATE, message, location)
 
 
 def _vertex() -> Column:

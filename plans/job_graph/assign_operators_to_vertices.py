@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local, rename
 
-_NODE_COLUMNS = (
+NODE_COLUMNS = (
     "name",
     "parallelism",
     "max_parallelism",
@@ -48,7 +48,7 @@ def assign_operators_to_vertices(
         stream_edges.filter("chained_source"), id="source", runs_in="target", chained_source_index="in_index"
     )
     heads = chain_heads.select(TOPOLOGY, "node", "head", "distance")
-    with_walk = join_local(stream_nodes.select(TOPOLOGY, "id", *_NODE_COLUMNS), walked_nodes, {"id": "node"})
+    with_walk = join_local(stream_nodes.select(TOPOLOGY, "id", *NODE_COLUMNS), walked_nodes, {"id": "node"})
     with_heads = join_local(with_walk, heads, {"id": "node"}, "left")
     placed = join_local(with_heads, chained_sources, {"id": "id"}, "left")
     # An operator that no source leads to (its only input was a sink) is in no vertex.
@@ -61,7 +61,7 @@ def assign_operators_to_vertices(
         .otherwise(F.coalesce("distance", F.lit(0)) + 1)
         .alias("chain_index"),
         "chained_source_index",
-        *_NODE_COLUMNS,
+        *NODE_COLUMNS,
         "id_lower",
         "id_upper",
         "preorder",

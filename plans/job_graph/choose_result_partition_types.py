@@ -9,13 +9,13 @@ from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode
 
-_OF_EXCHANGE_MODE = {
+OF_EXCHANGE_MODE = {
     StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,
     StreamExchangeMode.BATCH: Type.BLOCKING,
     StreamExchangeMode.HYBRID_FULL: Type.HYBRID_FULL,
     StreamExchangeMode.HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
 }
-_KEPT = (
+KEPT = (
     TOPOLOGY,
     "source",
     "target",
@@ -32,7 +32,7 @@ _KEPT = (
     "id_upper",
     "no_output",
 )
-_CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
+CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
 
 
 def _choice(value: Column, cases: dict[str, Column]) -> Column:
@@ -70,7 +70,7 @@ def choose_result_partition_types(
     settings = job_settings.select(TOPOLOGY, "global_exchange_mode")
     ends_late = F.col("no_output") & (F.col("exchange_mode") == StreamExchangeMode.UNDEFINED)
     placed = join_local(unchained, walked_edges, {"source": "node", "out_index": "out_index"}).select(
-        *_KEPT,
+        *KEPT,
         *_settle_partitioner(),
         F.when(ends_late, F.lit(-1).cast("bigint"))
         .otherwise(F.col("buffer_timeout"))
@@ -78,7 +78,7 @@ def choose_result_partition_types(
     )
     settled = join_local(placed, settings, {})
     partition_type = F.coalesce(
-        _choice(F.col("exchange_mode"), {mode: F.lit(t.value) for mode, t in _OF_EXCHANGE_MODE.items()}),
+        _choice(F.col("exchange_mode"), {mode: F.lit(t.value) for mode, t in OF_EXCHANGE_MODE.items()}),
         F.when(F.col("no_output"), F.lit(Type.BLOCKING.value)),
         _of_global_mode(),
     )
@@ -102,7 +102,7 @@ def _settle_partitioner() -> list[Column]:
     partitioner_class = F.col("partitioner_class")
     unspecified, consecutive = (
         partitioner_class == UNSPECIFIED_FORWARD,
-        partitioner_class == _CONSECUTIVE_HASH,
+        partitioner_class == CONSECUTIVE_HASH,
     )
 
     def settled(column: str, rescale: str, keyed: str) -> Column:

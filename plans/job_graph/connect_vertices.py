@@ -8,7 +8,7 @@ from plans.job_graph.assign_operators_to_vertices import hex_id
 from plans.schema import JOB_EDGES
 from plans.vocabulary import DistributionPattern
 
-_CONNECTED = ("vertex_postorder", "postorder", "out_index")
+CONNECTED = ("vertex_postorder", "postorder", "out_index")
 
 
 def connect_vertices(shared_edges: DataFrame) -> DataFrame:
@@ -19,8 +19,8 @@ def connect_vertices(shared_edges: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.connect, JobVertex.connectNewDataSetAsInput.
     """
-    of_target = Window.partitionBy(TOPOLOGY, "target").orderBy(*_CONNECTED)
-    of_data_set = Window.partitionBy(TOPOLOGY, "source_vertex", "id_lower", "id_upper").orderBy(*_CONNECTED)
+    of_target = Window.partitionBy(TOPOLOGY, "target").orderBy(*CONNECTED)
+    of_data_set = Window.partitionBy(TOPOLOGY, "source_vertex", "id_lower", "id_upper").orderBy(*CONNECTED)
     first_connection = F.first(F.struct("postorder", "out_index")).over(of_data_set)
     numbered = shared_edges.select(
         "*",
@@ -48,7 +48,7 @@ def connect_vertices(shared_edges: DataFrame) -> DataFrame:
         "exchange_mode",
         "output_tag",
         "unique_id",
-        *_CONNECTED,
+        *CONNECTED,
     )
 
 

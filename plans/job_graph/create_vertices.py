@@ -7,8 +7,8 @@ from plans.frames import TOPOLOGY, join_local
 from plans.job_graph.assign_operators_to_vertices import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
 
-_RESOURCES = ("min_resources", "preferred_resources")
-_RESOURCE_FIELDS = (
+RESOURCES = ("min_resources", "preferred_resources")
+RESOURCE_FIELDS = (
     "cpu_cores",
     "task_heap_memory_bytes",
     "task_off_heap_memory_bytes",
@@ -39,7 +39,7 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         F.bool_or("parallelism_configured").alias("any_configured"),
         F.bool_and("supports_concurrent_execution_attempts").alias("all_concurrent"),
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
-        *(_sum_of_resources(column, in_chain) for column in _RESOURCES),
+        *(_sum_of_resources(column, in_chain) for column in RESOURCES),
     )
     heads = join_local(operators.filter(F.col("chain_index") == 1), of_members, {"vertex": "chain"}, "left")
     suffix = F.when(
@@ -64,7 +64,7 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         (F.col("supports_concurrent_execution_attempts") & F.coalesce("all_concurrent", F.lit(True))).alias(
             "supports_concurrent_execution_attempts"
         ),
-        *(_with_members(column) for column in _RESOURCES),
+        *(_with_members(column) for column in RESOURCES),
         "postorder",
     )
 
@@ -92,7 +92,7 @@ def _sum_of_resources(column: str, in_chain: Column) -> Column:
     total = F.struct(
         *(
             F.coalesce(F.sum(F.when(in_chain, F.col(f"{column}.{field}"))), F.lit(0)).alias(field)
-            for field in _RESOURCE_FIELDS
+            for field in RESOURCE_FIELDS
         )
     )
     return F.when(specified, total).alias(f"{column}_below")
@@ -101,8 +101,6 @@ def _sum_of_resources(column: str, in_chain: Column) -> Column:
 def _with_members(column: str) -> Column:
     """The head's resources plus those below it; the head's alone where it has no members."""
     below = F.col(f"{column}_below")
-    total = F.struct(
-        *((F.col(f"{column}.{field}") + below[field]).alias(field) for field in _RESOURCE_FIELDS)
-    )
+    total = F.struct(*((F.col(f"{column}.{field}") + below[field]).alias(field) for field in RESOURCE_FIELDS))
     unspecified = F.col(column).isNull() | (F.col("pieces").isNotNull() & below.isNull())
     return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total).alias(column)

@@ -10,7 +10,7 @@ from plans.arrow_walks import Ints, walk_topologies
 from plans.frames import TOPOLOGY
 
 _NONE = -1
-_HEADS = StructType(
+HEADS = StructType(
     [
         StructField(TOPOLOGY, LongType(), False),
         StructField("node", IntegerType(), False),
@@ -42,10 +42,11 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
         F.col("target_yielding").alias("yielding"),
         F.col("source_legacy_source").alias("behind_legacy_source"),
     )
-    return walk_topologies(pointers, ["node"], _find, _HEADS)
+    return walk_topologies(pointers, ["node"], find_heads, HEADS)
 
 
-def _find(rows: pa.Table) -> pa.RecordBatch:
+def find_heads(rows: pa.Table) -> pa.RecordBatch:
+    """The kernel: rows of whole topologies sorted by node, each one pointing at its parent."""
     topologies = rows.column(TOPOLOGY).to_numpy()
     nodes, parents = rows.column("node").to_numpy(), rows.column("parent").to_numpy()
     yielding = np.asarray(rows.column("yielding"))
@@ -70,7 +71,7 @@ def _find(rows: pa.Table) -> pa.RecordBatch:
             pa.array(distance[kept], pa.int32()),
             pa.array((behind_legacy[first] & ~below_cut)[kept]),
         ],
-        names=_HEADS.names,
+        names=HEADS.names,
     )
 
 

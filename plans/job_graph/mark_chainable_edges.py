@@ -8,11 +8,14 @@ from plans.schema import STREAM_EDGES
 from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
 
-_REASONS = list(NotChainableReason)
+REASONS = list(NotChainableReason)
+MAY_CROSS_BATCH = "ForwardForConsecutiveHashPartitioner"
+"""The partitioner class that may chain over an exchange of mode BATCH."""
 
 
-def _bit(reason: NotChainableReason) -> int:
-    return 1 << _REASONS.index(reason)
+def reason_bit(reason: NotChainableReason) -> int:
+    """What stands for the reason in a set of reasons."""
+    return 1 << REASONS.index(reason)
 
 
 def _conditions() -> dict[NotChainableReason, Column]:
@@ -27,7 +30,7 @@ def _conditions() -> dict[NotChainableReason, Column]:
         return F.col(f"source_{attribute}") != F.col(f"target_{attribute}")
 
     forward = F.col("partitioner_class").isin(*FORWARD_CLASSES)
-    may_cross_batch = F.col("partitioner_class") == "ForwardForConsecutiveHashPartitioner"
+    may_cross_batch = F.col("partitioner_class") == MAY_CROSS_BATCH
     return {
         NotChainableReason.CHAINING_DISABLED: ~F.col("chaining_enabled"),
         NotChainableReason.SEVERAL_INPUTS: F.col("in_degree") > 1,
@@ -59,10 +62,10 @@ def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> D
     """
     settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
     reasons = sum(
-        (F.when(condition, _bit(reason)).otherwise(0) for reason, condition in _conditions().items()),
+        (F.when(condition, reason_bit(reason)).otherwise(0) for reason, condition in _conditions().items()),
         F.lit(0),
     )
-    input_reasons = F.col("reasons").bitwiseAND(~_bit(NotChainableReason.SEVERAL_INPUTS))
+    input_reasons = F.col("reasons").bitwiseAND(~reason_bit(NotChainableReason.SEVERAL_INPUTS))
     marked = join_local(edges_with_ends, settings, {})
     return marked.select("*", reasons.alias("reasons")).select(
         *edges_with_ends.columns,
@@ -91,7 +94,7 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     behind_legacy = F.col("target_yielding") & (
         F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
     )
-    yielding = _bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
+    yielding = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
     forced = (
         marked_edges.filter((F.col("in_degree") > 1) & ~F.col("supports_unaligned_checkpoints"))
         .select(TOPOLOGY, F.col("target").alias("aligned_target"), F.lit(True).alias("aligned"))
@@ -104,8 +107,8 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     named = F.array_compact(
         F.array(
             *(
-                F.when(F.col("all_reasons").bitwiseAND(_bit(reason)) != 0, F.lit(reason.value))
-                for reason in _REASONS
+                F.when(F.col("all_reasons").bitwiseAND(reason_bit(reason)) != 0, F.lit(reason.value))
+                for reason in REASONS
             )
         )
     )

@@ -9,19 +9,61 @@ from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_
 from plans.vocabulary import JobType, Layer, ResultPartitionType
 
 (
-    _BACKLOG_INTERVAL,
-    _COLLISION,
-    _UNALIGNED,
-    _PAUSED_SOURCES,
-    _EMPTY_NAME,
-    _FORWARD_GROUP,
-    _CONNECT,
-    _HYBRID_JOB,
-    _HYBRID_GROUP,
-    _CO_LOCATION,
+    BACKLOG_INTERVAL,
+    COLLISION,
+    UNALIGNED,
+    PAUSED_SOURCES,
+    EMPTY_NAME,
+    FORWARD_GROUP,
+    CONNECT,
+    HYBRID_JOB,
+    HYBRID_GROUP,
+    CO_LOCATION,
 ) = range(10)
-_BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
-_HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
+BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
+HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
+PAUSING_SOURCES = "Pausing sources"
+COLLIDING_UID = (
+    'Hash collision on user-specified ID "',
+    '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
+    "are unique.",
+)
+UNALIGNED_CUSTOM_PARTITIONER = (
+    "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
+    "guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
+    "'execution.checkpointing.unaligned.forced'"
+)
+EMPTY_STRING = ("Empty string operator ", " is not allowed")
+TOO_SMALL_MAX = (
+    "There is a job vertex in the forward group whose maximum parallelism is smaller than the "
+    "group's parallelism"
+)
+INCOMPATIBLE = {
+    "distribution": "Incompatible distribution pattern.",
+    "broadcast": "Incompatible broadcast type.",
+    "forward": "Incompatible forward type.",
+}
+"""Column of connected_edges in which consumers of a data set may not differ, to the message if they do."""
+BUFFER_TIMEOUT = (
+    "only canBePipelinedConsumed partition support buffer timeout ",
+    " for src operator in edge (",
+    " -> ",
+    ", typeNumber=",
+    ", outputPartitioner=",
+    ", exchangeMode=",
+    ", bufferTimeout=",
+    ", outputTag=",
+    ", uniqueId=",
+    "). \nPlease either disable buffer timeout (via -1) or use the canBePipelinedConsumed partition.",
+)
+"""What stands before, between and behind the values that the message shows."""
+OUTPUT_TAG = ("OutputTag(Long, ", ")")
+NO_OUTPUT_TAG = "null"
+HYBRID_IN_STREAMING = (
+    "hybrid shuffle mode only supports batch job, please set execution.runtime-mode to BATCH"
+)
+HYBRID_BESIDE_GROUP = "hybrid shuffle mode currently does not support setting non-default slot sharing group."
+SPLIT_CO_LOCATION = "Cannot co-locate operators from different slot sharing groups"
 
 
 def refuse_job_graphs(
@@ -60,16 +102,10 @@ def refuse_job_graphs(
 
 def _uid_collisions(walked: DataFrame) -> DataFrame:
     collisions = walked.filter(F.col("colliding_uid").isNotNull())
-    message = F.concat(
-        F.lit('Hash collision on user-specified ID "'),
-        "colliding_uid",
-        F.lit(
-            '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
-            "are unique."
-        ),
-    )
+    before, behind = map(F.lit, COLLIDING_UID)
+    message = F.concat(before, "colliding_uid", behind)
     location = F.concat(F.lit("uid "), "colliding_uid")
-    return refusals(collisions, Layer.JOB_GRAPH, [F.lit(_COLLISION)], ILLEGAL_ARGUMENT, message, location)
+    return refusals(collisions, Layer.JOB_GRAPH, [F.lit(COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 
 def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFrame) -> DataFrame:
@@ -79,21 +115,17 @@ def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFr
         & ~F.col("force_unaligned_checkpoints")
     ).select(TOPOLOGY)
     custom = stream_edges.filter(F.col("partitioner_class") == "CustomPartitionerWrapper")
-    message = F.lit(
-        "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
-        "guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
-        "'execution.checkpointing.unaligned.forced'"
-    )
+    message = F.lit(UNALIGNED_CUSTOM_PARTITIONER)
     rows = join_local(custom, unaligned, {}, "left_semi")
     location = F.concat(F.lit("edge "), "edge_id")
-    return refusals(rows, Layer.JOB_GRAPH, [F.lit(_UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+    return refusals(rows, Layer.JOB_GRAPH, [F.lit(UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
 def _checkpoint_intervals(job_settings: DataFrame) -> DataFrame:
     """The interval during backlog is checked first, pausing sources only behind custom partitioners."""
     rows = job_settings.filter(F.col("checkpointing_refusal").isNotNull())
     message = F.col("checkpointing_refusal")
-    precedence = F.when(message.startswith("Pausing sources"), _PAUSED_SOURCES).otherwise(_BACKLOG_INTERVAL)
+    precedence = F.when(message.startswith(PAUSING_SOURCES), PAUSED_SOURCES).otherwise(BACKLOG_INTERVAL)
     return refusals(rows, Layer.JOB_GRAPH, [precedence], ILLEGAL_ARGUMENT, message, F.lit("config"))
 
 
@@ -104,23 +136,21 @@ def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
         TOPOLOGY, F.col("node").alias("walked_node"), "vertex_postorder"
     )
     what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
-    message = F.concat(F.lit("Empty string operator "), what, F.lit(" is not allowed"))
+    before, behind = map(F.lit, EMPTY_STRING)
+    message = F.concat(before, what, behind)
     rows = join_local(empty, orders, {"node": "walked_node"})
-    order = [F.lit(_EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
+    order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
     return refusals(rows, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
 
 
 def _forward_groups(vertices: DataFrame) -> DataFrame:
-    message = F.lit(
-        "There is a job vertex in the forward group whose maximum parallelism is smaller than the "
-        "group's parallelism"
-    )
+    message = F.lit(TOO_SMALL_MAX)
     location = F.concat(F.lit("vertex "), "name")
     return refusals(
         vertices.filter("too_small_max"),
         Layer.JOB_GRAPH,
-        [F.lit(_FORWARD_GROUP)],
+        [F.lit(FORWARD_GROUP)],
         ILLEGAL_STATE,
         message,
         location,
@@ -138,13 +168,11 @@ def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
         F.col("forward").alias("first_forward"),
     )
     later = connected_edges.filter("consumer_index > 0")
-    different = {
-        "distribution pattern": F.col("distribution") != F.col("first_distribution"),
-        "broadcast type": F.col("broadcast") != F.col("first_broadcast"),
-        "forward type": F.col("forward") != F.col("first_forward"),
-    }
     message = F.coalesce(
-        *(F.when(condition, F.lit(f"Incompatible {what}.")) for what, condition in different.items())
+        *(
+            F.when(F.col(what) != F.col(f"first_{what}"), F.lit(incompatible))
+            for what, incompatible in INCOMPATIBLE.items()
+        )
     )
     on = {"source_vertex": "producer", "output_index": "output"}
     rows = (
@@ -157,35 +185,25 @@ def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
 
 def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> DataFrame:
     timed = connected_edges.filter(
-        F.col("result_partition_type").isin(*_BLOCKING) & (F.col("buffer_timeout") != -1)
+        F.col("result_partition_type").isin(*BLOCKING) & (F.col("buffer_timeout") != -1)
     )
     sources = rename(stream_nodes, at="id", source_name="name")
     targets = rename(stream_nodes, at="id", target_name="name")
     rows = join_local(join_local(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
-    tag = F.coalesce(F.concat(F.lit("OutputTag(Long, "), "output_tag", F.lit(")")), F.lit("null"))
-    message = F.concat(
-        F.lit("only canBePipelinedConsumed partition support buffer timeout "),
-        "buffer_timeout",
-        F.lit(" for src operator in edge ("),
+    before, behind = map(F.lit, OUTPUT_TAG)
+    values = (
+        F.col("buffer_timeout"),
         F.concat_ws("-", "source_name", F.col("source_node").cast("string")),
-        F.lit(" -> "),
         F.concat_ws("-", "target_name", F.col("target_node").cast("string")),
-        F.lit(", typeNumber="),
-        "type_number",
-        F.lit(", outputPartitioner="),
-        "ship_strategy",
-        F.lit(", exchangeMode="),
-        "exchange_mode",
-        F.lit(", bufferTimeout="),
-        "buffer_timeout",
-        F.lit(", outputTag="),
-        tag,
-        F.lit(", uniqueId="),
-        "unique_id",
-        F.lit(
-            "). \nPlease either disable buffer timeout (via -1) or use the canBePipelinedConsumed partition."
-        ),
+        F.col("type_number"),
+        F.col("ship_strategy"),
+        F.col("exchange_mode"),
+        F.col("buffer_timeout"),
+        F.coalesce(F.concat(before, "output_tag", behind), F.lit(NO_OUTPUT_TAG)),
+        F.col("unique_id"),
     )
+    *texts, last = map(F.lit, BUFFER_TIMEOUT)
+    message = F.concat(*(part for pair in zip(texts, values, strict=True) for part in pair), last)
     return refusals(rows, Layer.JOB_GRAPH, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
 
 
@@ -193,7 +211,7 @@ def _hybrid(
     connected_edges: DataFrame, named_vertices: DataFrame, job_settings: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
     hybrid = (
-        connected_edges.filter(F.col("result_partition_type").isin(*_HYBRID))
+        connected_edges.filter(F.col("result_partition_type").isin(*HYBRID))
         .groupBy(TOPOLOGY)
         .agg(F.min("data_set_id").alias("data_set_id"))
     )
@@ -205,17 +223,17 @@ def _hybrid(
         refusals(
             in_streaming,
             Layer.JOB_GRAPH,
-            [F.lit(_HYBRID_JOB)],
+            [F.lit(HYBRID_JOB)],
             ILLEGAL_STATE,
-            F.lit("hybrid shuffle mode only supports batch job, please set execution.runtime-mode to BATCH"),
+            F.lit(HYBRID_IN_STREAMING),
             _data_set(),
         ),
         refusals(
             beside_group,
             Layer.JOB_GRAPH,
-            [F.lit(_HYBRID_GROUP)],
+            [F.lit(HYBRID_GROUP)],
             ILLEGAL_STATE,
-            F.lit("hybrid shuffle mode currently does not support setting non-default slot sharing group."),
+            F.lit(HYBRID_BESIDE_GROUP),
             F.concat(F.lit("vertex "), "name"),
         ),
     )
@@ -228,14 +246,14 @@ def _co_locations(named_vertices: DataFrame) -> DataFrame:
         .agg(F.min("slot_sharing_group").alias("first"), F.max("slot_sharing_group").alias("last"))
         .filter(F.col("first") != F.col("last"))
     )
-    message = F.lit("Cannot co-locate operators from different slot sharing groups")
+    message = F.lit(SPLIT_CO_LOCATION)
     location = F.concat(F.lit("co-location group "), "co_location_group_name")
-    return refusals(split, Layer.JOB_GRAPH, [F.lit(_CO_LOCATION)], ILLEGAL_STATE, message, location)
+    return refusals(split, Layer.JOB_GRAPH, [F.lit(CO_LOCATION)], ILLEGAL_STATE, message, location)
 
 
 def _connect_order(step: int) -> list[Column]:
     order = ("vertex_postorder", "postorder", "out_index")
-    return [F.lit(_CONNECT), *(F.col(name) for name in order), F.lit(step)]
+    return [F.lit(CONNECT), *(F.col(name) for name in order), F.lit(step)]
 
 
 def _data_set() -> Column:

@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 from plans.frames import TOPOLOGY, join_local, rename
 from plans.vocabulary import ResultPartitionType as Type
 
-_HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
-_REUSABLE = (Type.BLOCKING, *_HYBRID)
+HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
+REUSABLE = (Type.BLOCKING, *HYBRID)
 
 
 def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
@@ -20,7 +20,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
     """
-    reusable = typed_edges.filter(F.col("result_partition_type").isin(*_REUSABLE))
+    reusable = typed_edges.filter(F.col("result_partition_type").isin(*REUSABLE))
     consumers = rename(
         vertices,
         vertex="vertex",
@@ -30,7 +30,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
     keyed = join_local(reusable, consumers, {"target": "vertex"}).select(
         "*",
         F.struct(
-            F.when(F.col("result_partition_type").isin(*_HYBRID), F.lit("HYBRID"))
+            F.when(F.col("result_partition_type").isin(*HYBRID), F.lit("HYBRID"))
             .otherwise(F.col("result_partition_type"))
             .alias("kind"),
             "consumer_parallelism",
@@ -58,7 +58,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
         "id_lower": F.coalesce("first.id_lower", "id_lower"),
         "id_upper": F.coalesce("first.id_upper", "id_upper"),
         "result_partition_type": F.coalesce(
-            F.when(first_type.isin(*_HYBRID), F.lit(Type.HYBRID_FULL.value)).otherwise(first_type),
+            F.when(first_type.isin(*HYBRID), F.lit(Type.HYBRID_FULL.value)).otherwise(first_type),
             "result_partition_type",
         ),
     }

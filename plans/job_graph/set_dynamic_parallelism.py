@@ -11,7 +11,7 @@ from plans.frames import TOPOLOGY, join_local, rename
 from plans.union_find import smallest_in_component
 
 NOT_DECIDED = -1
-_GROUPS = StructType(
+FORWARD_GROUPS = StructType(
     [
         StructField(TOPOLOGY, LongType(), False),
         StructField("vertex", IntegerType(), False),
@@ -34,10 +34,11 @@ def find_forward_groups(
     nodes = chain_vertices.select(TOPOLOGY, "vertex", F.lit(None).cast("int").alias("target"))
     edges = typed_edges.filter("forward").select(TOPOLOGY, F.col("source_vertex").alias("vertex"), "target")
     rows = join_local(nodes.unionByName(edges), dynamic, {}, "left_semi")
-    return walk_topologies(rows, [], _connect, _GROUPS)
+    return walk_topologies(rows, [], connect_by_forward_edges, FORWARD_GROUPS)
 
 
-def _connect(rows: pa.Table) -> pa.RecordBatch:
+def connect_by_forward_edges(rows: pa.Table) -> pa.RecordBatch:
+    """Forward groups of a table of vertex rows (target null) and edge rows, sorted by topology."""
     is_vertex = np.asarray(rows.column("target").is_null())
     nodes, edges = rows.filter(pa.array(is_vertex)), rows.filter(pa.array(~is_vertex))
     topologies, vertices = nodes.column(TOPOLOGY).to_numpy(), nodes.column("vertex").to_numpy()
@@ -47,7 +48,7 @@ def _connect(rows: pa.Table) -> pa.RecordBatch:
     targets = position(edge_topologies, edges.column("target").to_numpy())
     groups = smallest_in_component(vertices.tolist(), zip(sources.tolist(), targets.tolist(), strict=True))
     return pa.RecordBatch.from_arrays(
-        [pa.array(topologies), pa.array(vertices), pa.array(groups, pa.int32())], names=_GROUPS.names
+        [pa.array(topologies), pa.array(vertices), pa.array(groups, pa.int32())], names=FORWARD_GROUPS.names
     )
 
 

@@ -7,7 +7,7 @@ from plans.frames import TOPOLOGY, join_local
 from plans.job_graph.assign_operators_to_vertices import hex_id
 from plans.vocabulary import ManagedMemoryUseCase
 
-_SLOT_SCOPE = (ManagedMemoryUseCase.STATE_BACKEND, ManagedMemoryUseCase.PYTHON)
+SLOT_SCOPE = (ManagedMemoryUseCase.STATE_BACKEND, ManagedMemoryUseCase.PYTHON)
 _NO_FRACTIONS = "map<string,double>"
 
 
@@ -25,7 +25,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})
     weight = F.coalesce(F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value], F.lit(0))
     use_cases = [
-        (F.array_contains("slot_scope", use_case.value)).alias(use_case.value) for use_case in _SLOT_SCOPE
+        (F.array_contains("slot_scope", use_case.value)).alias(use_case.value) for use_case in SLOT_SCOPE
     ]
     demands = (
         grouped.filter((F.size("managed_memory") > 0) | (F.size("slot_scope") > 0))
@@ -39,7 +39,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
         .groupBy(TOPOLOGY, "slot_sharing_group")
         .agg(
             F.sum(F.when(F.col("weighs"), F.col("weight"))).alias("group_weight"),
-            *(F.bool_or(use_case.value).alias(f"group_{use_case.value}") for use_case in _SLOT_SCOPE),
+            *(F.bool_or(use_case.value).alias(f"group_{use_case.value}") for use_case in SLOT_SCOPE),
         )
     )
     joined = join_local(grouped, demands, {"slot_sharing_group": "slot_sharing_group"}, "left")
@@ -59,11 +59,11 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
                     F.array_contains("slot_scope", use_case.value).cast("int").cast("double"),
                 ),
             )
-            for use_case in _SLOT_SCOPE
+            for use_case in SLOT_SCOPE
         ),
     ]
     nothing_shared = F.col("group_weight").isNull()
-    for use_case in _SLOT_SCOPE:
+    for use_case in SLOT_SCOPE:
         nothing_shared &= ~F.coalesce(f"group_{use_case.value}", F.lit(False))
     fractions = F.when(nothing_shared, F.create_map().cast(_NO_FRACTIONS)).otherwise(
         F.map_from_entries(F.array_compact(F.array(*entries)))

@@ -13,8 +13,8 @@ from plans.frames import TOPOLOGY
 from plans.union_find import smallest_in_component
 from plans.vocabulary import ResultPartitionType
 
-_MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
-_SORTED = StructType(
+MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
+SORTED = StructType(
     [
         StructField(TOPOLOGY, LongType(), False),
         StructField("vertex", IntegerType(), False),
@@ -48,12 +48,13 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
         F.col("target_vertex").alias("target"),
         F.col("output_index").alias("order"),
         "consumer_index",
-        F.col("result_partition_type").isin(*_MUST_BE_PIPELINED).alias("pipelined"),
+        F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
     )
-    return walk_topologies(nodes.unionByName(edges), [], _sort, _SORTED)
+    return walk_topologies(nodes.unionByName(edges), [], sort_vertices, SORTED)
 
 
-def _sort(rows: pa.Table) -> pa.RecordBatch:
+def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
+    """Orders and regions of a table of vertex rows (target null) and edge rows, sorted by topology."""
     is_vertex = np.asarray(rows.column("target").is_null())
     topology = rows.column(TOPOLOGY).to_numpy()
     vertices, orders = rows.column("vertex").to_numpy(), rows.column("order").to_numpy()
@@ -90,7 +91,7 @@ def _sort(rows: pa.Table) -> pa.RecordBatch:
             pa.array(order, pa.int32()),
             pa.array(regions, pa.int32()),
         ],
-        names=_SORTED.names,
+        names=SORTED.names,
     )
 
 

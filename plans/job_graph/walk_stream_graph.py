@@ -21,8 +21,8 @@ from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, stream_graph_arrays
 
-_SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
-_WALKED = StructType(
+SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
+WALKED = StructType(
     [
         StructField(TOPOLOGY, LongType(), False),
         StructField("node", IntegerType(), True),
@@ -63,7 +63,7 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         no_flag.alias("chainable"),
         no_flag.alias("chained_source"),
         F.col("no_output_until_end_of_input").alias("no_output"),
-        F.col("invokable").isin(*_SOURCE_TASKS).alias("source"),
+        F.col("invokable").isin(*SOURCE_TASKS).alias("source"),
         "uid",
         no_string.alias("edge_id"),
     )
@@ -80,10 +80,11 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         no_string.alias("uid"),
         F.when(~F.col("chainable") & ~F.col("chained_source"), F.col("edge_id")).alias("edge_id"),
     )
-    return walk_topologies(nodes.unionByName(edges), ["id", "out_index"], _walk, _WALKED)
+    return walk_topologies(nodes.unionByName(edges), ["id", "out_index"], walk_graphs, WALKED)
 
 
-def _walk(rows: pa.Table) -> pa.RecordBatch:
+def walk_graphs(rows: pa.Table) -> pa.RecordBatch:
+    """Both walks over a table as stream_graph_arrays wants it."""
     graph = stream_graph_arrays(rows)
     ids, collisions = generate_operator_ids(graph)
     order = order_depth_first(graph)
@@ -137,7 +138,7 @@ def _edge_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> d
 def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
     """Blocks of rows one below the other, absent columns null."""
     columns = []
-    for field in pa.schema([(f.name, _ARROW_TYPES[type(f.dataType)]) for f in _WALKED.fields]):
+    for field in pa.schema([(f.name, _ARROW_TYPES[type(f.dataType)]) for f in WALKED.fields]):
         parts = [
             block[field.name].cast(field.type)
             if field.name in block
@@ -145,7 +146,7 @@ def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
             for block in blocks
         ]
         columns.append(pa.concat_arrays(parts))
-    return pa.RecordBatch.from_arrays(columns, names=_WALKED.names)
+    return pa.RecordBatch.from_arrays(columns, names=WALKED.names)
 
 
 _ARROW_TYPES: dict[type[DataType], pa.DataType] = {

@@ -12,6 +12,9 @@ from plans.vocabulary import JobType, ManagedMemoryUseCase
 
 USE_CASES = tuple(ManagedMemoryUseCase)
 _FRACTION_SCALE = 16
+STATE_BACKEND = "state.backend.type"
+DEPRECATED_STATE_BACKEND = "state.backend"
+BATCH_STATE_BACKEND_ENABLED = "execution.batch-state-backend.enabled"
 HASHMAP = "hashmap"
 HASHMAP_FACTORY = "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory"
 
@@ -79,10 +82,10 @@ def state_backend_uses_managed_memory(of_cluster: str | None) -> Column:
     config = F.col("config")
     # A key of the cluster beats the deprecated key of the job: the configurations are merged first.
     name = F.coalesce(
-        config["state.backend.type"], F.lit(of_cluster), config["state.backend"], F.lit(HASHMAP)
+        config[STATE_BACKEND], F.lit(of_cluster), config[DEPRECATED_STATE_BACKEND], F.lit(HASHMAP)
     )
     of_batch = (F.col("job_type") == JobType.BATCH.value) & (
-        F.lower(F.coalesce(config["execution.batch-state-backend.enabled"], F.lit("true"))) == "true"
+        F.lower(F.coalesce(config[BATCH_STATE_BACKEND_ENABLED], F.lit("true"))) == "true"
     )
     return ~of_batch & (F.lower(name) != HASHMAP) & (name != HASHMAP_FACTORY)
 

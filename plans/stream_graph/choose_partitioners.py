@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from plans.frames import TOPOLOGY, join_local, rename
 from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
-_CLASSES = {
+CLASSES = {
     Partitioner.FORWARD: "ForwardPartitioner",
     Partitioner.REBALANCE: "RebalancePartitioner",
     Partitioner.RESCALE: "RescalePartitioner",
@@ -19,7 +19,7 @@ _CLASSES = {
 UNSPECIFIED_FORWARD = "ForwardForUnspecifiedPartitioner"
 FORWARD_CLASSES = ("ForwardPartitioner", UNSPECIFIED_FORWARD, "ForwardForConsecutiveHashPartitioner")
 
-_SOURCE_ATTRIBUTES = (
+SOURCE_ATTRIBUTES = (
     "name",
     "parallelism",
     "max_parallelism",
@@ -29,10 +29,10 @@ _SOURCE_ATTRIBUTES = (
     "legacy_source",
     "buffer_timeout",
 )
-_TARGET_ATTRIBUTES = ("name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "yielding")
+TARGET_ATTRIBUTES = ("name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "yielding")
 
 
-_DEGREES = ("in_degree", "input_degree", "out_degree")
+DEGREES = ("in_degree", "input_degree", "out_degree")
 
 
 def choose_partitioners(
@@ -53,8 +53,8 @@ def choose_partitioners(
     Source: StreamGraph.createActualEdge, StreamEdge, PartitionTransformationTranslator (BATCH exchange counts
     in BATCH mode only), StreamGraphGenerator.generate (unaligned checkpoints).
     """
-    sources = rename(stream_nodes, source="id", **{f"source_{a}": a for a in _SOURCE_ATTRIBUTES})
-    targets = rename(stream_nodes, target="id", **{f"target_{a}": a for a in _TARGET_ATTRIBUTES})
+    sources = rename(stream_nodes, source="id", **{f"source_{a}": a for a in SOURCE_ATTRIBUTES})
+    targets = rename(stream_nodes, target="id", **{f"target_{a}": a for a in TARGET_ATTRIBUTES})
     settings = job_settings.select(TOPOLOGY, "dynamic", (F.col("job_type") == JobType.BATCH).alias("batch"))
 
     def with_ends(edges: DataFrame) -> DataFrame:
@@ -83,7 +83,7 @@ def _chosen(edges: DataFrame) -> DataFrame:
     is_keyed = F.col("chosen").isin(Partitioner.HASH, Partitioner.CUSTOM)
     printed = F.upper("chosen")
     partitioner_class = F.lit(None).cast("string")
-    for partitioner, name in _CLASSES.items():
+    for partitioner, name in CLASSES.items():
         partitioner_class = F.when(F.col("chosen") == partitioner, F.lit(name)).otherwise(partitioner_class)
     partitioner_class = F.when(F.col("unspecified"), F.lit(UNSPECIFIED_FORWARD)).otherwise(partitioner_class)
     pointwise = F.col("chosen").isin(Partitioner.FORWARD, Partitioner.RESCALE)
@@ -110,9 +110,9 @@ def _chosen(edges: DataFrame) -> DataFrame:
             "supports_unaligned_checkpoints"
         ),
         _edge_id(printed).alias("edge_id"),
-        *_DEGREES,
-        *(f"source_{a}" for a in _SOURCE_ATTRIBUTES if a != "buffer_timeout"),
-        *(f"target_{a}" for a in _TARGET_ATTRIBUTES),
+        *DEGREES,
+        *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
+        *(f"target_{a}" for a in TARGET_ATTRIBUTES),
     )
 
 

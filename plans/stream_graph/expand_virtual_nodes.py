@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from plans.frames import TOPOLOGY, join_local
 from plans.vocabulary import VIRTUAL_KINDS, Kind
 
-_LABELS = ("partition", "partitioner", "exchange_mode", "output_tag", "selected_names")
+LABELS = ("partition", "partitioner", "exchange_mode", "output_tag", "selected_names")
 
 
 def start(transformations: DataFrame) -> DataFrame:
@@ -37,7 +37,7 @@ def start(transformations: DataFrame) -> DataFrame:
         F.when(F.col("union"), F.array("position")).otherwise(F.array().cast("array<int>")).alias("path"),
         "input",
         F.col("is_virtual").isNotNull().alias("open"),
-        *_LABELS,
+        *LABELS,
     )
 
 
@@ -51,7 +51,7 @@ def step(expansions: DataFrame) -> DataFrame:
     further = expansions.select(
         TOPOLOGY,
         F.col("node").alias("at"),
-        *(F.col(c).alias(f"further_{c}") for c in ("path", "input", "open", *_LABELS)),
+        *(F.col(c).alias(f"further_{c}") for c in ("path", "input", "open", *LABELS)),
     )
 
     def nearest(label: str) -> Column:

@@ -1,17 +1,19 @@
 """Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from operators.kinds import OPERATOR_KINDS
-from plans.arrow_walks import walk_topologies
+from plans.arrow_walks import positions, walk_topologies
 from plans.frames import TOPOLOGY, join_local
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
+_NONE = -1
 
-_GROUPS = StructType(
+GROUPS = StructType(
     [
         StructField(TOPOLOGY, LongType(), False),
         StructField("id", IntegerType(), False),
@@ -20,45 +22,41 @@ _GROUPS = StructType(
 )
 
 
-def _inherit(rows: pa.Table) -> pa.RecordBatch:
+def inherit(rows: pa.Table) -> pa.RecordBatch:
     """Rows sorted by topology and node: a node's own row (source null), then one a source.
 
-    Ids are in creation order, so a node's sources stand before it.
+    Ids are in creation order, so a node's sources stand before it. Groups are numbered; inputs that disagree
+    make group 0, and so does whatever meets it.
     """
-    topologies = rows.column(TOPOLOGY).to_pylist()
-    nodes = rows.column("id").to_pylist()
-    sources = rows.column("source").to_pylist()
-    given = rows.column("slot_sharing_group").to_pylist()
-    out_topologies: list[int] = []
-    out_nodes: list[int] = []
-    out_groups: list[str | None] = []
-    group_of: dict[int, str] = {}
-    current: int | None = None
-    for topology, node, source, group in zip(topologies, nodes, sources, given, strict=True):
-        if topology != current:
-            current = topology
-            group_of = {}
-        if source is None:
-            out_topologies.append(topology)
-            out_nodes.append(node)
-            out_groups.append(group)
-            own = group
-        elif own is None:
-            inherited = group_of[source]
-            so_far = out_groups[-1]
-            if so_far is None:
-                out_groups[-1] = inherited
-            elif so_far != inherited:
-                out_groups[-1] = DEFAULT_SLOT_SHARING_GROUP
-        # The entry is final once the node's last source has been seen, and users come later.
-        group_of[node] = out_groups[-1] or DEFAULT_SLOT_SHARING_GROUP
+    topologies, nodes = rows.column(TOPOLOGY).to_numpy(), rows.column("id").to_numpy()
+    sources = rows.column("source").combine_chunks()
+    is_node = sources.is_null().to_numpy(zero_copy_only=False)
+    is_input = ~is_node
+    of_node = np.cumsum(is_node) - 1
+    named = rows.column("slot_sharing_group").combine_chunks().filter(pa.array(is_node)).dictionary_encode()
+    names = [DEFAULT_SLOT_SHARING_GROUP, *named.dictionary.to_pylist()]
+    groups = named.indices.fill_null(_NONE - 1).to_numpy() + 1
+
+    position = positions(topologies[is_node], nodes[is_node])
+    of_sources = position(topologies[is_input], sources.drop_null().to_numpy())
+    of_targets = of_node[is_input]
+    has_inputs = np.zeros(len(groups), bool)
+    has_inputs[of_targets] = True
+    groups[(groups == _NONE) & ~has_inputs] = 0
+    inherits = groups[of_targets] == _NONE
+    inherited = groups.tolist()
+    for target, source in zip(of_targets[inherits].tolist(), of_sources[inherits].tolist(), strict=True):
+        # The source's group is final: its own inputs stand before its users.
+        group = inherited[source]
+        so_far = inherited[target]
+        inherited[target] = group if so_far in (_NONE, group) else 0
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(out_topologies, pa.int64()),
-            pa.array(out_nodes, pa.int32()),
-            pa.array([group or DEFAULT_SLOT_SHARING_GROUP for group in out_groups], pa.string()),
+            pa.array(topologies[is_node], pa.int64()),
+            pa.array(nodes[is_node], pa.int32()),
+            pa.array(names, pa.string()).take(pa.array(inherited, pa.int32())),
         ],
-        names=_GROUPS.names,
+        names=GROUPS.names,
     )
 
 
@@ -88,4 +86,4 @@ def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: Dat
         F.lit(None).cast("string").alias("slot_sharing_group"),
     )
     rows = join_local(nodes.unionByName(inputs), grouped, {}, "left_semi")
-    return walk_topologies(rows, ["id", "in_index"], _inherit, _GROUPS)
+    return walk_topologies(rows, ["id", "in_index"], inherit, GROUPS)

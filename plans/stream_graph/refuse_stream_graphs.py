@@ -8,8 +8,24 @@ from plans.frames import TOPOLOGY, join_local
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION, first_refusals, refusals
 from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
-_MAX_INPUTS = 63
-_BEFORE_INPUTS, _INPUT_COUNT, _EDGES, _UID, _MEMORY = range(5)
+MAX_INPUTS = 63
+BEFORE_INPUTS, INPUT_COUNT, EDGES, UID, MEMORY = range(5)
+FORWARD_CHANGES_PARALLELISM = (
+    "Forward partitioning does not allow change of parallelism. Upstream operation: ",
+    " parallelism: ",
+    ", downstream operation: ",
+    " parallelism: ",
+    " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global.",
+)
+"""What stands before, between and behind the operations and their parallelisms."""
+MISSING_UID = "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
+TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
+CONFLICTING_WEIGHTS = (
+    "Conflict managed memory consumer weights for 'OPERATOR' were configured: '",
+    "' and '",
+    "'.",
+)
+"""What stands before, between and behind the weights."""
 
 
 def refuse_stream_graphs(
@@ -38,20 +54,19 @@ def _forward_changes(marked_edges: DataFrame) -> DataFrame:
     changes = marked_edges.filter(
         (F.col("partitioner") == "FORWARD") & (F.col("source_parallelism") != F.col("target_parallelism"))
     )
+    before, of_source, downstream, of_target, behind = map(F.lit, FORWARD_CHANGES_PARALLELISM)
     message = F.concat(
-        F.lit("Forward partitioning does not allow change of parallelism. Upstream operation: "),
+        before,
         F.concat_ws("-", "source_name", F.col("source").cast("string")),
-        F.lit(" parallelism: "),
+        of_source,
         "source_parallelism",
-        F.lit(", downstream operation: "),
+        downstream,
         F.concat_ws("-", "target_name", F.col("target").cast("string")),
-        F.lit(" parallelism: "),
+        of_target,
         "target_parallelism",
-        F.lit(
-            " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global."
-        ),
+        behind,
     )
-    order = [F.col("target"), F.lit(_EDGES), F.col("in_index")]
+    order = [F.col("target"), F.lit(EDGES), F.col("in_index")]
     location = F.concat(F.lit("edge "), "edge_id")
     return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
 
@@ -71,13 +86,10 @@ def _missing_uids(
     )
     placed = join_local(missing, first_use, {"id": "source"}, "left")
     is_source = F.col("kind").isin(*SOURCE_KINDS)
-    message = F.concat(
-        F.lit("Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "),
-        "name",
-    )
+    message = F.concat(F.lit(MISSING_UID), "name")
     order = [
         F.when(is_source, F.col("use.target")).otherwise(F.col("id")),
-        F.when(is_source, _BEFORE_INPUTS).otherwise(_UID),
+        F.when(is_source, BEFORE_INPUTS).otherwise(UID),
         F.when(is_source, F.col("use.in_index")).otherwise(0),
     ]
     translated = placed.filter(~is_source | F.col("use").isNotNull())
@@ -85,11 +97,9 @@ def _missing_uids(
 
 
 def _too_many_inputs(transformations: DataFrame) -> DataFrame:
-    wide = transformations.filter((F.col("kind") == Kind.MULTI_INPUT) & (F.size("inputs") > _MAX_INPUTS))
-    message = F.concat(
-        F.lit(f"Only up to {_MAX_INPUTS} inputs are supported at once, while encountered "), F.size("inputs")
-    )
-    order = [F.col("id"), F.lit(_INPUT_COUNT), F.lit(0)]
+    wide = transformations.filter((F.col("kind") == Kind.MULTI_INPUT) & (F.size("inputs") > MAX_INPUTS))
+    message = F.concat(F.lit(TOO_MANY_INPUTS), F.size("inputs"))
+    order = [F.col("id"), F.lit(INPUT_COUNT), F.lit(0)]
     return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _transformation())
 
 
@@ -105,14 +115,9 @@ def _conflicting_weights(
     conflicts = join_local(join_local(weighing, keyed, {"id": "target"}, "left_semi"), sorting, {}).filter(
         own != F.col("sorted_inputs_memory_mebibytes")
     )
-    message = F.concat(
-        F.lit("Conflict managed memory consumer weights for 'OPERATOR' were configured: '"),
-        "sorted_inputs_memory_mebibytes",
-        F.lit("' and '"),
-        own,
-        F.lit("'."),
-    )
-    order = [F.col("id"), F.lit(_MEMORY), F.lit(0)]
+    before, between, behind = map(F.lit, CONFLICTING_WEIGHTS)
+    message = F.concat(before, "sorted_inputs_memory_mebibytes", between, own, behind)
+    order = [F.col("id"), F.lit(MEMORY), F.lit(0)]
     return refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())
 
 

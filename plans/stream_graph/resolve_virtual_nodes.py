@@ -7,7 +7,7 @@ from operators.kinds import OPERATOR_KINDS
 from plans.frames import TOPOLOGY, join_local
 from plans.vocabulary import Kind, Partitioner
 
-_MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
+MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
 
 
 def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
@@ -34,7 +34,7 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
     ends = join_local(inputs, behind_virtual, {"input": "node"}, "left").select(
         "*",
         F.coalesce("behind", "input").alias("source"),
-        F.when(F.col("kind").isin(_MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
+        F.when(F.col("kind").isin(MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
         F.coalesce(keyed, F.lit(False)).alias("keyed"),
     )
     # A sink's translator gives no stream node ids to whoever names it as an input.

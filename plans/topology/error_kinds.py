@@ -8,6 +8,10 @@ INPUT_STAGE = "input"
 STREAM_GRAPH_STAGE = "stream_graph"
 """`error_stage` of what Flink's StreamGraphGenerator refuses before it translates anything."""
 
+EACH_NAME_ONCE = "each name once in a run"
+RENAME_ONE = "rename one of them, or plan them in two runs"
+"""What is allowed, and what to do, where a name or its hash comes twice."""
+
 
 class ErrorKind(StrEnum):
     """Why a topology is rejected at stage `input`."""

@@ -10,6 +10,9 @@ from plans.errors import SchemaError
 from plans.schema import TOPOLOGIES, TRANSFORMATIONS
 from plans.vocabulary import TopologyForm
 
+REQUIRED_OF_TOPOLOGIES = ("name",)
+REQUIRED_OF_TRANSFORMATIONS = ("topology_id", "id", "kind", "inputs")
+
 
 def normalized_topologies(topologies: DataFrame) -> DataFrame:
     """TOPOLOGIES columns; only name is required. A missing topology_id is the name's xxhash64.
@@ -23,7 +26,7 @@ def normalized_topologies(topologies: DataFrame) -> DataFrame:
         "chaining": F.lit(True),
         "config": F.expr("cast(map() AS map<string, string>)"),
     }
-    return _normalized(topologies, TOPOLOGIES, "topologies", ("name",), missing)
+    return _normalized(topologies, TOPOLOGIES, "topologies", REQUIRED_OF_TOPOLOGIES, missing)
 
 
 def normalized_transformations(transformations: DataFrame) -> DataFrame:
@@ -34,8 +37,9 @@ def normalized_transformations(transformations: DataFrame) -> DataFrame:
         "managed_memory": F.expr("cast(map() AS map<string, int>)"),
         "slot_scope": F.expr("cast(array() AS array<string>)"),
     }
-    required = ("topology_id", "id", "kind", "inputs")
-    return _normalized(transformations, TRANSFORMATIONS, "transformations", required, missing)
+    return _normalized(
+        transformations, TRANSFORMATIONS, "transformations", REQUIRED_OF_TRANSFORMATIONS, missing
+    )
 
 
 def _normalized(

@@ -8,7 +8,14 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from plans.errors import InputError
+from plans.topology.input_errors import (
+    incomplete_gzip,
+    no_files_given,
+    no_such_path,
+    no_topologies,
+    unreadable_file,
+    unusable_path,
+)
 from plans.topology.parse_lines import readable_path
 from plans.topology.topologies_of_lines import topologies_of_lines
 from plans.topology.topology_tables import TopologyTables
@@ -33,16 +40,13 @@ def read_topology_files(spark: SparkSession, paths: Sequence[str]) -> TopologyTa
     cannot be read to its end or if there is no line at all.
     """
     if not paths:
-        raise InputError("no topology files given", "name files, directories or globs of JSON lines")
+        raise no_files_given()
     lines = _lines(spark, list(paths))
     tables = topologies_of_lines(lines, _run)
     if tables.inputs == 0:
         for kept in tables.persisted:
             kept.unpersist()
-        raise InputError(
-            f"no topologies in {', '.join(paths)}",
-            "a topology file holds one JSON object a line; see SPEC section 1",
-        )
+        raise no_topologies(paths)
     return tables
 
 
@@ -57,13 +61,9 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
         text = reader.text(paths)
     except AnalysisException as e:
         found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
-        raise InputError(
-            f"cannot read {found}: no such file or directory", "check the path or the glob"
-        ) from None
+        raise no_such_path(found) from None
     except (PySparkException, Py4JJavaError) as e:
-        raise InputError(
-            f"cannot read {', '.join(paths)}: {_reason(e)}", "check the path and its file system"
-        ) from None
+        raise unusable_path(", ".join(paths), _reason(e)) from None
     return text.select(
         F.col("value").cast("binary").alias("value"),
         F.col("_metadata.file_path").alias("source_file"),
@@ -83,12 +83,7 @@ def _run(job: Callable[[], None]) -> None:
         named = _FILE_IN_MESSAGE.search(str(e))
         file = readable_path(named.group(1)) if named else "a topology file"
         broken_gzip = file.endswith(".gz") and any(sign in str(e) for sign in _GZIP_SIGNS)
-        raise InputError(
-            f"cannot read {file}: " + ("it is not a complete gzip file" if broken_gzip else _reason(e)),
-            "copy or compress it again"
-            if broken_gzip
-            else "check that the file is there, whole and readable",
-        ) from None
+        raise (incomplete_gzip(file) if broken_gzip else unreadable_file(file, _reason(e))) from None
 
 
 def _reason(error: Exception) -> str:

@@ -19,7 +19,7 @@ def read_topology_objects(
     As `read_topology_files`, but source_file and source_line are null, and no topology at all is no error. An
     object that JSON cannot say is rejected as NotJson. Raises no InputError.
     """
-    encoded = [_encode(topology) for topology in topologies]
+    encoded = [encode(topology) for topology in topologies]
     count = len(encoded)
     table = pa.table(
         {
@@ -37,7 +37,7 @@ def _run(job: Callable[[], None]) -> None:
     job()
 
 
-def _encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
+def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
     """JSON, and why it is none."""
     if isinstance(topology, bytes):
         return topology, None

@@ -6,11 +6,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from plans.errors import InputError
 from plans.schema import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS, conform
 from plans.topology import flink_options
-from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.fingerprint import BLOCK, canonical_header, canonical_row
+from plans.topology.input_errors import missing_table
 from plans.topology.normalized_tables import normalized_topologies, normalized_transformations
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.parse_lines import PARSED, parse_lines
@@ -33,10 +33,7 @@ def read_topology_folder(spark: SparkSession, path: str) -> TopologyTables:
             kind = "delta" if DeltaTable.isDeltaTable(spark, table) else "parquet"
             tables.append(spark.read.format(kind).load(table))
         except AnalysisException as e:
-            raise InputError(
-                f"cannot read {table}: {str(e).splitlines()[0][:300]}",
-                "a folder of tables holds topologies and transformations, both Delta or Parquet",
-            ) from None
+            raise missing_table(table, str(e).splitlines()[0][:300]) from None
     return read_topology_tables(spark, *tables)
 
 
@@ -129,6 +126,21 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
     )
 
 
+ALLOWED_AND_HINT = {
+    ErrorKind.NO_TOPOLOGY: (
+        "a topology_id of topologies",
+        "topology_id is the xxhash64 of the topology's name",
+    ),
+    ErrorKind.TOPOLOGY_ID_MISMATCH: (
+        "the xxhash64 of the topology's name",
+        "compute it with Spark's xxhash64(name), or leave the column out",
+    ),
+    ErrorKind.DUPLICATE_TOPOLOGY_NAME: (EACH_NAME_ONCE, RENAME_ONE),
+    ErrorKind.TOPOLOGY_ID_COLLISION: ("each topology_id once in a run", RENAME_ONE),
+}
+"""Of the errors that a topology's own row can have."""
+
+
 def _row_error() -> Column:
     """NoTopology, TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; null if none of them."""
     hash_text = F.xxhash64("name").cast("string")
@@ -137,29 +149,17 @@ def _row_error() -> Column:
     return (
         F.when(
             F.col("with_this_id").isNull(),
-            _error(
-                ErrorKind.NO_TOPOLOGY,
-                F.concat(F.lit("transformations of topology_id "), id_text),
-                "a topology_id of topologies",
-                "topology_id is the xxhash64 of the topology's name",
-            ),
+            _error(ErrorKind.NO_TOPOLOGY, F.concat(F.lit("transformations of topology_id "), id_text)),
         )
         .when(
             F.col("topology_id").isNull() | (F.col("name").isNotNull() & (id_text != hash_text)),
-            _error(
-                ErrorKind.TOPOLOGY_ID_MISMATCH,
-                F.concat(F.lit("topology_id "), id_text),
-                "the xxhash64 of the topology's name",
-                "compute it with Spark's xxhash64(name), or leave the column out",
-            ),
+            _error(ErrorKind.TOPOLOGY_ID_MISMATCH, F.concat(F.lit("topology_id "), id_text)),
         )
         .when(
             (F.col("with_this_id") > 1) & F.col("one_name"),
             _error(
                 ErrorKind.DUPLICATE_TOPOLOGY_NAME,
                 F.concat(F.lit("name "), F.col("name"), F.lit(" on "), count, F.lit(" rows")),
-                "each name once in a run",
-                "rename one of them, or plan them in two runs",
             ),
         )
         .when(
@@ -167,14 +167,13 @@ def _row_error() -> Column:
             _error(
                 ErrorKind.TOPOLOGY_ID_COLLISION,
                 F.concat(F.lit("topology_id "), id_text, F.lit(" of several names")),
-                "each topology_id once in a run",
-                "rename one of them, or plan them in two runs",
             ),
         )
     )
 
 
-def _error(kind: ErrorKind, found: Column, allowed: str, hint: str) -> Column:
+def _error(kind: ErrorKind, found: Column) -> Column:
+    allowed, hint = ALLOWED_AND_HINT[kind]
     return F.struct(
         F.lit(str(kind)).alias("error"),
         F.lit("topology").alias("location"),

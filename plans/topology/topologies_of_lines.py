@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.schema import JOB_SETTINGS, TOPOLOGIES, conform
-from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.parse_lines import PARSED, parse_lines
 from plans.topology.rejected_rows import rejected_rows
 from plans.topology.topology_tables import TopologyTables
@@ -114,8 +114,8 @@ def _duplicate_error() -> tuple[Column, Column]:
             F.concat(F.lit("a name with the xxhash64 of "), F.col("first_name"), F.lit(" at "), at),
             F.lit(""),
         ).alias("found"),
-        F.lit("each name once in a run").alias("allowed"),
-        F.lit("rename one of them, or plan them in two runs").alias("hint"),
+        F.lit(EACH_NAME_ONCE).alias("allowed"),
+        F.lit(RENAME_ONE).alias("hint"),
     )
     return F.lit(INPUT_STAGE).alias("error_stage"), F.array(error).alias("errors")
 

@@ -7,11 +7,11 @@ from pyspark.sql import functions as F
 
 from engine.plan_topologies import plan
 from plans.execution_graph.create_execution_job_vertices import create_execution_job_vertices
-from plans.resources.count_network_buffers import BufferSide, count_network_buffers
+from plans.resources.count_network_buffers import count_network_buffers
 from plans.resources.size_managed_memory import size_managed_memory
 from plans.resources.task_manager import TaskManager
 from plans.resources.task_network_buffers import slot_network_buffers, task_network_buffers
-from plans.vocabulary import Layer
+from plans.vocabulary import BufferSide, Layer
 from tests.resources.flink_resources import rows
 
 

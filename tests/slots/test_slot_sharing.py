@@ -124,6 +124,14 @@ def test_co_located_tasks_share_a_slot_before_inputs_are_asked():
     assert preferred(parallelisms, edges, co_location=together)[1::2] == [[0, 2], [0, 2, 1]]
 
 
+def test_inputs_behind_the_first_count_where_co_located_tasks_have_its_slots():
+    """5 shares slots 0 and 2 with 2; the slot its third task would take from 3 is gone, so 4 is asked."""
+    edges = [Edge(0, 1), Edge(1, 2, pointwise=True), Edge(0, 3), Edge(0, 4, pointwise=True)]
+    edges += [Edge(3, 5, pointwise=True), Edge(4, 5)]
+    found = preferred([6, 5, 2, 3, 2, 3], edges, co_location={2: 0, 5: 0})
+    assert found[2:] == [[0, 2], [0, 1, 2], [0, 3], [0, 2, 3]]
+
+
 def test_all_to_all_edges_of_many_tasks_take_a_step_a_task():
     """10,000 to 10,000 edges of which none is on the diagonal; 10^8 steps would take minutes."""
     many = 10_000

@@ -1,0 +1,6 @@
+"""The columnar planner: the passes of plans.passes over Arrow arrays, a batch of whole topologies at a time.
+
+Every pass has the name, the input tables and the output columns of the Spark pass that it stands beside, and
+the same rows; it is written over polars DataFrames, so that it runs on the driver without a JVM, or in a
+Python worker for each partition of a fleet. Sequential walks are the same functions in both planners.
+"""

@@ -1,0 +1,84 @@
+"""What columnar passes share: Arrow in and out, joins on the topology, windows in a given order."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Literal
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from plans.schema import TABLES
+
+TOPOLOGY = "topology_id"
+"""The key of every table, as in plans.frames."""
+
+How = Literal["inner", "left", "semi", "anti"]
+Kernel = Callable[[pa.Table], pa.RecordBatch]
+
+
+@cache
+def arrow_schema(table: str) -> pa.Schema:
+    """The Arrow schema of a declared table; NOT NULL at its top only, as Delta keeps it."""
+    return pa.schema(
+        [field.with_type(_nullable_inside(field.type)) for field in to_arrow_schema(TABLES[table])]
+    )
+
+
+def _nullable_inside(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _nullable_inside(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_nullable_inside(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _nullable_inside(kind.item_type))
+    return kind
+
+
+def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """An Arrow table as a frame."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def to_arrow(frame: pl.DataFrame, table: str) -> pa.Table:
+    """The declared columns of `table`, with exactly the declared types."""
+    schema = arrow_schema(table)
+    return frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+
+
+def empty(table: str) -> pl.DataFrame:
+    """A declared table without rows."""
+    return from_arrow(arrow_schema(table).empty_table())
+
+
+def join_topology(
+    left: pl.DataFrame, right: pl.DataFrame, on: Mapping[str, str], how: How = "inner"
+) -> pl.DataFrame:
+    """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
+
+    Out: the columns of left, then those of right without its keys, as plans.frames.join_local gives them.
+    Rows keep the order of `left`.
+    """
+    return left.join(
+        right,
+        left_on=[TOPOLOGY, *on],
+        right_on=[TOPOLOGY, *on.values()],
+        how=how,
+        maintain_order="left" if how in ("inner", "left") else "none",
+    )
+
+
+def rename(frame: pl.DataFrame, **names: str) -> pl.DataFrame:
+    """The topology and the columns `names` maps to, renamed: rename(frame, new="old")."""
+    return frame.select(TOPOLOGY, **{new: pl.col(old) for new, old in names.items()})
+
+
+def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: StructType) -> pl.DataFrame:
+    """`kernel` of a Spark walk pass applied to all rows, sorted by topology and `order`."""
+    if rows.is_empty():
+        return from_arrow(to_arrow_schema(schema).empty_table())
+    ordered = rows.sort(TOPOLOGY, *order)
+    return from_arrow(kernel(ordered.to_arrow(compat_level=pl.CompatLevel.oldest())))

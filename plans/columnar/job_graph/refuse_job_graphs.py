@@ -1,0 +1,206 @@
+"""Topologies that Flink refuses while it makes the JobGraph."""
+
+from functools import cache
+
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.columnar.refusals import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    UNSUPPORTED_OPERATION,
+    first_refusals,
+    refusals,
+)
+from plans.job_graph import refuse_job_graphs as spark
+from plans.job_graph.connect_vertices import CONNECTED
+from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.vocabulary import JobType, Layer
+
+
+def refuse_job_graphs(
+    walked: pl.DataFrame,
+    stream_nodes: pl.DataFrame,
+    stream_edges: pl.DataFrame,
+    operators: pl.DataFrame,
+    vertices: pl.DataFrame,
+    connected_edges: pl.DataFrame,
+    named_vertices: pl.DataFrame,
+    job_settings: pl.DataFrame,
+) -> pl.DataFrame:
+    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+
+    As plans.job_graph.refuse_job_graphs.
+    """
+    return first_refusals(
+        [
+            _uid_collisions(walked),
+            _unaligned_custom_partitioners(stream_edges, job_settings),
+            _checkpoint_intervals(job_settings),
+            _empty_names(operators, walked),
+            _forward_groups(vertices),
+            _incompatible_data_sets(connected_edges),
+            _buffer_timeouts(connected_edges, stream_nodes),
+            *_hybrid(connected_edges, named_vertices, job_settings),
+            _co_locations(named_vertices),
+        ]
+    )
+
+
+def _uid_collisions(walked: pl.DataFrame) -> pl.DataFrame:
+    collisions = walked.filter(pl.col("colliding_uid").is_not_null())
+    before, behind = map(pl.lit, spark.COLLIDING_UID)
+    message = pl.concat_str(before, "colliding_uid", behind)
+    location = pl.concat_str(pl.lit("uid "), "colliding_uid")
+    return _refusals(collisions, [pl.lit(spark.COLLISION)], ILLEGAL_ARGUMENT, message, location)
+
+
+def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    unaligned = job_settings.filter(
+        (pl.col("checkpointing_interval_milliseconds") > 0)
+        & pl.col("unaligned_checkpoints")
+        & ~pl.col("force_unaligned_checkpoints")
+    ).select(TOPOLOGY)
+    custom = stream_edges.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
+    rows = join_topology(custom.select(TOPOLOGY, "edge_id"), unaligned, {}, "semi")
+    message = pl.lit(spark.UNALIGNED_CUSTOM_PARTITIONER)
+    location = pl.concat_str(pl.lit("edge "), "edge_id")
+    return _refusals(rows, [pl.lit(spark.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+
+
+def _checkpoint_intervals(job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The interval during backlog is checked first, pausing sources only behind custom partitioners."""
+    rows = job_settings.filter(pl.col("checkpointing_refusal").is_not_null())
+    message = pl.col("checkpointing_refusal")
+    pausing = message.str.starts_with(spark.PAUSING_SOURCES)
+    precedence = pl.when(pausing).then(spark.PAUSED_SOURCES).otherwise(spark.BACKLOG_INTERVAL)
+    return _refusals(rows, [precedence], ILLEGAL_ARGUMENT, message, pl.lit("config"))
+
+
+def _empty_names(operators: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
+    """Sources that are chained into a head are not looked at."""
+    empty = operators.filter((pl.col("chain_index") > 0) & ((pl.col("name") == "") | (pl.col("uid") == "")))
+    if empty.is_empty():
+        return _none()
+    orders = walked.filter(pl.col("node").is_not_null() & pl.col("out_index").is_null()).select(
+        TOPOLOGY, pl.col("node").alias("walked_node"), "vertex_postorder"
+    )
+    rows = join_topology(empty, orders, {"node": "walked_node"})
+    what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
+    before, behind = map(pl.lit, spark.EMPTY_STRING)
+    message = pl.concat_str(before, what, behind)
+    order = [pl.lit(spark.EMPTY_NAME), pl.col("vertex_postorder"), pl.col("postorder")]
+    location = pl.concat_str(pl.lit("node "), "node")
+    return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
+
+
+def _forward_groups(vertices: pl.DataFrame) -> pl.DataFrame:
+    rows, message = vertices.filter("too_small_max"), pl.lit(spark.TOO_SMALL_MAX)
+    return _refusals(rows, [pl.lit(spark.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
+
+
+def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """Edges whose ids have one Java hash share a data set by accident, and must then be alike."""
+    later = connected_edges.filter(pl.col("consumer_index") > 0)
+    if later.is_empty():
+        return _none()
+    first = rename(
+        connected_edges.filter(pl.col("consumer_index") == 0),
+        producer="source_vertex",
+        output="output_index",
+        **{f"first_{what}": what for what in spark.INCOMPATIBLE},
+    )
+    problem = pl.coalesce(
+        pl.when(pl.col(what) != pl.col(f"first_{what}")).then(pl.lit(message))
+        for what, message in spark.INCOMPATIBLE.items()
+    )
+    rows = (
+        join_topology(later, first, {"source_vertex": "producer", "output_index": "output"})
+        .with_columns(problem.alias("problem"))
+        .filter(pl.col("problem").is_not_null())
+    )
+    return _refusals(rows, _connect_order(1), ILLEGAL_STATE, pl.col("problem"), _data_set())
+
+
+def _buffer_timeouts(connected_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    timed = connected_edges.filter(
+        pl.col("result_partition_type").is_in(spark.BLOCKING) & (pl.col("buffer_timeout") != -1)
+    )
+    if timed.is_empty():
+        return _none()
+    sources = rename(stream_nodes, at="id", source_name="name")
+    targets = rename(stream_nodes, at="id", target_name="name")
+    rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
+    before, behind = map(pl.lit, spark.OUTPUT_TAG)
+    values = (
+        pl.col("buffer_timeout"),
+        pl.concat_str("source_name", pl.lit("-"), "source_node"),
+        pl.concat_str("target_name", pl.lit("-"), "target_node"),
+        pl.col("type_number"),
+        pl.col("ship_strategy"),
+        pl.col("exchange_mode"),
+        pl.col("buffer_timeout"),
+        pl.concat_str(before, "output_tag", behind).fill_null(spark.NO_OUTPUT_TAG),
+        pl.col("unique_id"),
+    )
+    *texts, last = map(pl.lit, spark.BUFFER_TIMEOUT)
+    message = pl.concat_str(*(part for pair in zip(texts, values, strict=True) for part in pair), last)
+    return _refusals(rows, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
+
+
+def _hybrid(
+    connected_edges: pl.DataFrame, named_vertices: pl.DataFrame, job_settings: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    edges = connected_edges.filter(pl.col("result_partition_type").is_in(spark.HYBRID))
+    if edges.is_empty():
+        return _none(), _none()
+    hybrid = edges.group_by(TOPOLOGY).agg(pl.col("data_set_id").min())
+    streaming = job_settings.filter(pl.col("job_type") == JobType.STREAMING.value).select(TOPOLOGY)
+    in_streaming = join_topology(hybrid, streaming, {}, "semi")
+    of_group = named_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
+    beside_group = join_topology(of_group, hybrid, {}, "semi")
+    in_job, in_group = pl.lit(spark.HYBRID_IN_STREAMING), pl.lit(spark.HYBRID_BESIDE_GROUP)
+    return (
+        _refusals(in_streaming, [pl.lit(spark.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
+        _refusals(beside_group, [pl.lit(spark.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
+    )
+
+
+def _co_locations(named_vertices: pl.DataFrame) -> pl.DataFrame:
+    located = named_vertices.filter(pl.col("co_location_group").is_not_null())
+    if located.is_empty():
+        return _none()
+    group = pl.col("slot_sharing_group")
+    split = (
+        located.group_by(TOPOLOGY, "co_location_group_name")
+        .agg((group.min() != group.max()).alias("split"))
+        .filter("split")
+    )
+    message, order = pl.lit(spark.SPLIT_CO_LOCATION), [pl.lit(spark.CO_LOCATION)]
+    location = pl.concat_str(pl.lit("co-location group "), "co_location_group_name")
+    return _refusals(split, order, ILLEGAL_STATE, message, location)
+
+
+def _refusals(
+    rows: pl.DataFrame, precedence: list[pl.Expr], error: str, message: pl.Expr, location: pl.Expr
+) -> pl.DataFrame:
+    return refusals(rows, Layer.JOB_GRAPH, precedence, error, message, location)
+
+
+@cache
+def _none() -> pl.DataFrame:
+    """No refusals, where that is seen early."""
+    nothing = pl.lit(None, pl.String)
+    return _refusals(pl.DataFrame(schema={TOPOLOGY: pl.Int64}), [], "", nothing, nothing)
+
+
+def _connect_order(step: int) -> list[pl.Expr]:
+    return [pl.lit(spark.CONNECT), *map(pl.col, CONNECTED), pl.lit(step)]
+
+
+def _data_set() -> pl.Expr:
+    return pl.concat_str(pl.lit("data set "), "data_set_id")
+
+
+def _vertex() -> pl.Expr:
+    return pl.concat_str(pl.lit("vertex "), "name")

@@ -1,0 +1,88 @@
+"""JSON text put together from columns, the same as Spark's to_json writes."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import polars as pl
+
+_ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+
+
+def quoted(text: pl.Expr) -> pl.Expr:
+    """Strings as JSON strings: Jackson escapes control characters, quotes and backslashes, no others."""
+    return pl.concat_str(pl.lit('"'), text.str.replace_many(_ESCAPES), pl.lit('"'))
+
+
+def values(rows: pl.DataFrame, *names: str, **renamed: str) -> dict[str, pl.Expr]:
+    """JSON values of columns of `rows` that are strings, numbers or booleans; those renamed come first."""
+    columns = renamed | {name: name for name in names}
+    return {
+        key: quoted(pl.col(name)) if rows.schema[name] == pl.String else pl.col(name).cast(pl.String)
+        for key, name in columns.items()
+    }
+
+
+def json_object(members: Mapping[str, pl.Expr], keep_nulls: bool = False) -> pl.Expr:
+    """A JSON object of `members`, which are JSON values; those that are null are left out, or written."""
+    texts = [
+        pl.concat_str(pl.lit(f'"{key}":'), value.fill_null("null") if keep_nulls else value)
+        for key, value in members.items()
+    ]
+    listed = pl.concat_str(texts, separator=",", ignore_nulls=True)
+    return pl.concat_str(pl.lit("{"), listed, pl.lit("}"))
+
+
+def json_lists(rows: pl.DataFrame, keys: list[str], order: list[str], value: pl.Expr) -> pl.DataFrame:
+    """(keys, json): for each key a JSON list of the JSON values `value` of its rows, sorted by `order`."""
+    ordered = rows.select(*keys, *order, value.alias("json")).sort(*keys, *order)
+    joined = ordered.group_by(keys, maintain_order=True).agg(pl.col("json").str.join(","))
+    return joined.with_columns(in_list(pl.col("json")).alias("json"))
+
+
+def in_list(joined: pl.Expr) -> pl.Expr:
+    """JSON values joined by commas as one JSON list."""
+    return pl.concat_str(pl.lit("["), joined, pl.lit("]"))
+
+
+def double_maps(rows: pl.DataFrame, name: str) -> pl.Series:
+    """The map column `name` of strings to doubles as JSON objects, row by row."""
+    entries = (
+        rows.select(pl.int_range(pl.len()).alias("row"), pl.col(name).map.entries().alias("entry"))
+        .filter(pl.col("entry").list.len() > 0)
+        .explode("entry")
+        .unnest("entry")
+    )
+    # Java and Python both write the shortest digits, but not in the same notation.
+    doubles = entries.select(pl.col("value").unique(maintain_order=True))
+    texts = doubles.with_columns(pl.Series("text", map(double_text, doubles["value"]), pl.String))
+    member = pl.concat_str(quoted(pl.col("key")), pl.lit(":"), "text")
+    objects = (
+        entries.join(texts, on="value", how="left", maintain_order="left")
+        .group_by("row", maintain_order=True)
+        .agg(member.str.join(",").alias("joined"))
+    )
+    listed = rows.select(pl.int_range(pl.len()).alias("row")).join(
+        objects, on="row", how="left", maintain_order="left"
+    )
+    return listed.select(
+        pl.concat_str(pl.lit("{"), pl.col("joined").fill_null(""), pl.lit("}")).alias(name)
+    ).to_series()
+
+
+def double_text(value: float) -> str:
+    """A normal double as Java writes it. Source: java.lang.Double.toString."""
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return repr(value)
+    number = Decimal(repr(value)).normalize()
+    sign, digits, _ = number.as_tuple()
+    first, rest = digits[0], "".join(map(str, digits[1:]))
+    return f"{'-' * sign}{first}.{rest or '0'}E{number.adjusted()}"

@@ -1,0 +1,177 @@
+"""All columnar passes in order, over whole topologies at once."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import polars as pl
+
+from plans.columnar.execution_graph.connect_execution_vertices import execution_edges
+from plans.columnar.execution_graph.create_execution_job_vertices import create_execution_job_vertices
+from plans.columnar.execution_graph.create_execution_vertices import execution_vertices
+from plans.columnar.execution_graph.create_intermediate_results import (
+    intermediate_result_partitions,
+    intermediate_results,
+)
+from plans.columnar.execution_graph.find_pipelined_regions import find_pipelined_regions
+from plans.columnar.execution_graph.refuse_execution_graphs import refuse_execution_graphs
+from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
+from plans.columnar.job_graph.choose_result_partition_types import choose_result_partition_types
+from plans.columnar.job_graph.connect_vertices import connect_vertices, create_data_sets
+from plans.columnar.job_graph.create_vertices import create_vertices
+from plans.columnar.job_graph.find_chain_heads import find_chain_heads
+from plans.columnar.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.columnar.job_graph.number_slot_sharing_groups import (
+    co_location_groups,
+    number_co_location_groups,
+    number_slot_sharing_groups,
+    slot_sharing_groups,
+)
+from plans.columnar.job_graph.refuse_job_graphs import refuse_job_graphs
+from plans.columnar.job_graph.reuse_data_sets import reuse_data_sets
+from plans.columnar.job_graph.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
+from plans.columnar.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
+from plans.columnar.job_graph.sort_vertices_topologically import sort_vertices_topologically
+from plans.columnar.job_graph.walk_stream_graph import walk_stream_graph
+from plans.columnar.refusals import reject_refused
+from plans.columnar.resources.count_network_buffers import count_network_buffers
+from plans.columnar.resources.size_managed_memory import size_managed_memory
+from plans.columnar.slots.balance_tasks import balance_tasks
+from plans.columnar.slots.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.columnar.slots.prefer_local_inputs import prefer_local_inputs
+from plans.columnar.slots.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.columnar.stream_graph.choose_partitioners import choose_partitioners
+from plans.columnar.stream_graph.expand_virtual_nodes import expand_virtual_nodes
+from plans.columnar.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from plans.columnar.stream_graph.refuse_stream_graphs import refuse_stream_graphs
+from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.columnar.stream_graph.translate_nodes import translate_nodes
+from plans.passes import LAYER_TABLES, Choices
+from plans.schema import TABLES
+from plans.vocabulary import Layer, SlotSharingStrategy
+
+Tables = dict[str, pl.DataFrame]
+
+
+class Step(NamedTuple):
+    """Tables of the names of `derive`'s positional parameters to the table `produces`."""
+
+    derive: Callable[..., pl.DataFrame]
+    produces: str
+
+
+STREAM_GRAPH_STEPS = (
+    Step(expand_virtual_nodes, "virtual_expansions"),
+    Step(resolve_virtual_nodes, "resolved_inputs"),
+    Step(inherit_slot_sharing_groups, "inherited_groups"),
+    Step(translate_nodes, "stream_nodes"),
+    Step(choose_partitioners, "edges_with_ends"),
+    Step(mark_local_reasons, "marked_edges"),
+    Step(find_chain_heads, "chain_heads"),
+    Step(mark_chainable_edges, "stream_edges"),
+    Step(refuse_stream_graphs, "stream_graph_refusals"),
+)
+
+JOB_GRAPH_STEPS = (
+    Step(walk_stream_graph, "walked"),
+    Step(assign_operators_to_vertices, "operators"),
+    Step(create_vertices, "chain_vertices"),
+    Step(choose_result_partition_types, "typed_edges"),
+    Step(find_forward_groups, "forward_groups"),
+    Step(set_dynamic_parallelism, "vertices"),
+    Step(reuse_data_sets, "shared_edges"),
+    Step(connect_vertices, "connected_edges"),
+    Step(sort_vertices_topologically, "sorted_vertices"),
+    Step(number_slot_sharing_groups, "grouped_vertices"),
+    Step(number_co_location_groups, "named_vertices"),
+    Step(set_managed_memory_fractions, "chained_operators"),
+    Step(create_data_sets, "intermediate_data_sets"),
+    Step(slot_sharing_groups, "slot_sharing_groups"),
+    Step(co_location_groups, "co_location_groups"),
+    Step(refuse_job_graphs, "job_graph_refusals"),
+)
+
+EXECUTION_GRAPH_STEPS = (
+    Step(create_execution_job_vertices, "execution_job_vertices"),
+    Step(find_pipelined_regions, "task_regions"),
+    Step(execution_vertices, "execution_vertices"),
+    Step(intermediate_results, "intermediate_results"),
+    Step(intermediate_result_partitions, "intermediate_result_partitions"),
+    Step(execution_edges, "execution_edges"),
+    Step(refuse_execution_graphs, "execution_graph_refusals"),
+)
+
+SLOT_SHARING: dict[SlotSharingStrategy, Callable[..., pl.DataFrame]] = {
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
+    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
+}
+
+
+def steps(choices: Choices) -> dict[Layer, tuple[Step, ...]]:
+    """Layer to the steps that derive it from the layer before."""
+    return {
+        Layer.STREAM_GRAPH: STREAM_GRAPH_STEPS,
+        Layer.JOB_GRAPH: JOB_GRAPH_STEPS,
+        Layer.EXECUTION_GRAPH: EXECUTION_GRAPH_STEPS,
+        Layer.SLOTS: (
+            Step(SLOT_SHARING[choices.slot_sharing_strategy], "task_slots"),
+            Step(execution_slot_sharing_groups, "execution_slot_sharing_groups"),
+            Step(required_slots, "required_slots"),
+            Step(partial(count_network_buffers, options=choices.network), "network_buffers"),
+            Step(partial(size_managed_memory, task_manager=choices.task_manager), "managed_memory"),
+        ),
+    }
+
+
+def plan_columnar(
+    given: Mapping[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices,
+    report: Callable[[str], None] = lambda stage: None,
+) -> Tables:
+    """The plan's tables (as in plans.schema.TABLES) of whole topologies, without those that Flink refuses.
+
+    `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
+    as stream graphs) and rejected. Out: the tables of all layers up to `until`, and `rejected`.
+    """
+    tables: Tables = {
+        **given,
+        "given_stream_nodes": given["stream_nodes"],
+        "given_stream_edges": given["stream_edges"],
+    }
+    layers = list(Layer)[: list(Layer).index(until) + 1]
+    todo = [step for layer, of_layer in steps(choices).items() if layer in layers for step in of_layer]
+    kept = {source for layer in layers for source in LAYER_TABLES[layer].values()}
+    kept |= {f"{layer}_refusals" for layer in layers} | {"topologies", "rejected"}
+    last_use = {name: place for place, step in enumerate(todo) for name in _inputs(step.derive)}
+    for place, step in enumerate(todo):
+        report(step.produces)
+        tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
+        for name in [n for n in tables if n not in kept and last_use.get(n, -1) <= place]:
+            del tables[name]
+    return _without_refused(tables, layers)
+
+
+def _inputs(derive: Callable[..., pl.DataFrame]) -> list[str]:
+    parameters = inspect.signature(derive).parameters.values()
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def _without_refused(tables: Tables, layers: list[Layer]) -> Tables:
+    """The plan's tables; of several layers that refuse a topology the first counts."""
+    refusals = [tables[name] for layer in layers if (name := f"{layer}_refusals") in tables]
+    planned = {
+        table: tables[source].select(TABLES[table].names)
+        for layer in layers
+        for table, source in LAYER_TABLES[layer].items()
+    }
+    if not refusals:
+        return {**planned, "rejected": tables["rejected"]}
+    first = pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
+    rejected = pl.concat([tables["rejected"], reject_refused(first, tables["topologies"])])
+    if len(first):
+        planned = {name: join_topology(rows, first, {}, "anti") for name, rows in planned.items()}
+    return {**planned, "rejected": rejected}

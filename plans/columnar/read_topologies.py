@@ -1,0 +1,50 @@
+"""Topologies in any form that `plan` takes as the tables of the topology layer, without Spark."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.topology.read_topology_files import read_topology_files
+from plans.columnar.topology.read_topology_objects import read_topology_objects
+from plans.columnar.topology.read_topology_tables import (
+    holds_tables,
+    read_topology_folder,
+    read_topology_tables,
+)
+from plans.columnar.topology.topology_tables import TopologyTables
+from plans.topology.input_errors import tables_beside_others
+
+Topologies = str | Path | Sequence[str | Path] | tuple[Any, Any] | Iterable[Mapping[str, Any] | str | bytes]
+
+
+def read_topologies(topologies: Topologies) -> TopologyTables:
+    """The tables of `topologies`: paths, objects, or the tables (topologies, transformations) themselves.
+
+    As engine.plan_topologies.read_topologies; paths are local, tables of PyArrow or Polars. Raises
+    InputError, and SchemaError for tables with other columns.
+    """
+    if isinstance(topologies, str | Path):
+        return _read_paths([str(topologies)])
+    items: list[Any] = list(topologies)
+    match items:
+        case [pa.Table() | pl.DataFrame() as given, pa.Table() | pl.DataFrame() as transformations]:
+            return read_topology_tables(_as_arrow(given), _as_arrow(transformations))
+    if items and all(isinstance(item, str | Path) for item in items):
+        return _read_paths([str(item) for item in items])
+    return read_topology_objects(items)
+
+
+def _as_arrow(table: pl.DataFrame | pa.Table) -> pa.Table:
+    return table.to_arrow(compat_level=pl.CompatLevel.oldest()) if isinstance(table, pl.DataFrame) else table
+
+
+def _read_paths(paths: list[str]) -> TopologyTables:
+    folders = [path for path in paths if holds_tables(path)]
+    if not folders:
+        return read_topology_files(paths)
+    if len(paths) > 1:
+        raise tables_beside_others(folders[0])
+    return read_topology_folder(paths[0])

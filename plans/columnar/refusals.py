@@ -1,0 +1,78 @@
+"""Refusals: topologies that Flink itself would not plan, with its exception class and message."""
+
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY, empty, join_topology
+from plans.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.schema import REJECTED
+
+__all__ = [
+    "ILLEGAL_ARGUMENT",
+    "ILLEGAL_STATE",
+    "NO_REASON",
+    "UNSUPPORTED_OPERATION",
+    "first_refusals",
+    "refusals",
+    "reject_refused",
+]
+
+_FIRST = {
+    TOPOLOGY: pl.Int64(),
+    "error_stage": pl.String(),
+    "error": pl.String(),
+    "message": pl.String(),
+    "location": pl.String(),
+}
+_REASONS = {**_FIRST, "precedence": pl.List(pl.Int32())}
+NO_REASON = pl.DataFrame(schema=_REASONS)
+"""No row, as refusals gives them."""
+
+
+def refusals(
+    rows: pl.DataFrame, stage: str, precedence: list[pl.Expr], error: str, message: pl.Expr, location: pl.Expr
+) -> pl.DataFrame:
+    """One row a reason to refuse, of rows that each give one. As plans.refusals."""
+    if rows.is_empty():
+        return NO_REASON
+    return rows.select(
+        TOPOLOGY,
+        pl.lit(str(stage)).alias("error_stage"),
+        pl.lit(error).alias("error"),
+        message.alias("message"),
+        location.alias("location"),
+        pl.concat_list(position.cast(pl.Int32) for position in precedence).alias("precedence"),
+    )
+
+
+def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
+    """One row a refused topology: the reason that Flink would come upon first. As plans.refusals.
+
+    Precedences compare element by element, and a prefix comes first.
+    """
+    found = [rows for rows in reasons if not rows.is_empty()]
+    if not found:
+        return pl.DataFrame(schema=_FIRST)
+    rows = pl.concat(found)
+    longest = rows.select(pl.col("precedence").list.len().max()).item()
+    positions = [pl.col("precedence").list.get(i, null_on_oob=True) for i in range(longest)]
+    order = [pl.col(TOPOLOGY), *positions, *(pl.col(name) for name in ("error_stage", "error", "message"))]
+    return rows.sort(*order, "location").unique(TOPOLOGY, keep="first", maintain_order=True).select(*_FIRST)
+
+
+def reject_refused(refused: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the table rejected. In: refused (see first_refusals), topologies. As plans.refusals."""
+    if refused.is_empty():
+        return empty("rejected")
+    error = pl.struct(
+        "error",
+        "location",
+        pl.col("message").alias("found"),
+        pl.lit(ALLOWED).alias("allowed"),
+        pl.lit(HINT).alias("hint"),
+    )
+    places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
+    return (
+        join_topology(refused, places, {})
+        .with_columns(pl.concat_list(error).alias("errors"))
+        .select(*REJECTED.names)
+    )

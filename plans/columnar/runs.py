@@ -1,0 +1,31 @@
+"""Runs: neighbouring rows of a sorted frame that agree in some columns. A tenth of the price of windows."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plans.arrow_walks import Ints
+
+
+class Runs(NamedTuple):
+    """Where runs start, and of each row the run it is in."""
+
+    starts: Ints
+    of_row: Ints
+
+    def index(self) -> Ints:
+        """How many rows of its run stand before each row."""
+        return np.arange(len(self.of_row), dtype=np.int64) - self.starts[self.of_row]
+
+    def length(self) -> Ints:
+        """How many rows each row's run has."""
+        return np.diff(self.starts, append=len(self.of_row))[self.of_row]
+
+
+def runs(*columns: Ints) -> Runs:
+    """The runs of rows that agree in all columns."""
+    differs = np.zeros(len(columns[0]), bool)
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    differs[:1] = True
+    return Runs(np.flatnonzero(differs), np.cumsum(differs) - 1)

@@ -1,0 +1,183 @@
+"""The local files that paths, directories and globs name, as Spark's file sources choose them.
+
+Hadoop: Globber, GlobPattern, GlobExpander; Spark: DataSource.checkAndGlobPathIfNecessary, HadoopFSUtils.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from stat import S_ISDIR
+
+from plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
+
+_GLOB_SIGNS = frozenset("{}[]*?\\")
+_SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
+
+
+def find_topology_files(paths: Sequence[str]) -> list[str]:
+    """Absolute paths of the files that are not empty, in the order of their names as UTF-8, each once.
+
+    A directory stands for the files in it and below; names that start with `.` or `_` are left out, but for
+    directories that are named themselves. A link to a directory that it lies in is not followed. Raises
+    InputError: a path or glob that matches nothing, a broken glob, a path of another file system.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        local = local_path(path)
+        if not _GLOB_SIGNS.isdisjoint(local):
+            roots = _expand(local, path)
+        else:
+            roots = [local] if os.path.exists(local) else []
+        if not roots:
+            raise no_such_path(f"file:{local}")
+        for root in roots:
+            found.update(dict.fromkeys(_files(root)))
+    return sorted(found, key=os.fsencode)
+
+
+def local_path(path: str) -> str:
+    """The absolute path that a path or file: URI stands for. Raises InputError for other file systems."""
+    scheme = _SCHEME(path)
+    if scheme is not None and scheme[1] != "file":
+        raise unusable_path(path, "only local files are read without Spark")
+    local = path if scheme is None else path[scheme.end() :]
+    if not local or (scheme is not None and not local.startswith("/")):
+        raise unusable_path(path, "it is no path")
+    return "/" + os.path.abspath(local).lstrip("/")
+
+
+def _files(root: str) -> Iterator[str]:
+    """The file itself, or those in and below the directory."""
+    if not os.path.isdir(root):
+        if not _hidden(os.path.basename(root)) and os.stat(root).st_size:
+            yield root
+        return
+    pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(root, frozenset())]
+    while pending:
+        folder, above = pending.pop()
+        status = os.stat(folder)
+        identity = (status.st_dev, status.st_ino)
+        if identity in above:
+            continue
+        for name in _names(folder):
+            if _hidden(name) and not name.startswith(("_metadata", "_common_metadata")):
+                continue
+            path = f"{folder.rstrip('/')}/{name}"
+            try:
+                entry = os.stat(path)
+            except FileNotFoundError:  # a link to nothing
+                continue
+            if S_ISDIR(entry.st_mode):
+                pending.append((path, above | {identity}))
+            elif entry.st_size and not _hidden(name):
+                yield path
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise unreadable_file(folder, str(error.strerror)) from None
+
+
+def _hidden(name: str) -> bool:
+    """HadoopFSUtils.shouldFilterOutPathName, PartitioningAwareFileIndex.isDataPath."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _expand(pattern: str, given: str) -> list[str]:
+    """What a glob matches, hidden names too."""
+    matches: list[str] = []
+    for flat in _without_slashes_in_braces(pattern):
+        candidates = ["/"]
+        for component in filter(None, flat.split("/")):
+            matcher = _matcher(component, given)
+            parents = [c if c == "/" else f"{c}/" for c in candidates]
+            if isinstance(matcher, str):
+                candidates = [path for p in parents if os.path.lexists(path := p + matcher)]
+            else:
+                candidates = [
+                    p + name
+                    for p in parents
+                    if os.path.isdir(p)
+                    for name in _names(p)
+                    if matcher.fullmatch(name)
+                ]
+        matches += candidates
+    return [path for path in matches if os.path.exists(path)]
+
+
+def _without_slashes_in_braces(pattern: str) -> list[str]:
+    """The globs that a glob with a slash inside braces stands for: {a/b,c}/d is a/b/d and c/d."""
+    done, pending = [], [pattern]
+    while pending:
+        glob = pending.pop()
+        group = _group_with_slash(glob)
+        if group is None:
+            done.append(glob)
+            continue
+        start, commas, end = group
+        bounds = [start, *commas, end]
+        pending += [glob[:start] + glob[a + 1 : b] + glob[end + 1 :] for a, b in pairwise(bounds)]
+    return done
+
+
+def _group_with_slash(glob: str) -> tuple[int, list[int], int] | None:
+    """Start, commas and end of the first outermost braces with a slash in them."""
+    depth, start, slash = 0, 0, False
+    commas: list[int] = []
+    position = 0
+    while position < len(glob):
+        match glob[position]:
+            case "\\":
+                position += 1
+            case "{":
+                depth += 1
+                if depth == 1:
+                    start, slash, commas = position, False, []
+            case "}" if depth:
+                depth -= 1
+                if depth == 0 and slash:
+                    return start, commas, position
+            case "," if depth == 1:
+                commas.append(position)
+            case "/" if depth:
+                slash = True
+        position += 1
+    return None
+
+
+def _matcher(component: str, given: str) -> re.Pattern[str] | str:
+    """One component of a glob: what its names match, or the name itself where nothing in it is special."""
+    signs = re.findall(r"\\.|.", component, re.DOTALL)
+    text, braces, in_set, before = [], 0, False, ""
+    try:
+        for sign in signs:
+            match sign:
+                case "\\":
+                    raise re.error("nothing behind \\")
+                case "*" | "?" | "{":
+                    text.append(_SPECIAL[sign])
+                    braces += sign == "{"
+                case "," | "}" if braces:
+                    text.append("|" if sign == "," else ")")
+                    braces -= sign == "}"
+                case "[" if in_set:
+                    raise re.error("[ inside of [")
+                case "[" | "]":
+                    text.append(sign)
+                    in_set = sign == "["
+                case "!" | "^" | "-" if in_set:
+                    text.append("^" if sign == "!" and before == "[" else sign)
+                case _:
+                    text.append(re.escape(sign[-1]))
+            before = sign
+        if in_set or braces:
+            raise re.error("a bracket is not closed")
+        if not any(sign in ("[", *_SPECIAL) for sign in signs):
+            return "".join(sign[-1] for sign in signs)
+        return re.compile("".join(text), re.DOTALL)
+    except re.error as error:
+        raise unusable_path(given, f"it is no glob ({error})") from None

@@ -1,0 +1,25 @@
+"""Python objects as the tables of the topology layer, through the same validation as files."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, islice
+from typing import Any
+
+import pyarrow as pa
+
+from plans.columnar.topology.topologies_of_lines import lines_batch, topologies_of_lines
+from plans.columnar.topology.topology_tables import TopologyTables
+from plans.topology.read_topology_objects import encode
+
+OBJECTS_A_BATCH = 1_000
+
+
+def read_topology_objects(topologies: Iterable[Mapping[str, Any] | str | bytes]) -> TopologyTables:
+    """Dicts as SPEC section 1 describes them, or JSON strings. As plans.topology.read_topology_objects."""
+    return topologies_of_lines(_batches(iter(topologies)))
+
+
+def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[pa.RecordBatch]:
+    ordinals = count()
+    while encoded := [encode(topology) for topology in islice(topologies, OBJECTS_A_BATCH)]:
+        values, problems = zip(*encoded, strict=True)
+        yield lines_batch(values, None, list(islice(ordinals, len(encoded))), problems)

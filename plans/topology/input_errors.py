@@ -1,0 +1,54 @@
+"""What stops a run while topology files are read, in both planners' words."""
+
+from collections.abc import Sequence
+
+from plans.errors import InputError
+
+
+def no_files_given() -> InputError:
+    """Not one path."""
+    return InputError("no topology files given", "name files, directories or globs of JSON lines")
+
+
+def no_such_path(path: str) -> InputError:
+    """A path or glob that matches nothing."""
+    return InputError(f"cannot read {path}: no such file or directory", "check the path or the glob")
+
+
+def unusable_path(path: str, reason: str) -> InputError:
+    """A path that cannot be looked up at all."""
+    return InputError(f"cannot read {path}: {reason}", "check the path and its file system")
+
+
+def unreadable_file(file: str, reason: str) -> InputError:
+    """A file that cannot be read to its end."""
+    return InputError(f"cannot read {file}: {reason}", "check that the file is there, whole and readable")
+
+
+def incomplete_gzip(file: str) -> InputError:
+    """A .gz file that is cut off or none."""
+    return InputError(f"cannot read {file}: it is not a complete gzip file", "copy or compress it again")
+
+
+def no_topologies(paths: Sequence[str]) -> InputError:
+    """Files without a line that is not blank."""
+    return InputError(
+        f"no topologies in {', '.join(paths)}",
+        "a topology file holds one JSON object a line; see SPEC section 1",
+    )
+
+
+def missing_table(table: str, reason: str) -> InputError:
+    """A folder of tables that lacks one."""
+    return InputError(
+        f"cannot read {table}: {reason}",
+        "a folder of tables holds topologies and transformations, both Delta or Parquet",
+    )
+
+
+def tables_beside_others(folder: str) -> InputError:
+    """A folder of tables among several inputs."""
+    return InputError(
+        f"{folder} holds tables and cannot be read together with other inputs",
+        "plan it on its own; versions of one store may come from different inputs",
+    )

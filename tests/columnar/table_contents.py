@@ -1,0 +1,47 @@
+"""Rows of tables in a form in which those of both planners are the same."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from plans.columnar.frames import empty, to_arrow
+from plans.columnar.topology.topology_tables import TopologyTables
+
+
+def _with_dicts(value: Any, data_type: pa.DataType) -> Any:
+    """A value with maps as dicts."""
+    if value is None:
+        return None
+    if pa.types.is_map(data_type):
+        return dict(value)
+    if pa.types.is_struct(data_type):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in data_type}
+    if pa.types.is_list(data_type):
+        return [_with_dicts(item, data_type.value_type) for item in value]
+    return value
+
+
+def rows_of(table: pa.Table, without: tuple[str, ...] = ()) -> list[str]:
+    """Every row as JSON, sorted."""
+    return sorted(
+        json.dumps(
+            {
+                field.name: _with_dicts(row[field.name], field.type)
+                for field in table.schema
+                if field.name not in without
+            },
+            sort_keys=True,
+        )
+        for row in table.to_pylist()
+    )
+
+
+def frame_contents(tables: TopologyTables, without: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """As tests.topology.test_read_topology_files.contents; the frames have exactly the declared columns."""
+    found = {}
+    for name, frame in tables._asdict().items():
+        if name != "inputs":
+            assert frame.schema == empty(name).schema, name
+            found[name] = rows_of(to_arrow(frame, name), without)
+    return found

@@ -1,0 +1,167 @@
+"""Given tables without Spark: the same rows, refusals and errors as Spark's reader of tables."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.plan_topologies import read_topologies as read_with_spark
+from plans.columnar.frames import to_arrow
+from plans.columnar.read_topologies import read_topologies
+from plans.columnar.topology.read_topology_tables import read_topology_tables
+from plans.columnar.topology.topology_tables import TopologyTables
+from plans.errors import InputError, SchemaError
+from plans.topology.read_topology_objects import read_topology_objects
+from plans.topology.read_topology_tables import read_topology_tables as read_tables_with_spark
+from tests.columnar.table_contents import frame_contents
+from tests.columnar.test_read_topologies import COLLIDING
+from tests.topology.builders import golden_lines, simple
+from tests.topology.test_read_topology_files import contents, reading
+from tests.topology.test_read_topology_tables import as_tables, changed, every_setting
+
+
+def assert_same(spark: SparkSession, topologies: DataFrame, rows: DataFrame) -> TopologyTables:
+    """Both read the same out of two tables."""
+    found = read_topology_tables(topologies.toArrow(), rows.toArrow())
+    with reading(read_tables_with_spark(spark, topologies, rows)) as expected:
+        assert found.inputs == expected.inputs
+        assert frame_contents(found) == contents(expected)
+    return found
+
+
+def with_null(rows: DataFrame, topology: str, id_: int, column: str, value: str) -> DataFrame:
+    """As `changed`, for a value that the declared type does not allow."""
+    here = (F.col("topology_id") == F.xxhash64(F.lit(topology))) & (F.col("id") == id_)
+    return rows.withColumn(column, F.when(here, F.expr(value)).otherwise(F.col(column)))
+
+
+def test_right_tables_in_delta_and_parquet(spark: SparkSession, tmp_path: Path):
+    given = [
+        line["topology"]
+        for line in golden_lines(4)
+        if "transformations" in line["topology"] and line["expected"].get("error_stage") != "stream_graph"
+    ]
+    given += [every_setting(), simple("batch", config={"execution.runtime-mode": "AUTOMATIC"})]
+    with reading(read_topology_objects(spark, given)) as objects:
+        expected = contents(objects)
+        for kind in ("parquet", "delta"):
+            for name in ("topologies", "transformations"):
+                rows: DataFrame = getattr(objects, name)
+                rows.repartition(3).write.format(kind).save(str(tmp_path / kind / name))
+            found = read_topologies(tmp_path / kind)
+            assert found.inputs == len(given)
+            assert frame_contents(found) == expected
+
+
+def test_delta_tables_with_deletion_vectors(spark: SparkSession, tmp_path: Path):
+    topologies, rows = as_tables(spark, [simple("a"), simple("b"), simple("c")])
+    for name, df in (("topologies", topologies), ("transformations", rows)):
+        path = str(tmp_path / name)
+        writer = df.coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true")
+        writer.save(path)
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE topology_id = xxhash64('b')")
+    found = read_topologies(tmp_path)
+    assert sorted(found.topologies["name"]) == ["a", "c"]
+    with reading(read_with_spark(spark, tmp_path)) as expected:
+        assert frame_contents(found) == contents(expected)
+
+
+def test_wrong_rows(spark: SparkSession):
+    names = ["dangling", "forward", "cycle", "kind", "value", "range", "key", "missing", "option", "batch"]
+    names += ["null", "nan", "order", "fine"]
+    given = [simple(name) for name in names]
+    given[9]["config"] = {"execution.runtime-mode": "BATCH"}
+    topologies, rows = as_tables(spark, given)
+    rows = changed(rows, "dangling", 2, inputs="array(9)")
+    rows = changed(rows, "forward", 2, inputs="array(3)", uid_hash="'xyz'")
+    rows = with_null(rows, "forward", 2, "names", "array('a', null)")
+    rows = changed(rows, "cycle", 2, inputs="array(2)", managed_memory="map('OPERATOR', 0, 'PYTHON', 1)")
+    rows = changed(rows, "kind", 2, kind="'one_inputs'")
+    rows = changed(rows, "value", 2, chaining="'never'", slot_scope="array('PYTHON', 'x')")
+    rows = changed(rows, "range", 2, parallelism="0", max_parallelism="99999", buffer_timeout="-2")
+    rows = changed(rows, "key", 2, tag="'late'")
+    rows = changed(rows, "missing", 2, kind="'partition'", inputs="array(1)")
+    rows = changed(rows, "batch", 1, kind="'legacy_source'")
+    rows = changed(rows, "null", 2, kind="null")
+    rows = with_null(rows, "null", 2, "inputs", "array(1, null)")
+    spec = "'task_heap_memory_bytes', 1L, 'task_off_heap_memory_bytes', 0L, 'managed_memory_bytes', 0L"
+    nan = f"named_struct('cpu_cores', double('NaN'), {spec})"
+    low = f"named_struct('cpu_cores', double('-Infinity'), {spec})"
+    rows = with_null(rows, "nan", 2, "min_resources", low)
+    rows = with_null(rows, "nan", 2, "preferred_resources", nan)
+    rows = changed(rows, "order", 2, id="-7")
+    bad_option = F.create_map(F.lit("execution.runtime-mode"), F.lit("FOO"), F.lit("x"), F.lit(None))
+    topologies = topologies.withColumn(
+        "config", F.when(F.col("name") == "option", bad_option).otherwise(F.col("config"))
+    )
+    found = assert_same(spark, topologies, rows)
+    assert list(found.topologies["name"]) == ["fine"]
+
+
+def test_ids_names_and_missing_halves(spark: SparkSession):
+    names = ("twice", "gap", "double", "empty", "gone", "fine", "id", "name", "form", *COLLIDING[:1])
+    topologies, rows = as_tables(spark, [simple(n) for n in names])
+    once = topologies.where("name != 'gone'")
+    other_name = F.when(F.col("name") == COLLIDING[0], F.lit(COLLIDING[1])).otherwise(F.col("name"))
+    again = once.where(F.col("name").isin("twice", COLLIDING[0])).withColumn("name", other_name)
+    topologies = once.unionByName(again)
+    is_id, is_name, is_form = (F.col("name") == name for name in ("id", "name", "form"))
+    topologies = topologies.withColumns(
+        {
+            "topology_id": F.when(is_id, F.col("topology_id") + 1).otherwise(F.col("topology_id")),
+            "name": F.when(is_name, None).otherwise(F.col("name")),
+            "form": F.when(is_form, "stream_graph").otherwise(F.col("form")),
+            "source_file": F.lit("x.jsonl"),
+            "source_line": F.lit(5).cast("long"),
+        }
+    )
+    of = {
+        name: F.col("topology_id") == F.xxhash64(F.lit(name)) for name in ("gap", "double", "empty", "fine")
+    }
+    rows = rows.where(~of["empty"] & ~(of["gap"] & (F.col("id") == 2)))
+    rows = rows.unionByName(rows.where(of["double"] & (F.col("id") == 2)))
+    nowhere = rows.where(of["fine"]).withColumn("topology_id", F.lit(None).cast("long"))
+    found = assert_same(spark, topologies, rows.unionByName(nowhere))
+    assert sorted(found.rejected["error"].unique()) == [
+        "DuplicateId",
+        "DuplicateTopologyName",
+        "EmptyTopology",
+        "IdOutOfOrder",
+        "MissingKey",
+        "NoTopology",
+        "TopologyIdCollision",
+        "TopologyIdMismatch",
+    ]
+
+
+def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):
+    topologies, rows = as_tables(spark, [simple("a")])
+    few = rows.select("id", "topology_id", "kind", "inputs")
+    assert_same(spark, topologies.select("name"), few)
+    assert_same(spark, topologies.select(F.lit(None).cast("string").alias("name")), few)
+    nulls = {n: F.lit(None).cast(rows.schema[n].dataType) for n in ("name", "managed_memory", "slot_scope")}
+    assert_same(spark, topologies, rows.withColumns(nulls))
+    given, fine = to_arrow(read_topologies([simple("a")]).topologies, "topologies"), rows.toArrow()
+    for wrong in (
+        (given, fine.drop_columns("kind")),
+        (given, fine.set_column(1, "id", fine["id"].cast(pa.string()))),
+        (given.append_column("extra", pa.array([1])), fine),
+    ):
+        with pytest.raises(SchemaError) as caught:
+            read_topologies(wrong)
+        with pytest.raises(SchemaError) as expected:
+            read_tables_with_spark(spark, *map(spark.createDataFrame, wrong))
+        assert str(caught.value) == str(expected.value)
+
+
+def test_a_missing_table_and_a_folder_among_files(tmp_path: Path):
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "transformations" / "a.parquet").touch()
+    with pytest.raises(InputError, match=r"cannot read .*/topologies"):
+        read_topologies(tmp_path)
+    given: Any = [tmp_path, tmp_path / "x.jsonl"]
+    with pytest.raises(InputError, match="holds tables and cannot be read together"):
+        read_topologies(given)
