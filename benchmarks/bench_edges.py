@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.peak_memory import peak_memory
+from engine.bench.peak_memory import peak_memory
 from engine.plan_topologies import plan
 from engine.session import get_session
 from plans.execution_graph.expand_execution_edges import expand_execution_edges

@@ -21,13 +21,13 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.peak_memory import peak_memory
+from engine.bench.peak_memory import peak_memory
 from engine.plan_topologies import plan_tables
-from engine.run_passes import Planned, layers_until
+from engine.run_passes import Planned
 from engine.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
-from plans.passes import LAYER_TABLES, Choices, passes
+from plans.passes import LAYER_TABLES, Choices, layers_until, passes
 from plans.topology.read_topology_tables import read_topology_folder
 from plans.vocabulary import Layer
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from engine.cut_lineage import cut_lineage, free
 from plans.frames import TOPOLOGY, join_local
-from plans.passes import LAYER_TABLES, Choices, FixedPointPass, Pass, View, WalkPass, passes
+from plans.passes import LAYER_TABLES, Choices, FixedPointPass, Pass, View, WalkPass, layers_until, passes
 from plans.refusals import reject_refused
 from plans.schema import TABLES
 from plans.topology.topology_tables import TopologyTables
@@ -42,19 +42,6 @@ class Planned:
             free(frame)
         for frame in self._persisted:
             frame.unpersist()
-
-
-def stages(until: Layer) -> int:
-    """How many stages a run until that layer reports."""
-    steps = passes(Choices())
-    return 1 + sum(
-        not isinstance(step, View) for layer in layers_until(until) for step in steps.get(layer, ())
-    )
-
-
-def layers_until(until: Layer) -> list[Layer]:
-    """The layers from the first up to and including that one."""
-    return list(Layer)[: list(Layer).index(until) + 1]
 
 
 def run_passes(

@@ -159,6 +159,19 @@ def passes(choices: Choices) -> dict[Layer, tuple[Pass, ...]]:
     }
 
 
+def layers_until(until: Layer) -> list[Layer]:
+    """The layers from the first up to and including that one."""
+    return list(Layer)[: list(Layer).index(until) + 1]
+
+
+def stages(until: Layer) -> int:
+    """How many stages a run until that layer reports."""
+    steps = passes(Choices())
+    return 1 + sum(
+        not isinstance(step, View) for layer in layers_until(until) for step in steps.get(layer, ())
+    )
+
+
 LAYER_TABLES: dict[Layer, dict[str, str]] = {
     Layer.TOPOLOGY: {
         "topologies": "topologies",

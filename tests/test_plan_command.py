@@ -60,8 +60,10 @@ def store(spark, inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFac
 def test_two_inputs_become_one_version(golden, store):
     path, ran = store
     planned = len(golden) - 2
-    line = f"{path}: version 1 holds {planned} planned and 2 rejected of {len(golden)} topologies\n"
-    assert (ran.code, ran.stdout) == (0, line)
+    line = f"{path}: version 1 holds {planned} planned and 2 rejected of {len(golden)} topologies"
+    assert (ran.code, ran.stdout.split(" (planner ")[0]) == (0, line)
+    assert ran.stdout.endswith("fit in memory)\n")
+    assert ran.stdout.count("\n") == 1
 
 
 def test_piped_output_is_one_line_and_a_hint(store):
@@ -145,10 +147,23 @@ def test_size_counts_the_slots_of_all_jobs(golden, store):
     assert f"slots of all jobs\t{slots:,}\t{slots:,}\n" in ran.stdout
 
 
-def test_an_unchanged_fleet_makes_no_new_version(inputs, store):
+@pytest.mark.parametrize("planner", ["auto", "spark", "columnar"])
+def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
+    """Whoever planned it."""
     path, first = store
-    again = run("plan", *inputs, "--out", path)
-    assert (again.code, again.stdout) == (0, first.stdout)
+    again = run("plan", *inputs, "--out", path, "--planner", planner)
+    assert (again.code, again.stdout.split(" (planner ")[0]) == (0, first.stdout.split(" (planner ")[0])
+
+
+def test_spark_writes_what_the_columnar_planner_reads(golden, inputs, store, tmp_path):
+    out, plans = tmp_path / "store", (tmp_path / "spark.jsonl", tmp_path / "columnar.jsonl")
+    ran = run("plan", *inputs, "--out", out, "--planner", "spark")
+    assert (ran.code, "(planner spark: as asked)" in ran.stdout) == (0, True)
+    for path, target in zip((out, store[0]), plans, strict=True):
+        assert run("export", path, "--to", target).code == 0
+    assert plans[0].read_text("utf-8") == plans[1].read_text("utf-8")
+    again = run("plan", *inputs, "--out", out, "--planner", "columnar")
+    assert "version 1 holds" in again.stdout
 
 
 def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
@@ -169,6 +184,8 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
         (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "found no KEY=VALUE"),
         (("{plain}", "--conf", "=4"), 2, "found no KEY=VALUE"),
         (("{plain}", "--conf", "spark.driver.memory=3g"), 2, "it cannot be changed any more"),
+        (("{plain}", "--planner", "columnar", "--master", "local[1]"), 2, "settings for Spark were given"),
+        (("s3://bucket/plans.jsonl", "--planner", "columnar"), 2, "is not a local path"),
         (("{plain}", "--until", "somewhere"), 2, "stream_graph"),
         (("{plain}", "--slots-per-task-manager", "0"), 2, "allowed 1 to"),
         (("{plain}", "--task-manager-memory", "100m"), 2, "taskmanager.memory.process.size"),
@@ -187,11 +204,13 @@ def test_what_cannot_be_done_is_said_without_a_traceback(spark, inputs, tmp_path
     assert not (tmp_path / "store").exists()
 
 
-def test_a_process_of_its_own_says_one_line(golden, tmp_path):
+@pytest.mark.parametrize("planner", ["columnar", "spark"])
+def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
     source, out = tmp_path / "one.jsonl", tmp_path / "store"
     source.write_text(json.dumps(golden[0]["topology"]))
-    command = [sys.executable, "-m", "engine.commands.main", "plan", str(source), "--out", str(out)]
+    arguments = ["plan", str(source), "--out", str(out), "--planner", planner]
+    command = [sys.executable, "-m", "engine.commands.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{out}: version 1 holds 1 planned and 0 rejected of 1 topologies\n"
+    assert done.stdout.startswith(f"{out}: version 1 holds 1 planned and 0 rejected of 1 topologies (")

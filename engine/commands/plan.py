@@ -1,19 +1,16 @@
 """`penstock plan`: topologies into a store of plans."""
 
 from enum import StrEnum
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from engine.plan_topologies import plan_tables, read_topologies
+from engine.choose_planner import Planner, choose_planner
+from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
-from engine.run_passes import stages
-from engine.session import get_session
-from engine.store.write_plan import write_plan
 from plans.errors import ConfigurationError
-from plans.passes import Choices
+from plans.passes import Choices, stages
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
 from plans.vocabulary import Layer, SlotSharingStrategy
@@ -62,6 +59,14 @@ def command(
             "--task-manager-memory", metavar="M", help="taskmanager.memory.process.size, such as 4g."
         ),
     ] = "1728m",
+    planner: Annotated[
+        Planner,
+        typer.Option(
+            "--planner",
+            help="Who plans; the plans are the same. auto: columnar (in this process, without Spark) where "
+            "the input is local and fits in memory, else spark.",
+        ),
+    ] = Planner.AUTO,
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
@@ -79,35 +84,27 @@ def command(
     choices = Choices(
         slot_sharing, PROFILES[network], TaskManager(task_manager_memory, slots_per_task_manager)
     )
-    console = Console(stderr=True)
+    options = {
+        "until": layer.value,
+        "slot_sharing": slot_sharing.value,
+        "network": network.value,
+        "slots_per_task_manager": str(slots_per_task_manager),
+        "task_manager_memory": task_manager_memory,
+    }
+    chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
     with progress(stages(layer) + 4) as report:
-        report("start Spark")
-        spark = get_session(master=master, conf=settings, app_name="penstock plan")
-        report("read topologies")
-        given = read_topologies(spark, inputs)
-        planned = plan_tables(spark, given, layer, report, choices)
-        report("write the version")
-        options = {
-            "until": layer.value,
-            "slot_sharing": slot_sharing.value,
-            "network": network.value,
-            "slots_per_task_manager": str(slots_per_task_manager),
-            "task_manager_memory": task_manager_memory,
-        }
-        number = write_plan(
-            spark,
-            out,
-            planned.tables,
-            planner_version=version("penstock"),
-            options=options,
-            rows=dict.fromkeys(planned.tables, planned.rows_read),
-        )
+        if chosen.planner is Planner.COLUMNAR:
+            stored = plan_into_store_by_columns(inputs, out, layer, choices, options, report)
+        else:
+            stored = plan_into_store_on_spark(
+                inputs, out, layer, choices, options, report, master=master, conf=settings
+            )
     typer.echo(
-        f"{out}: version {number} holds {planned.planned:,} planned and {planned.rejected:,} rejected of "
-        f"{planned.inputs:,} topologies"
+        f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
+        f"of {stored.inputs:,} topologies (planner {chosen.planner}: {chosen.why})"
     )
-    if planned.rejected:
-        console.print(
+    if stored.rejected:
+        Console(stderr=True).print(
             f"penstock rejected {out} says why topologies were rejected", style="dim", highlight=False
         )
 

@@ -1,6 +1,6 @@
 """Which topologies the newest version of a store already holds, unchanged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -8,7 +8,10 @@ from pyspark.sql import functions as F
 from engine.store.plan_versions import PlanVersion, list_versions
 from engine.store.read_plan import tables_of
 
-_REFUSAL = ("name", "error_stage", "error", "message")
+REFUSAL = ("name", "error_stage", "error", "message")
+"""Columns of `rejected` by which a refusal is the same."""
+TOPOLOGY_KEY = ("topology_id", "name", "fingerprint")
+"""Columns of `topologies` by which a topology is unchanged."""
 
 
 def unchanged_topologies(
@@ -24,7 +27,7 @@ def unchanged_topologies(
     None at all if that version was written by another planner or with other options. Raises StoreError where
     there is no store.
     """
-    newest = _comparable(spark, store, planner_version, options)
+    newest = comparable(list_versions(spark, store), planner_version, options)
     if newest is None:
         return topologies.select("topology_id", "name").where(F.lit(False))
     return _same(topologies, tables_of(spark, store, newest)["topologies"])
@@ -39,7 +42,7 @@ def nothing_changed(
     options: Mapping[str, str],
 ) -> int | None:
     """The number of the newest version if `tables` came from the same topologies and refusals, else None."""
-    newest = _comparable(spark, store, planner_version, options)
+    newest = comparable(list_versions(spark, store), planner_version, options)
     if newest is None or set(newest.tables) != set(tables):
         return None
     stored = tables_of(spark, store, newest)
@@ -47,17 +50,16 @@ def nothing_changed(
     if given.count() != newest.topologies or _same(given, stored["topologies"]).count() != newest.topologies:
         return None
     if "rejected" in tables:
-        now, before = tables["rejected"].select(*_REFUSAL), stored["rejected"].select(*_REFUSAL)
+        now, before = tables["rejected"].select(*REFUSAL), stored["rejected"].select(*REFUSAL)
         if not now.exceptAll(before).isEmpty() or not before.exceptAll(now).isEmpty():
             return None
     return newest.version
 
 
-def _comparable(
-    spark: SparkSession, store: str, planner_version: str, options: Mapping[str, str]
+def comparable(
+    versions: Sequence[PlanVersion], planner_version: str, options: Mapping[str, str]
 ) -> PlanVersion | None:
     """The newest version, if the same planner with the same options wrote it."""
-    versions = list_versions(spark, store)
     if not versions:
         return None
     newest = versions[-1]
@@ -66,5 +68,5 @@ def _comparable(
 
 
 def _same(topologies: DataFrame, stored: DataFrame) -> DataFrame:
-    key = ["topology_id", "name", "fingerprint"]
+    key = list(TOPOLOGY_KEY)
     return topologies.select(*key).join(stored.select(*key), key, "left_semi").select("topology_id", "name")

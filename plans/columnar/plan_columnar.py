@@ -1,7 +1,9 @@
 """All columnar passes in order, over whole topologies at once."""
 
+import gc
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -48,7 +50,7 @@ from plans.columnar.stream_graph.inherit_slot_sharing_groups import inherit_slot
 from plans.columnar.stream_graph.refuse_stream_graphs import refuse_stream_graphs
 from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.columnar.stream_graph.translate_nodes import translate_nodes
-from plans.passes import LAYER_TABLES, Choices
+from plans.passes import LAYER_TABLES, Choices, layers_until
 from plans.schema import TABLES
 from plans.vocabulary import Layer, SlotSharingStrategy
 
@@ -142,17 +144,30 @@ def plan_columnar(
         "given_stream_nodes": given["stream_nodes"],
         "given_stream_edges": given["stream_edges"],
     }
-    layers = list(Layer)[: list(Layer).index(until) + 1]
+    layers = layers_until(until)
     todo = [step for layer, of_layer in steps(choices).items() if layer in layers for step in of_layer]
     kept = {source for layer in layers for source in LAYER_TABLES[layer].values()}
     kept |= {f"{layer}_refusals" for layer in layers} | {"topologies", "rejected"}
     last_use = {name: place for place, step in enumerate(todo) for name in _inputs(step.derive)}
-    for place, step in enumerate(todo):
-        report(step.produces)
-        tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
-        for name in [n for n in tables if n not in kept and last_use.get(n, -1) <= place]:
-            del tables[name]
-    return _without_refused(tables, layers)
+    with _without_garbage_collection():
+        for place, step in enumerate(todo):
+            report(step.produces)
+            tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
+            for name in [n for n in tables if n not in kept and last_use.get(n, -1) <= place]:
+                del tables[name]
+        return _without_refused(tables, layers)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Walks make long lists without cycles; looking through them again and again takes a quarter of a walk."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _inputs(derive: Callable[..., pl.DataFrame]) -> list[str]:

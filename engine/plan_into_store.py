@@ -1,0 +1,69 @@
+"""Planning an input into a store, by either planner. Spark is imported only where it is used."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+from engine.progress import Report
+from plans.passes import Choices
+from plans.vocabulary import Layer
+
+
+class Stored(NamedTuple):
+    """What became of an input: the version of the store, and topologies counted."""
+
+    version: int
+    inputs: int
+    planned: int
+    rejected: int
+
+
+def plan_into_store_by_columns(
+    inputs: Sequence[str],
+    out: str,
+    until: Layer,
+    choices: Choices,
+    options: Mapping[str, str],
+    report: Report,
+) -> Stored:
+    """By the columnar planner, in this process, without Spark."""
+    from engine.plan_on_driver import plan_on_driver
+    from engine.store.without_spark.write_plan import write_plan
+
+    planned = plan_on_driver(list(inputs), until=until, choices=choices, report=report)
+    report("write the version")
+    number = write_plan(out, planned.tables, planner_version=version("penstock"), options=options)
+    return Stored(number, planned.inputs, planned.planned, planned.rejected)
+
+
+def plan_into_store_on_spark(
+    inputs: Sequence[str],
+    out: str,
+    until: Layer,
+    choices: Choices,
+    options: Mapping[str, str],
+    report: Report,
+    *,
+    master: str | None,
+    conf: Mapping[str, str],
+) -> Stored:
+    """By the passes over DataFrames."""
+    from engine.plan_topologies import plan_tables, read_topologies
+    from engine.session import get_session
+    from engine.store.write_plan import write_plan
+
+    report("start Spark")
+    spark = get_session(master=master, conf=conf, app_name="penstock plan")
+    report("read topologies")
+    given = read_topologies(spark, list(inputs))
+    planned = plan_tables(spark, given, until, report, choices)
+    report("write the version")
+    number = write_plan(
+        spark,
+        out,
+        planned.tables,
+        planner_version=version("penstock"),
+        options=options,
+        rows=dict.fromkeys(planned.tables, planned.rows_read),
+    )
+    return Stored(number, planned.inputs, planned.planned, planned.rejected)

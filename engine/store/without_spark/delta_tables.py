@@ -1,0 +1,145 @@
+"""The Delta tables of a store through delta-rs: making them, appending to them, reading them."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TypeVar
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from engine.store.delta_tables import (
+    ATTEMPTS,
+    TABLE_PROPERTIES,
+    TRANSACTION_VERSION,
+    WRITE_ID,
+    always_too_late,
+    application_id,
+    stored_schema,
+    table_path,
+)
+from plans.columnar.arrow_shapes import shape
+from plans.errors import SchemaError
+from plans.schema import TABLES, require_schema
+
+STRICT = CommitProperties(max_commit_retries=0)
+"""Commit as the version behind the one that was read, or raise CommitFailedError."""
+
+_ROWS_A_BATCH = 65_536
+
+Result = TypeVar("Result")
+
+
+def open_table(path: str) -> DeltaTable | None:
+    """The newest state of the table at `path`; None if there is none."""
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def create_table(
+    path: str, schema: StructType, partition: str | None, properties: dict[str, str]
+) -> DeltaTable:
+    """The table at `path`, made empty unless it is there; another writer may be making it."""
+    table = open_table(path)
+    if table is not None:
+        return table
+    try:
+        return DeltaTable.create(
+            path,
+            Schema.from_json(schema.json()),
+            mode="error",
+            partition_by=partition,
+            configuration=properties,
+            commit_properties=STRICT,
+        )
+    except DeltaError:
+        table = open_table(path)
+        if table is None:
+            raise
+        return table
+
+
+def append_rows(store: str, table: str, rows: pa.Table, write_id: str) -> None:
+    """Append `rows`, which must have the declared columns of `table`, under `write_id` in one transaction.
+
+    Appending the same write_id again does nothing; nor do no rows, but the table is there afterwards. Raises
+    SchemaError where the columns are not those declared.
+    """
+    path = table_path(store, table)
+    require_rows(rows, table)
+    made = create_table(path, stored_schema(table), WRITE_ID, TABLE_PROPERTIES)
+    if not len(rows):
+        return
+
+    def append(target: list[DeltaTable]) -> None:
+        delta = target.pop() if target else DeltaTable(path)
+        application = application_id(write_id)
+        if delta.transaction_version(application) is not None:
+            return
+        now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
+        once = CommitProperties(app_transactions=[Transaction(application, TRANSACTION_VERSION, now)])
+        write_deltalake(delta, _tagged(rows, table, write_id), mode="append", commit_properties=once)
+
+    newest = [made]
+    retry_conflicts(lambda: append(newest), f"writing {path}")
+
+
+def read_rows(store: str, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of one write, with the declared columns of `table` or those of `columns`.
+
+    As everything Delta stores, elements of lists, maps and structs are nullable.
+    """
+    names = list(columns or TABLES[table].names)
+    found = pa.table(DeltaTable(table_path(store, table)).scan(names, f"{WRITE_ID} = '{write_id}'"))
+    return found.cast(pa.schema([stored(table).field(name) for name in names]))
+
+
+def delete_rows(store: str, table: str, write_id: str) -> None:
+    """Delete what a write left in `table`; whole partitions, so no file is rewritten."""
+    path = table_path(store, table)
+    if open_table(path) is not None:
+        retry_conflicts(
+            lambda: DeltaTable(path).delete(f"{WRITE_ID} = '{write_id}'"), f"deleting from {path}"
+        )
+
+
+def require_rows(rows: pa.Table, table: str) -> None:
+    """SchemaError unless `rows` have the declared columns of `table`, and values where they must."""
+    require_schema({field.name: shape(field.type) for field in rows.schema}, table)
+    without = [f.name for f in TABLES[table].fields if not f.nullable and rows[f.name].null_count]
+    if without:
+        raise SchemaError(f"table {table}: found null in {', '.join(without)}, which are declared NOT NULL")
+
+
+@cache
+def stored(table: str) -> pa.Schema:
+    """The Arrow schema of a table as it is stored, write_id included."""
+    return to_arrow_schema(stored_schema(table), timezone="UTC")
+
+
+def _tagged(rows: pa.Table, table: str, write_id: str) -> pa.RecordBatchReader:
+    """Rows with their write_id, one batch at a time."""
+    schema = stored(table)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in rows.to_batches(max_chunksize=_ROWS_A_BATCH):
+            columns = [batch[f.name].cast(f.type) for f in schema if f.name != WRITE_ID]
+            yield pa.RecordBatch.from_arrays([*columns, pa.repeat(write_id, len(batch))], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def retry_conflicts(action: Callable[[], Result], doing: str) -> Result:
+    """`action`, again while a concurrent transaction wins; StoreError after ATTEMPTS."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return action()
+        except CommitFailedError:
+            time.sleep(random.uniform(0.005, 0.03) * min(attempt + 1, 10))
+    raise always_too_late(doing)

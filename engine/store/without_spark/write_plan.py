@@ -1,0 +1,60 @@
+"""Write the tables of one plan as a new version without Spark, or find that nothing has changed."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from engine.store.plan_versions import PlanVersion, State
+from engine.store.without_spark.delta_tables import append_rows, delete_rows
+from engine.store.without_spark.plan_versions import is_store, publish
+from engine.store.without_spark.unchanged_topologies import nothing_changed
+from engine.store.write_plan import PARALLEL_WRITES, new_write_id, require_plan
+from plans.errors import PenstockError
+from plans.schema import TABLES
+
+
+def write_plan(
+    store: str, tables: Mapping[str, pa.Table], *, planner_version: str, options: Mapping[str, str]
+) -> int:
+    """The number of the version that holds `tables` (name to Arrow table, as in plans.schema.TABLES).
+
+    As engine.store.write_plan: nothing is written if the newest version has the same topologies and refusals,
+    nothing is seen before the manifest's row, and a write that fails deletes its rows. Raises StoreError and
+    SchemaError.
+    """
+    require_plan(tables)
+    if is_store(store):
+        version = nothing_changed(store, tables, planner_version=planner_version, options=options)
+        if version is not None:
+            return version
+    write_id = new_write_id()
+    try:
+        _append_all(store, tables, write_id)
+    except Exception:
+        for table in tables:
+            with suppress(PenstockError, DeltaError):
+                delete_rows(store, table, write_id)
+        raise
+    candidate = PlanVersion(
+        version=None,
+        write_id=write_id,
+        state=State.COMPLETE,
+        published_at=datetime.now(UTC),
+        planner_version=planner_version,
+        options=options,
+        tables=tuple(name for name in TABLES if name in tables),
+        topologies=len(tables["topologies"]),
+        rejected=len(tables["rejected"]) if "rejected" in tables else 0,
+    )
+    return publish(store, candidate)
+
+
+def _append_all(store: str, tables: Mapping[str, pa.Table], write_id: str) -> None:
+    with ThreadPoolExecutor(PARALLEL_WRITES, thread_name_prefix="penstock-store") as pool:
+        writes = [pool.submit(append_rows, store, table, rows, write_id) for table, rows in tables.items()]
+    for write in writes:
+        write.result()
