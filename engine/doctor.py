@@ -26,7 +26,7 @@ from engine.spark_conf import (
 )
 from plans.errors import ConfigurationError, PenstockError
 
-_SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy")
+_SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "deltalake")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,37 +2,35 @@
 
 from difflib import get_close_matches
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import polars as pl
 
-from engine.store.read_plan import read_plan
+from engine.store.open_plan import BY_NAME, StoredPlan, open_plan
 from plans.errors import StoreError
 
 _SIMILAR = 10_000
 """Names that are looked through for a close match."""
 
 
-def chosen_plan(
-    spark: SparkSession, store: str, version: int | None, topology: str | None
-) -> dict[str, DataFrame]:
-    """The tables of the version (None: the newest), only the rows of that topology (None: of all).
+def chosen_plan(store: str, version: int | None, topology: str | None) -> StoredPlan:
+    """The version (None: the newest), with only the rows of that topology (None: of all).
 
     Raises StoreError: no such store, version or topology (with the closest names).
     """
-    tables = read_plan(spark, store, version)
-    if topology is None:
-        return tables
-    named = F.col("name") == topology
-    if tables["topologies"].where(named).isEmpty() and tables["rejected"].where(named).isEmpty():
-        raise StoreError(f"{store} has no topology {topology!r}", _closest(tables, topology))
-    key = F.xxhash64(F.lit(topology))
-    by_name = ("topologies", "rejected")
-    return {t: df.where(named if t in by_name else F.col("topology_id") == key) for t, df in tables.items()}
+    plan = open_plan(store, version, topology)
+    if topology is not None and _names(plan, 1).is_empty():
+        everything = open_plan(store, plan.version.version)
+        raise StoreError(f"{store} has no topology {topology!r}", _closest(everything, topology))
+    return plan
 
 
-def _closest(tables: dict[str, DataFrame], topology: str) -> str:
+def _closest(plan: StoredPlan, topology: str) -> str:
     """Names with the same beginning or, in a store that is not too large, a similar spelling."""
-    both = tables["topologies"].select("name").unionByName(tables["rejected"].select("name")).distinct()
-    names = [row["name"] for row in both.where("name is not null").orderBy("name").limit(_SIMILAR).collect()]
+    names = _names(plan, _SIMILAR).to_list()
     close = get_close_matches(topology, names, n=3, cutoff=0.5) or names[:3]
     return ("close names: " if close else "it is empty") + ", ".join(close)
+
+
+def _names(plan: StoredPlan, most: int) -> pl.Series:
+    """The first names of topologies, refused ones too."""
+    both = pl.concat([plan.table(table).select("name") for table in BY_NAME if plan.has(table)])
+    return both.drop_nulls().unique().sort("name").head(most).collect()["name"]

@@ -1,22 +1,34 @@
 """`penstock edges`: execution edges one by one."""
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import polars as pl
 import typer
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.write_lines import write_lines
-from engine.session import get_session
+from engine.commands.write_lines import write_texts
+from engine.store.open_plan import StoredPlan
+from plans.columnar.execution_graph.expand_execution_edges import expand_execution_edges
+from plans.columnar.json_text import json_object, values
 from plans.errors import StoreError
-from plans.execution_graph.expand_execution_edges import expand_execution_edges
-from plans.frames import join_local, rename
 
-_ORDER = ("consumer_order", "input_index", "subtask")
-EDGES_PER_PARTITION = 250_000
-"""About how many edges are in the driver's memory at a time."""
+EDGES_AT_A_TIME = 250_000
+"""About how many edges are in memory."""
+
+_MEMBERS = {
+    "data_set": "data_set_id",
+    "source": "source",
+    "source_subtask": "partition",
+    "target": "target",
+    "target_subtask": "subtask",
+    "input": "input_index",
+    "first_subpartition": "first_subpartition",
+    "last_subpartition": "last_subpartition",
+}
 
 
 def command(
@@ -43,59 +55,51 @@ def command(
 
     They are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
     """
-    spark = get_session(app_name="penstock edges")
-    tables = chosen_plan(spark, store, version, topology)
-    if "execution_edges" not in tables:
+    plan = chosen_plan(store, version, topology)
+    if not plan.has("execution_edges"):
         raise StoreError(
             f"{store} holds no execution graph", "plan with --until execution_graph or --until slots"
         )
-    wanted = tables["job_edges"]
-    if job_edge is not None:
-        wanted = wanted.where(F.col("data_set_id") == job_edge)
-        if wanted.isEmpty():
-            known = [
-                row["data_set_id"] for row in tables["job_edges"].select("data_set_id").limit(5).collect()
-            ]
-            raise StoreError(
-                f"{topology} has no job edge {job_edge!r}",
-                "some that it has: " + (", ".join(known) or "none"),
-            )
-    write_lines(_lines(tables, wanted), to)
+    job_edges = plan.table("job_edges").select("target_vertex", "input_index", "source_vertex", "data_set_id")
+    wanted = job_edges if job_edge is None else job_edges.filter(pl.col("data_set_id") == job_edge)
+    edges = wanted.collect()
+    if job_edge is not None and edges.is_empty():
+        known = job_edges.select("data_set_id").head(5).collect()["data_set_id"]
+        raise StoreError(
+            f"{topology} has no job edge {job_edge!r}", "some that it has: " + (", ".join(known) or "none")
+        )
+    write_texts(_texts(plan, edges), to)
 
 
-def _lines(tables: dict[str, DataFrame], job_edges: DataFrame) -> DataFrame:
-    """One row an edge: its line, by consumer in topological order, input, subtask and partition.
+def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
+    """The lines of many edges at a time, by consumer in topological order, input, subtask and partition.
 
     Ranges are sorted, not edges: what a range expands to stays behind it.
     """
-    edge = rename(
-        job_edges,
-        at_vertex="target_vertex",
-        at_input="input_index",
-        producer="source_vertex",
-        data_set_id="data_set_id",
+    vertices = plan.table("job_vertices").select("vertex", "vertex_id", "topological_order").collect()
+    sources = vertices.select(source_vertex="vertex", source="vertex_id")
+    targets = vertices.select("topological_order", target_vertex="vertex", target="vertex_id")
+    named = job_edges.join(sources, on="source_vertex").join(targets, on="target_vertex")
+    edge = ["target_vertex", "input_index"]
+    order = named.select(*edge, "topological_order").lazy()
+    ranges = (
+        plan.table("execution_edges")
+        .join(order, on=edge)
+        .sort("topological_order", "input_index", "subtask")
+        .drop("topological_order")
+        .collect()
     )
-    ids = tables["job_vertices"]
-    sources = rename(ids, of_source="vertex", source="vertex_id")
-    targets = rename(ids, of_target="vertex", target="vertex_id", consumer_order="topological_order")
-    known = join_local(
-        tables["execution_edges"], edge, {"target_vertex": "at_vertex", "input_index": "at_input"}
-    )
-    named = join_local(
-        join_local(known, sources, {"producer": "of_source"}), targets, {"target_vertex": "of_target"}
-    )
-    row = named.agg(F.sum(F.expr("last_partition - first_partition + 1")).alias("edges")).first()
-    partitions = 1 + (row["edges"] or 0 if row else 0) // EDGES_PER_PARTITION
-    ordered = named.repartitionByRange(partitions, *_ORDER).sortWithinPartitions(*_ORDER)
-    members = {
-        "data_set": "data_set_id",
-        "source": "source",
-        "source_subtask": "partition",
-        "target": "target",
-        "target_subtask": "subtask",
-        "input": "input_index",
-        "first_subpartition": "first_subpartition",
-        "last_subpartition": "last_subpartition",
-    }
-    line = F.to_json(F.struct(*(F.col(column).alias(name) for name, column in members.items())))
-    return expand_execution_edges(ordered, "source", "target", "data_set_id").select(line.alias("line"))
+    for some in _slices(ranges):
+        known = some.join(named, on=edge, maintain_order="left")
+        rows = expand_execution_edges(known, "source", "target", "data_set_id")
+        yield "\n".join(rows.select(json_object(values(rows, **_MEMBERS))).to_series())
+
+
+def _slices(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Consecutive ranges of about EDGES_AT_A_TIME edges."""
+    sizes = ranges.select(pl.col("last_partition") - pl.col("first_partition") + 1).to_series().cast(pl.Int64)
+    parts = (sizes.cum_sum() - sizes).to_numpy() // EDGES_AT_A_TIME
+    bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(ranges)]
+    for start, end in pairwise(bounds):
+        if end > start:
+            yield ranges[start:end]

@@ -1,14 +1,30 @@
 """`penstock export`: plan JSON lines."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.write_lines import write_lines
-from engine.session import get_session
-from plans.plan_json.to_plan_lines import to_plan_lines
+from engine.commands.write_lines import write_texts
+from engine.store.open_plan import BY_NAME, StoredPlan
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.plan_json import to_plan_lines
+from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.to_plan_lines import SECTIONS
+
+ROWS_OF_A_SLICE = 500_000
+"""About how many rows of its largest tables are in memory at a time; a topology is never divided."""
+
+_COUNTED = ("stream_nodes", "stream_edges", "execution_edges", "execution_slot_sharing_groups")
+_COLUMNS = {
+    "topologies": (TOPOLOGY, "name", "form"),
+    "stream_nodes": (TOPOLOGY, *NODE_KEYS),
+    "stream_edges": (TOPOLOGY, "out_index", *EDGE_KEYS),
+}
+"""Columns read of tables that have many others."""
 
 
 def command(
@@ -26,6 +42,43 @@ def command(
     ] = None,
 ) -> None:
     """Write one line of plan JSON for each input, refused ones too, ordered by name."""
-    spark = get_session(app_name="penstock export")
-    lines = to_plan_lines(chosen_plan(spark, store, version, topology))
-    write_lines(lines.orderBy("name", "line"), to)
+    write_texts(_lines(chosen_plan(store, version, topology)), to)
+
+
+def _lines(plan: StoredPlan) -> Iterator[str]:
+    """Lines by name; only those of one slice are in memory."""
+    names = ["topologies", "rejected", *(table for section in SECTIONS for table in section.tables)]
+    tables = {name: plan.table(name) for name in names if plan.has(name)}
+    tables |= {name: tables[name].select(columns) for name, columns in _COLUMNS.items() if name in tables}
+    slices = _slices(tables)
+    for chosen in slices:
+        rows = pl.collect_all(_rows(frame, name, chosen, len(slices)) for name, frame in tables.items())
+        lines = to_plan_lines(dict(zip(tables, rows, strict=True)))
+        yield from lines.sort("name", "line")["line"]
+
+
+def _rows(frame: pl.LazyFrame, table: str, chosen: pl.DataFrame, slices: int) -> pl.LazyFrame:
+    """The rows of the topologies of one slice."""
+    if slices == 1:
+        return frame
+    if table in BY_NAME:
+        return frame.join(chosen.lazy().select("name"), on="name", how="semi", nulls_equal=True)
+    return frame.join(chosen.lazy().select(TOPOLOGY), on=TOPOLOGY, how="semi")
+
+
+def _slices(tables: dict[str, pl.LazyFrame]) -> list[pl.DataFrame]:
+    """(name, topology_id) of all topologies by name, null first, cut to slices of about ROWS_OF_A_SLICE."""
+    counts = [
+        tables[table].select(TOPOLOGY, rows=pl.lit(1, pl.Int64)) for table in _COUNTED if table in tables
+    ]
+    by_name = pl.concat([tables[table].select("name", TOPOLOGY) for table in BY_NAME])
+    known = by_name.group_by("name").agg(pl.col(TOPOLOGY).max(), pl.len().alias("lines"))
+    rows = pl.col("rows").fill_null(0) + pl.col("lines")
+    if counts:
+        known = known.join(
+            pl.concat(counts).group_by(TOPOLOGY).agg(pl.col("rows").sum()), on=TOPOLOGY, how="left"
+        )
+    else:
+        rows = pl.col("lines")
+    in_order = known.sort("name").select("name", TOPOLOGY, part=rows.cum_sum() // ROWS_OF_A_SLICE)
+    return in_order.collect(engine="streaming").partition_by("part", maintain_order=True, include_key=False)

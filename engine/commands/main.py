@@ -17,13 +17,15 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("export", "engine.commands.export", "Write plans as JSON lines."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
+    ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
     ("doctor", "engine.commands.doctor", "Check what is installed and which pair does not fit."),
 )
 """Every command: its name, the module whose function `command` it is, and its line in the help."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
-    "3 an input cannot be read; 4 the store cannot be used as asked; 130 interrupted."
+    "3 an input cannot be read; 4 the store cannot be used as asked; "
+    "5 bench: slower than the results compared with; 130 interrupted."
 )
 
 

@@ -3,15 +3,17 @@
 import sys
 from typing import Annotated
 
+import polars as pl
 import typer
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from rich.table import Table
+from rich.text import Text
 
 from engine.commands.people import console_for_people, print_table
-from engine.commands.write_lines import write_lines
-from engine.session import get_session
-from engine.store.read_plan import read_plan
+from engine.commands.write_lines import write_texts
+from engine.store.open_plan import open_plan
+from plans.columnar.json_text import json_lists, json_object, values
+
+_ERROR = ("error", "location", "found", "allowed", "hint")
 
 
 def command(
@@ -24,28 +26,44 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="JSON lines with every error, for programs.")] = False,
 ) -> None:
     """List the topologies that were refused, and why."""
-    spark = get_session(app_name="penstock rejected")
-    refused = read_plan(spark, store, version)["rejected"]
+    refused = open_plan(store, version).table("rejected")
     if json:
-        lines = refused.select("name", F.to_json(F.struct("*")).alias("line"))
-        write_lines(lines.orderBy("name", "line"), None)
+        write_texts(_lines(refused.collect()), None)
     else:
         _print(refused)
 
 
-def _print(refused: DataFrame) -> None:
+def _lines(refused: pl.DataFrame) -> pl.Series:
+    """Every column as JSON, by name; nulls are left out."""
+    numbered = refused.with_row_index("row")
+    errors = (
+        numbered.select("row", pl.col("errors").alias("of_row"))
+        .filter(pl.col("of_row").list.len() > 0)
+        .explode("of_row")
+        .with_row_index("position")
+        .unnest("of_row")
+    )
+    listed = json_lists(errors, ["row"], ["position"], json_object(values(errors, *_ERROR)))
+    rows = numbered.join(listed, on="row", how="left", maintain_order="left")
+    members = values(rows, *(name for name in refused.columns if name != "errors"))
+    line = json_object(members | {"errors": pl.col("json").fill_null("[]")})
+    return rows.select("name", line.alias("line")).sort("name", "line")["line"]
+
+
+def _print(refused: pl.LazyFrame) -> None:
     table = Table(show_edge=False, pad_edge=False)
     for column in ("topology", "where", "stage", "error", "message"):
         table.add_column(column, overflow="fold")
-    place = F.concat_ws(":", "source_file", F.col("source_line").cast("string"))
-    rows = refused.orderBy("name", "source_file", "source_line").select(
-        F.coalesce("name", F.lit("(no name)")), place, "error_stage", "error", "message"
+    rows = refused.sort("name", "source_file", "source_line").select(
+        pl.col("name").fill_null("(no name)"),
+        pl.concat_str("source_file", "source_line", separator=":", ignore_nulls=True).alias("where"),
+        "error_stage",
+        "error",
+        "message",
     )
-    count = 0
-    for row in rows.toLocalIterator():
-        table.add_row(*row)
-        count += 1
-    if count:
+    for row in rows.collect().iter_rows():
+        table.add_row(*map(Text, row))
+    if table.row_count:
         print_table(table)
-    console_for_people().print(f"{count} refused" if count else "nothing was refused")
+    console_for_people().print(f"{table.row_count} refused" if table.row_count else "nothing was refused")
     sys.stdout.flush()

@@ -7,8 +7,6 @@ import typer
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.show_fleet import show_fleet
 from engine.commands.show_topology import show_topology
-from engine.session import get_session
-from engine.store.plan_versions import find_version
 
 
 def command(
@@ -23,10 +21,8 @@ def command(
     ] = None,
 ) -> None:
     """Show the plans of a store: counts, chains and refusals, or one topology in full."""
-    spark = get_session(app_name="penstock show")
-    chosen = find_version(spark, store, version)
-    tables = chosen_plan(spark, store, chosen.version, topology)
+    plan = chosen_plan(store, version, topology)
     if topology is None:
-        show_fleet(store, chosen, tables)
+        show_fleet(store, plan)
     else:
-        show_topology(topology, tables, chosen.options)
+        show_topology(topology, plan)

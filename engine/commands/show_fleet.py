@@ -1,15 +1,16 @@
 """The summary of all plans of a version."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
 from engine.commands.people import console_for_people, print_table
 from engine.commands.show_resources import has_resources, show_fleet_resources
-from engine.store.plan_versions import PlanVersion
+from engine.store.open_plan import StoredPlan
+from plans.columnar.frames import TOPOLOGY
+from plans.plan_json.to_plan_lines import INPUT_STAGE
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
 MOST = 10
@@ -26,39 +27,45 @@ _COUNTED = (
 )
 
 
-def show_fleet(store: str, version: PlanVersion, tables: Mapping[str, DataFrame]) -> None:
+def show_fleet(store: str, plan: StoredPlan) -> None:
     """Print counts, chain lengths, why edges are not chained, resources, and refusals by error."""
     console = console_for_people()
+    version = plan.version
     planner = f", penstock {version.planner_version}" if version.planner_version else ""
     console.print(
         f"[bold]{escape(store)}[/bold] version {version.version} "
-        f"({version.published_at:%Y-%m-%d %H:%M:%S}{planner})"
+        f"({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})"
     )
-    _print_counts(tables)
-    if "chained_operators" in tables:
-        _print_chain_lengths(tables["chained_operators"])
-    if "stream_edges" in tables:
-        _print_reasons(tables["stream_edges"])
-    if has_resources(tables):
-        show_fleet_resources(tables, version.options)
-    _print_refusals(tables["rejected"])
+    _print_counts(plan)
+    if plan.has("chained_operators"):
+        _print_chain_lengths(plan.table("chained_operators"))
+    if plan.has("stream_edges"):
+        _print_reasons(plan.table("stream_edges"))
+    if has_resources(plan):
+        show_fleet_resources(plan)
+    _print_refusals(plan.table("rejected"))
 
 
-def _print_counts(tables: Mapping[str, DataFrame]) -> None:
-    refused = tables["rejected"].select("topology_id").where("error_stage != 'input'")
-    planned = tables["topologies"].join(refused, "topology_id", "left_anti").count()
-    counts = [("planned", planned), ("refused", tables["rejected"].count())]
-    counts += [(label, tables[name].count()) for label, name in _COUNTED if name in tables]
-    _print_table(("", "count"), [(label, f"{count:,}") for label, count in counts])
+def _print_counts(plan: StoredPlan) -> None:
+    rejected = plan.table("rejected")
+    refused = rejected.filter(pl.col("error_stage") != INPUT_STAGE).select(TOPOLOGY)
+    counted = {
+        "planned": plan.table("topologies").select(TOPOLOGY).join(refused, on=TOPOLOGY, how="anti"),
+        "refused": rejected,
+        **{label: plan.table(name) for label, name in _COUNTED if plan.has(name)},
+    }
+    found = pl.collect_all([rows.select(pl.len()) for rows in counted.values()], engine="streaming")
+    rows = [(label, f"{count.item():,}") for label, count in zip(counted, found, strict=True)]
+    _print_table(("", "count"), rows)
 
 
-def _print_chain_lengths(operators: DataFrame) -> None:
-    lengths = operators.groupBy("topology_id", "vertex").agg(F.count("*").alias("length"))
-    bucket: Column = F.lit(len(CHAIN_LENGTHS) - 1)
-    for position, (_, high) in reversed(list(enumerate(CHAIN_LENGTHS[:-1]))):
-        bucket = F.when(F.col("length") <= high, position).otherwise(bucket)
-    found = {r["bucket"]: r["count"] for r in lengths.groupBy(bucket.alias("bucket")).count().collect()}
-    rows = [(_range(*CHAIN_LENGTHS[position]), f"{found[position]:,}") for position in sorted(found)]
+def _print_chain_lengths(operators: pl.LazyFrame) -> None:
+    lengths = operators.group_by(TOPOLOGY, "vertex").len("length")
+    counted = lengths.group_by("length").len().sort("length").collect(engine="streaming")
+    found = [0] * len(CHAIN_LENGTHS)
+    for length, count in counted.iter_rows():
+        found[next(i for i, (_, most) in enumerate(CHAIN_LENGTHS) if most is None or length <= most)] += count
+    rows = [(_range(*CHAIN_LENGTHS[i]), f"{count:,}") for i, count in enumerate(found) if count]
     _print_table(("operators in a chain", "job vertices"), rows)
 
 
@@ -66,40 +73,41 @@ def _range(low: int, high: int | None) -> str:
     return f"{low} and more" if high is None else str(low) if low == high else f"{low} to {high}"
 
 
-def _print_reasons(edges: DataFrame) -> None:
-    counts = edges.agg(F.count("*").alias("edges"), F.count_if("chainable").alias("chained")).first()
-    if counts is None or not counts["edges"]:
-        return
+def _print_reasons(edges: pl.LazyFrame) -> None:
+    counts = edges.select(edges=pl.len(), chained=pl.col("chainable").sum())
     reasons = (
-        edges.select(F.explode("not_chainable_reasons").alias("reason"))
-        .groupBy("reason")
-        .count()
-        .orderBy(F.desc("count"), "reason")
-        .limit(MOST)
-        .collect()
+        edges.select(reason="not_chainable_reasons")
+        .explode("reason")
+        .drop_nulls()
+        .group_by("reason")
+        .len("count")
+        .sort("count", "reason", descending=[True, False])
+        .head(MOST)
     )
-    total = counts["edges"]
-    rows = [("(chained)", f"{counts['chained']:,}", f"{counts['chained'] / total:.1%}")]
-    rows += [(r["reason"], f"{r['count']:,}", f"{r['count'] / total:.1%}") for r in reasons]
+    counted, why = pl.collect_all([counts, reasons], engine="streaming")
+    total, chained = counted.row(0)
+    if not total:
+        return
+    rows = [
+        (reason, f"{count:,}", f"{count / total:.1%}")
+        for reason, count in [("(chained)", chained), *why.iter_rows()]
+    ]
     _print_table(("why edges are not chained", "stream edges", "of all"), rows)
 
 
-def _print_refusals(rejected: DataFrame) -> None:
+def _print_refusals(rejected: pl.LazyFrame) -> None:
     errors = (
-        rejected.groupBy("error_stage", "error")
-        .agg(F.count("*").alias("count"), F.min(F.struct("name", "message")).alias("example"))
-        .orderBy(F.desc("count"), "error")
-        .limit(MOST)
-        .collect()
+        rejected.select("error_stage", "error", "name", "message")
+        .sort("name", "message")
+        .group_by("error_stage", "error")
+        .agg(pl.len().alias("count"), pl.first("name", "message"))
+        .sort("count", "error", "error_stage", descending=[True, False, False])
+        .head(MOST)
+        .select("error", "error_stage", "count", "name", "message")
     )
     rows = [
-        (
-            r["error"],
-            r["error_stage"],
-            f"{r['count']:,}",
-            f"{r['example']['name'] or '(no name)'}: {r['example']['message']}",
-        )
-        for r in errors
+        (error, stage, f"{count:,}", f"{name or '(no name)'}: {message}")
+        for error, stage, count, name, message in errors.collect().iter_rows()
     ]
     if rows:
         _print_table(("refused with", "stage", "topologies", "for example"), rows)

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
 from engine.commands.people import console_for_people, print_table
-from plans.frames import TOPOLOGY, join_local, rename
+from engine.store.open_plan import StoredPlan
+from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.resources.task_network_buffers import slot_network_buffers, task_network_buffers
 from plans.resources.network_options import PROFILES, NetworkOptions
 from plans.resources.task_manager import TaskManager
-from plans.resources.task_network_buffers import slot_network_buffers, task_network_buffers
+from plans.resources.task_network_buffers import FIGURES
 
 MOST = 5
 """Lines of a table that ranks."""
@@ -20,63 +21,50 @@ _MEBIBYTE = 2**20
 _NEEDED = ("job_vertices", "execution_job_vertices", "required_slots", "network_buffers", "managed_memory")
 
 
-def has_resources(tables: Mapping[str, DataFrame]) -> bool:
+def has_resources(plan: StoredPlan) -> bool:
     """Whether the plan goes as far as slots."""
-    return all(name in tables for name in _NEEDED)
+    return plan.has(*_NEEDED)
 
 
-def show_fleet_resources(tables: Mapping[str, DataFrame], options: Mapping[str, str]) -> None:
+def show_fleet_resources(plan: StoredPlan) -> None:
     """Print tasks, slots, TaskManagers, buffers and memory of all jobs, and the largest of each.
 
-    `options`: the plan's, which say what TaskManagers and whose network defaults it was made for.
+    The plan's options say what TaskManagers and whose network defaults it was made for.
     """
-    task_manager, _ = _cluster(options)
-    per_vertex = _buffers_of_vertices(tables, options)
-    slots = tables["required_slots"].groupBy(TOPOLOGY).agg(F.sum("slots").alias("slots"))
-    wanted = F.ceil(F.col("slots") / task_manager.slots)
-    of_jobs = slots.agg(
-        F.coalesce(F.sum("slots"), F.lit(0)).alias("slots"),
-        F.coalesce(F.sum(wanted), F.lit(0)).alias("task_managers"),
-    ).collect()[0]
-    of_tasks = per_vertex.agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("parallelism", "buffers", "bytes"))
-    ).collect()[0]
-    shared = -(-of_jobs["slots"] // task_manager.slots)
+    task_manager, _ = _cluster(plan.version.options)
+    per_vertex = _buffers_of_vertices(plan)
+    of_jobs = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
+    wanted = (pl.col("slots") + task_manager.slots - 1) // task_manager.slots
+    slots, task_managers = of_jobs.select(pl.col("slots").sum(), wanted=wanted.sum()).collect().row(0)
+    tasks, buffers, size = per_vertex.select(pl.col("parallelism", "buffers", "bytes").sum()).row(0)
     rows = [
-        ("tasks", f"{of_tasks['parallelism']:,}"),
-        ("slots", f"{of_jobs['slots']:,}"),
-        ("TaskManagers, one cluster for all jobs", f"{shared:,}"),
-        ("TaskManagers, one cluster a job", f"{of_jobs['task_managers']:,}"),
+        ("tasks", f"{tasks:,}"),
+        ("slots", f"{slots:,}"),
+        ("TaskManagers, one cluster for all jobs", f"{-(-slots // task_manager.slots):,}"),
+        ("TaskManagers, one cluster a job", f"{task_managers:,}"),
         (
             "memory of TaskManagers, one cluster a job",
-            _mebibytes(of_jobs["task_managers"] * task_manager.process_bytes),
+            _mebibytes(task_managers * task_manager.process_bytes),
         ),
-        ("network buffers required, at most", f"{of_tasks['buffers']:,}"),
-        ("network memory required, at most", _mebibytes(of_tasks["bytes"])),
+        ("network buffers required, at most", f"{buffers:,}"),
+        ("network memory required, at most", _mebibytes(size)),
     ]
-    _print_table((f"resources ({_described(task_manager, options)})", "count"), rows)
-    _print_largest_groups(tables)
-    _print_largest_vertices(tables, per_vertex)
+    _print_table((f"resources ({_described(task_manager, plan.version.options)})", "count"), rows)
+    _print_largest_groups(plan)
+    _print_largest_vertices(plan, per_vertex)
 
 
-def show_topology_resources(tables: Mapping[str, DataFrame], options: Mapping[str, str]) -> None:
-    """Print slots, buffers and memory of one job by slot sharing group, and whether its TaskManagers do."""
-    task_manager, network = _cluster(options)
-    of_tasks = task_network_buffers(tables["network_buffers"], tables["job_vertices"], options=network)
-    of_slots = slot_network_buffers(of_tasks, options=network).drop("vertices")
-    groups = rename(
-        of_slots,
-        of_group="slot_sharing_group",
-        required="required",
-        target="target",
-        required_bytes="required_bytes",
-    )
-    names = rename(tables["job_vertices"], of_vertex="vertex", vertex_name="name")
-    joined = join_local(tables["required_slots"], groups, {"slot_sharing_group": "of_group"}, "left")
-    found = join_local(joined, names, {"largest_vertex": "of_vertex"}).orderBy(
-        F.desc("slots"), "slot_sharing_group"
-    )
-    rows = found.collect()
+def show_topology_resources(plan: StoredPlan) -> None:
+    """Print slots, buffers and memory of one job by slot sharing group, and whether its TaskManagers do.
+
+    `plan`: with the rows of that topology only.
+    """
+    task_manager, network = _cluster(plan.version.options)
+    groups = slot_network_buffers(_buffers_of_tasks(plan), options=network).drop("vertices")
+    slots_of_groups = plan.table("required_slots").collect()
+    joined = join_topology(slots_of_groups, groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
+    found = _with_names(plan, joined, "largest_vertex")
+    rows = found.sort("slots", "slot_sharing_group", descending=[True, False]).rows(named=True)
     if not rows:
         return
     _print_table(
@@ -95,8 +83,9 @@ def show_topology_resources(tables: Mapping[str, DataFrame], options: Mapping[st
     )
     slots = sum(row["slots"] for row in rows)
     most = max(row["required_bytes"] for row in rows) * task_manager.slots
+    described = _described(task_manager, plan.version.options)
     console_for_people().print(
-        f"{slots:,} slots in {-(-slots // task_manager.slots):,} {_described(task_manager, options)}; "
+        f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
         "network memory"
         + ("" if most <= task_manager.network_bytes else " [red]which is too little[/red]")
@@ -114,39 +103,41 @@ def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
     return f"TaskManagers of {slots} and {task_manager.process_size}, {options['network']}"
 
 
-def _buffers_of_vertices(tables: Mapping[str, DataFrame], options: Mapping[str, str]) -> DataFrame:
+def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
+    """As task_network_buffers gives them."""
+    _, network = _cluster(plan.version.options)
+    buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
+    vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
+    return task_network_buffers(*pl.collect_all([buffers, vertices]), options=network)
+
+
+def _buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
     """One row a job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
-    _, network = _cluster(options)
-    of_tasks = task_network_buffers(tables["network_buffers"], tables["job_vertices"], options=network)
-    effective = rename(tables["execution_job_vertices"], of_vertex="vertex", parallelism="parallelism")
-    return join_local(of_tasks, effective, {"vertex": "of_vertex"}).select(
+    effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
+    return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(
         TOPOLOGY,
         "vertex",
-        "parallelism",
+        pl.col("parallelism").cast(pl.Int64),
         "required",
-        (F.col("required") * F.col("parallelism")).alias("buffers"),
-        (F.col("required_bytes") * F.col("parallelism")).alias("bytes"),
+        buffers=pl.col("required") * pl.col("parallelism"),
+        bytes=pl.col("required_bytes") * pl.col("parallelism"),
     )
 
 
-def _print_largest_groups(tables: Mapping[str, DataFrame]) -> None:
-    topologies = rename(tables["topologies"], topology="name")
-    vertices = rename(tables["job_vertices"], of_vertex="vertex", vertex_name="name")
-    most = tables["required_slots"].orderBy(F.desc("slots"), TOPOLOGY, "slot_sharing_group").limit(MOST)
-    named = join_local(join_local(most, topologies, {}), vertices, {"largest_vertex": "of_vertex"})
+def _print_largest_groups(plan: StoredPlan) -> None:
+    most = _first(plan.table("required_slots"), "slots", "slot_sharing_group").collect()
+    found = _with_names(plan, most, "largest_vertex")
     rows = [
         (row["topology"], str(row["slot_sharing_group"]), f"{row['slots']:,}", _short(row["vertex_name"]))
-        for row in named.orderBy(F.desc("slots"), "topology", "slot_sharing_group").collect()
+        for row in _first(found.lazy(), "slots", "slot_sharing_group", "topology").collect().rows(named=True)
     ]
     if rows:
         _print_table(("most slots", "slot sharing group", "slots", "set by"), rows)
 
 
-def _print_largest_vertices(tables: Mapping[str, DataFrame], per_vertex: DataFrame) -> None:
-    topologies = rename(tables["topologies"], topology="name")
-    vertices = rename(tables["job_vertices"], of_vertex="vertex", vertex_name="name")
-    most = per_vertex.orderBy(F.desc("buffers"), TOPOLOGY, "vertex").limit(MOST)
-    named = join_local(join_local(most, topologies, {}), vertices, {"vertex": "of_vertex"})
+def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
+    most = _first(per_vertex.lazy(), "buffers", "vertex").collect()
+    found = _with_names(plan, most, "vertex")
     rows = [
         (
             row["topology"],
@@ -155,10 +146,23 @@ def _print_largest_vertices(tables: Mapping[str, DataFrame], per_vertex: DataFra
             f"{row['required']:,}",
             f"{row['buffers']:,}",
         )
-        for row in named.orderBy(F.desc("buffers"), "topology", "vertex").collect()
+        for row in _first(found.lazy(), "buffers", "vertex", "topology").collect().rows(named=True)
     ]
     if rows:
         _print_table(("most buffers", "vertex", "tasks", "a task", "required"), rows)
+
+
+def _first(rows: pl.LazyFrame, figure: str, index: str, topology: str = TOPOLOGY) -> pl.LazyFrame:
+    """The rows with most of `figure`."""
+    return rows.sort(figure, topology, index, descending=[True, False, False]).head(MOST)
+
+
+def _with_names(plan: StoredPlan, rows: pl.DataFrame, vertex: str) -> pl.DataFrame:
+    """A few `rows` with the names of their `topology` and of the vertex that `vertex` says."""
+    topologies = plan.table("topologies").select(TOPOLOGY, topology="name")
+    vertices = plan.table("job_vertices").select(TOPOLOGY, pl.col("vertex").alias(vertex), vertex_name="name")
+    named = rows.lazy().join(topologies, on=TOPOLOGY).join(vertices, on=[TOPOLOGY, vertex])
+    return named.collect(engine="streaming")
 
 
 def _mebibytes(size: int) -> str:

@@ -1,115 +1,118 @@
 """One topology's plan, drawn."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+import polars as pl
 from rich.markup import escape
 
 from engine.commands.people import console_for_people
 from engine.commands.show_resources import has_resources, show_topology_resources
+from engine.store.open_plan import StoredPlan
+from plans.plan_json.to_plan_lines import INPUT_STAGE
+
+Row = Mapping[str, Any]
 
 VERTICES = 500
 """Vertices shown; a person reads no more, and `penstock export` has them all."""
 
 MAX_INDENT = 10
-_VERTEX = ["topology_id", "vertex"]
+_VERTEX = (
+    "vertex",
+    "topological_order",
+    "parallelism",
+    "max_parallelism",
+    "invokable",
+    "slot_sharing_group",
+)
 
 
-def show_topology(name: str, tables: Mapping[str, DataFrame], options: Mapping[str, str]) -> None:
+def show_topology(name: str, plan: StoredPlan) -> None:
     """Print its refusal, or its vertices with their chains, what each reads and why that is not chained, and
-    its resources. `options`: the plan's."""
+    its resources. `plan`: with the rows of that topology only."""
     console = console_for_people()
     console.print(f"[bold]{escape(name)}[/bold]")
-    refusals = tables["rejected"].collect()
+    refusals = plan.table("rejected").select("error_stage", "error", "message").collect().rows(named=True)
     for refusal in refusals:
         console.print(f"refused ({refusal['error_stage']}): [red]{escape(refusal['error'])}[/red]")
         console.print(f"  {escape(refusal['message'])}")
-    if "job_vertices" in tables and not any(r["error_stage"] != "input" for r in refusals):
-        _print_vertices(tables)
-        if has_resources(tables):
-            show_topology_resources(tables, options)
+    if plan.has("job_vertices") and not any(r["error_stage"] != INPUT_STAGE for r in refusals):
+        _print_vertices(plan)
+        if has_resources(plan):
+            show_topology_resources(plan)
 
 
-def _print_vertices(tables: Mapping[str, DataFrame]) -> None:
+def _print_vertices(plan: StoredPlan) -> None:
     console = console_for_people()
-    vertices = tables["job_vertices"].orderBy("topological_order").limit(VERTICES)
-    shown = vertices.select(*_VERTEX)
-    operators, inputs = defaultdict(list), defaultdict(list)
+    job_vertices, chained = plan.table("job_vertices"), plan.table("chained_operators")
+    vertices = job_vertices.select(_VERTEX).sort("topological_order").head(VERTICES).collect()
+    shown = vertices.lazy().select("vertex")
+    drawn = chained.select("vertex", "node", "chain_index", "name").join(shown, on="vertex", how="semi")
+    counted = [rows.select(pl.len()) for rows in (chained, job_vertices, plan.table("job_edges"))]
+    operators, edges, inputs, *counts = pl.collect_all(
+        [
+            drawn.sort("chain_index", "node"),
+            _chained_edges(plan, drawn).sort("source", "out_index"),
+            _inputs(plan, shown).sort("input_index"),
+            *counted,
+        ],
+        engine="streaming",
+    )
     followers: dict[int, list[int]] = defaultdict(list)
-    for row in _chained_edges(tables, shown).orderBy("source", "out_index").collect():
-        followers[row["source"]].append(row["target"])
-    chained = tables["chained_operators"].join(F.broadcast(shown), _VERTEX)
-    for row in chained.orderBy("chain_index", "node").collect():
-        operators[row["vertex"]].append(row)
-    for row in _inputs(tables, shown).orderBy("input_index").collect():
-        inputs[row["vertex"]].append(row)
-    counts = {t: tables[t].count() for t in ("job_vertices", "chained_operators", "job_edges")}
-    console.print(
-        f"{counts['chained_operators']:,} operators in {counts['job_vertices']:,} job vertices, "
-        f"{counts['job_edges']:,} job edges"
-    )
-    for vertex in vertices.collect():
-        _print_vertex(vertex, _drawn(operators[vertex["vertex"]], followers), inputs[vertex["vertex"]])
-    if counts["job_vertices"] > VERTICES:
-        console.print(
-            f"\n… and {counts['job_vertices'] - VERTICES:,} more vertices; penstock export has them all"
-        )
+    for source, target in edges.select("source", "target").iter_rows():
+        followers[source].append(target)
+    chains, reads = _by_vertex(operators), _by_vertex(inputs)
+    total_operators, total, job_edges = (count.item() for count in counts)
+    console.print(f"{total_operators:,} operators in {total:,} job vertices, {job_edges:,} job edges")
+    for vertex in vertices.iter_rows(named=True):
+        key = vertex["vertex"]
+        _print_vertex(vertex, _drawn(chains[key], followers), reads[key])
+    if total > VERTICES:
+        console.print(f"\n… and {total - VERTICES:,} more vertices; penstock export has them all")
 
 
-def _inputs(tables: Mapping[str, DataFrame], shown: DataFrame) -> DataFrame:
+def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows.iter_rows(named=True):
+        found[row["vertex"]].append(row)
+    return found
+
+
+def _inputs(plan: StoredPlan, shown: pl.LazyFrame) -> pl.LazyFrame:
     """Per job edge into the vertices shown: the producer, the partition and why the edge is not chained."""
-    edges = tables["job_edges"].alias("e")
-    same = [F.col("e.topology_id") == F.col("k.topology_id"), F.col("e.target_vertex") == F.col("k.vertex")]
-    wanted = edges.join(F.broadcast(shown).alias("k"), same, "left_semi")
-    producers = tables["job_vertices"].alias("p")
-    data_sets = tables["intermediate_data_sets"].alias("d")
-    stream_edges = tables["stream_edges"].alias("s")
+    wanted = plan.table("job_edges").join(shown, left_on="target_vertex", right_on="vertex", how="semi")
+    producers = plan.table("job_vertices").select(
+        source_vertex="vertex", producer="topological_order", producer_name="name"
+    )
+    data_sets = plan.table("intermediate_data_sets").select(
+        "data_set_id", "result_partition_type", source_vertex="vertex"
+    )
+    reasons = plan.table("stream_edges").select("in_index", "not_chainable_reasons", target_node="target")
     return (
-        wanted.join(
-            producers,
-            [F.col("e.topology_id") == F.col("p.topology_id"), F.col("e.source_vertex") == F.col("p.vertex")],
+        wanted.select(
+            "input_index",
+            "ship_strategy",
+            "distribution",
+            "source_vertex",
+            "data_set_id",
+            "target_node",
+            "in_index",
+            vertex="target_vertex",
         )
-        .join(
-            data_sets,
-            [
-                F.col("e.topology_id") == F.col("d.topology_id"),
-                F.col("e.source_vertex") == F.col("d.vertex"),
-                F.col("e.data_set_id") == F.col("d.data_set_id"),
-            ],
-        )
-        .join(
-            stream_edges,
-            [
-                F.col("e.topology_id") == F.col("s.topology_id"),
-                F.col("e.target_node") == F.col("s.target"),
-                F.col("e.in_index") == F.col("s.in_index"),
-            ],
-            "left",
-        )
-        .select(
-            F.col("e.target_vertex").alias("vertex"),
-            "e.input_index",
-            "e.ship_strategy",
-            "e.distribution",
-            "d.result_partition_type",
-            F.col("p.topological_order").alias("producer"),
-            F.col("p.name").alias("producer_name"),
-            "s.not_chainable_reasons",
-        )
+        .join(producers, on="source_vertex")
+        .join(data_sets, on=["source_vertex", "data_set_id"])
+        .join(reasons, on=["target_node", "in_index"], how="left")
     )
 
 
-def _chained_edges(tables: Mapping[str, DataFrame], shown: DataFrame) -> DataFrame:
+def _chained_edges(plan: StoredPlan, drawn: pl.LazyFrame) -> pl.LazyFrame:
     """The stream edges inside the chains of the vertices shown."""
-    inside = tables["chained_operators"].join(F.broadcast(shown), _VERTEX, "left_semi").alias("o")
-    same = [F.col("e.topology_id") == F.col("o.topology_id"), F.col("e.target") == F.col("o.node")]
-    chained = tables["stream_edges"].where("chainable").alias("e")
-    return chained.join(inside, same, "left_semi").select("source", "target", "out_index")
+    chained = plan.table("stream_edges").filter("chainable").select("source", "target", "out_index")
+    return chained.join(drawn, left_on="target", right_on="node", how="semi")
 
 
-def _drawn(operators: list[Row], followers: Mapping[int, list[int]]) -> list[str]:
+def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list[str]:
     """A line an operator, depth first; indented where a chain branches, so that a long chain stays narrow."""
     by_node = {row["node"]: row for row in operators}
     fed = {target for node in by_node for target in followers.get(node, ()) if target in by_node}
@@ -126,7 +129,7 @@ def _drawn(operators: list[Row], followers: Mapping[int, list[int]]) -> list[str
     return lines
 
 
-def _print_vertex(vertex: Row, chain: list[str], inputs: list[Row]) -> None:
+def _print_vertex(vertex: Row, chain: list[str], inputs: Sequence[Row]) -> None:
     console = console_for_people()
     most = "" if vertex["max_parallelism"] < 0 else f", at most {vertex['max_parallelism']}"
     console.print(

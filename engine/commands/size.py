@@ -1,21 +1,23 @@
 """`penstock size`: how many TaskManagers the jobs of a store need."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
+import polars as pl
 import typer
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.people import console_for_people, print_table
-from engine.session import get_session
-from engine.store.plan_versions import PlanVersion, find_version
+from engine.store.open_plan import StoredPlan, open_plan
+from engine.store.plan_versions import PlanVersion
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.resources.place_jobs import place_jobs
 from plans.errors import ConfigurationError, StoreError
-from plans.resources.place_jobs import MODES, place_jobs, require_task_managers
+from plans.plan_json.to_plan_lines import INPUT_STAGE
+from plans.resources.place_jobs import MODES, require_task_managers
 from plans.topology.flink_values import parse_memory_size
 
 MOST = 10
@@ -78,20 +80,18 @@ def command(
     """
     require_task_managers(slots_per_task_manager, available)
     memory = _memory_size(task_manager_memory)
-    spark = get_session(app_name="penstock size")
-    chosen = find_version(spark, store, version)
-    if "required_slots" not in chosen.tables:
+    plan = open_plan(store, version)
+    chosen = plan.version
+    if not plan.has("required_slots"):
         raise StoreError(f"{store} version {chosen.version} has no slots", "plan it again with --until slots")
-    tables = chosen_plan(spark, store, chosen.version, None)
-    placed = place_jobs(_jobs(tables), tables["required_slots"], slots_per_task_manager, available)
-    cluster = _cluster(store, chosen, slots_per_task_manager, memory, available)
-    if topology is None:
-        console_for_people().print(cluster)
+    its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
+    required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
+    placed = place_jobs(_jobs(plan), required, slots_per_task_manager, available)
+    console_for_people().print(_cluster(store, chosen, slots_per_task_manager, memory, available))
+    if topology is None or its_plan is None:
         _print_fleet(placed, slots_per_task_manager, memory)
     else:
-        its_tables = chosen_plan(spark, store, chosen.version, topology)
-        console_for_people().print(cluster)
-        _print_job(topology, its_tables, placed.where(F.col("name") == topology).collect(), memory)
+        _print_job(topology, its_plan, placed.filter(pl.col("name") == topology).rows(named=True), memory)
 
 
 def _memory_size(text: str) -> int:
@@ -106,10 +106,10 @@ def _memory_size(text: str) -> int:
     return size
 
 
-def _jobs(tables: Mapping[str, DataFrame]) -> DataFrame:
+def _jobs(plan: StoredPlan) -> pl.DataFrame:
     """The topologies that Flink does not refuse: others never run."""
-    refused = tables["rejected"].select("topology_id").where("error_stage != 'input'")
-    return tables["topologies"].join(refused, "topology_id", "left_anti")
+    refused = plan.table("rejected").filter(pl.col("error_stage") != INPUT_STAGE).select(TOPOLOGY)
+    return plan.table("topologies").select(TOPOLOGY, "name").join(refused, on=TOPOLOGY, how="anti").collect()
 
 
 def _cluster(store: str, version: PlanVersion, slots: int, memory: int, available: int | None) -> str:
@@ -120,29 +120,25 @@ def _cluster(store: str, version: PlanVersion, slots: int, memory: int, availabl
     )
 
 
-def _print_fleet(placed: DataFrame, slots_per_task_manager: int, memory: int) -> None:
-    kept = placed.persist()
-    try:
-        sums = _sums(kept)
-        modes = [_totals(sums, mode, slots_per_task_manager, memory) for mode in MODES]
-        _print_table(("", *_MODES), [(label, *(mode[label] for mode in modes)) for label in modes[0]])
-        _print_not_placed(kept)
-        _print_largest(kept)
-    finally:
-        kept.unpersist()
+def _print_fleet(placed: pl.DataFrame, slots_per_task_manager: int, memory: int) -> None:
+    sums = _sums(placed)
+    modes = [_totals(sums, mode, slots_per_task_manager, memory) for mode in MODES]
+    _print_table(("", *_MODES), [(label, *(mode[label] for mode in modes)) for label in modes[0]])
+    _print_not_placed(placed)
+    _print_largest(placed)
 
 
-def _sums(placed: DataFrame) -> dict[str, int]:
+def _sums(placed: pl.DataFrame) -> dict[str, int]:
     """`jobs`, their `slots`, and for each mode the jobs placed, their slots, and sums of TaskManagers."""
-    counted = [F.count("*").alias("jobs"), F.sum("slots").alias("slots")]
+    counted = [pl.len().alias("jobs"), pl.col("slots").sum()]
     for mode in MODES:
-        is_placed = F.col(f"{mode}_placed")
+        is_placed = pl.col(f"{mode}_placed")
         counted += [
-            F.count_if(is_placed).alias(f"{mode}_jobs"),
-            F.sum(F.when(is_placed, F.col("slots"))).alias(f"{mode}_slots"),
-            *(F.sum(f"{mode}_{n}").alias(f"{mode}_{n}") for n in _NUMBERS),
+            is_placed.sum().alias(f"{mode}_jobs"),
+            pl.col("slots").filter(is_placed).sum().alias(f"{mode}_slots"),
+            *(pl.col(f"{mode}_{n}").sum() for n in _NUMBERS),
         ]
-    return {name: number or 0 for name, number in placed.agg(*counted).collect()[0].asDict().items()}
+    return placed.select(counted).row(0, named=True)
 
 
 def _totals(sums: Mapping[str, int], mode: str, slots_per_task_manager: int, memory: int) -> dict[str, str]:
@@ -163,21 +159,21 @@ def _totals(sums: Mapping[str, int], mode: str, slots_per_task_manager: int, mem
     }
 
 
-def _print_not_placed(placed: DataFrame) -> None:
-    without = placed.where("NOT session_placed OR NOT job_placed")
+def _print_not_placed(placed: pl.DataFrame) -> None:
+    without = placed.filter(~pl.col("session_placed") | ~pl.col("job_placed"))
     columns = ("session_wanted", "session_missing", "job_wanted", "job_missing")
     rows = [
         (row["name"], f"{row['slots']:,}", *(f"{row[column]:,}" for column in columns))
-        for row in without.orderBy("name").limit(MOST).collect()
+        for row in without.sort("name").head(MOST).rows(named=True)
     ]
     if rows:
         _print_table(("jobs not placed", "slots", *(column.replace("_", " ") for column in columns)), rows)
-        more = without.count() - len(rows)
+        more = len(without) - len(rows)
         if more:
             console_for_people().print(f"… and {more:,} more")
 
 
-def _print_largest(placed: DataFrame) -> None:
+def _print_largest(placed: pl.DataFrame) -> None:
     rows = [
         (
             row["name"],
@@ -187,29 +183,30 @@ def _print_largest(placed: DataFrame) -> None:
             f"{row['session_wanted']:,}",
             f"{row['job_wanted']:,}",
         )
-        for row in placed.orderBy(F.desc("slots"), "name").limit(MOST).collect()
+        for row in placed.sort("slots", "name", descending=[True, False]).head(MOST).rows(named=True)
     ]
     if rows:
         columns = ("slots", "largest group", "its slots", "session wanted", "job wanted")
         _print_table(("largest jobs", *columns), rows)
 
 
-def _print_job(name: str, tables: Mapping[str, DataFrame], found: Sequence[Row], memory: int) -> None:
+def _print_job(name: str, plan: StoredPlan, found: Sequence[Mapping[str, Any]], memory: int) -> None:
     console = console_for_people()
     if not found:
         console.print(f"{escape(name)} is refused and needs no slots; penstock rejected says why")
         return
     job = found[0]
     console.print(f"[bold]{escape(name)}[/bold]: {_slots(job['slots'])}")
-    groups = tables["required_slots"].withColumn("named", F.col("largest_vertex").cast("string"))
-    if "job_vertices" in tables:
-        vertices = tables["job_vertices"].select("topology_id", F.col("vertex").alias("v"), "name")
-        same = [groups["topology_id"] == vertices["topology_id"], F.col("largest_vertex") == F.col("v")]
-        groups = groups.join(vertices, same, "left").withColumn("named", F.coalesce("name", "named"))
+    groups = plan.table("required_slots").with_columns(named=pl.col("largest_vertex").cast(pl.String))
+    if plan.has("job_vertices"):
+        vertices = plan.table("job_vertices").select("name", largest_vertex="vertex")
+        groups = groups.join(vertices, on="largest_vertex", how="left")
+        groups = groups.with_columns(named=pl.coalesce("name", "named"))
     columns = ("slot_sharing_group", "slots", "tasks", "vertices")
+    in_order = groups.sort("slots", "slot_sharing_group", descending=[True, False])
     rows = [
         (str(row["slot_sharing_group"]), *(f"{row[c]:,}" for c in columns[1:]), row["named"])
-        for row in groups.select(*columns, "named").orderBy(F.desc("slots"), "slot_sharing_group").collect()
+        for row in in_order.select(*columns, "named").collect().rows(named=True)
     ]
     if rows:
         _print_table((*(column.replace("_", " ") for column in columns), "largest vertex"), rows)

@@ -1,32 +1,37 @@
-"""Write the lines of a DataFrame to one file or to standard output, a partition at a time."""
+"""Write lines to one file or to standard output, as they come."""
 
 import gzip
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import replace
 from pathlib import Path
-from typing import BinaryIO, cast
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from plans.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def write_lines(lines: DataFrame, target: Path | None) -> int:
-    """The number of lines written: column `line` of `lines`, in the order of its partitions and rows.
+
+def write_lines(lines: "DataFrame", target: Path | None) -> None:
+    """Write column `line` of a Spark DataFrame, in the order of its partitions and rows.
+
+    The driver holds one partition of the lines at most. Target and errors: as write_texts.
+    """
+    write_texts((row["line"] for row in lines.select("line").toLocalIterator()), target)
+
+
+def write_texts(texts: Iterable[str], target: Path | None) -> None:
+    """Write `texts`, each a line or more without the last line feed.
 
     `target`: a file, gzip-compressed if it ends in .gz, that appears when it is complete; None is standard
-    output. The driver holds one partition of the lines at most. Raises ConfigurationError where the
-    file's directory is not there.
+    output. Raises ConfigurationError where the file's directory is not there.
     """
-    written = 0
     with _open(target) as out:
-        for row in lines.select("line").toLocalIterator():
-            out.write(row["line"].encode())
+        for text in texts:
+            out.write(text.encode())
             out.write(b"\n")
-            written += 1
-    return written
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def to_arrow(frame: pl.DataFrame, table: str) -> pa.Table:
 
 def empty(table: str) -> pl.DataFrame:
     """A declared table without rows."""
-    return from_arrow(arrow_schema(table).empty_table())
+    # Not empty_table: it imports pandas.
+    return from_arrow(pa.Table.from_batches([], arrow_schema(table)))
 
 
 def join_topology(

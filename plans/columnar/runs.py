@@ -13,11 +13,11 @@ class Runs(NamedTuple):
     starts: Ints
     of_row: Ints
 
-    def index(self) -> Ints:
+    def numbers(self) -> Ints:
         """How many rows of its run stand before each row."""
         return np.arange(len(self.of_row), dtype=np.int64) - self.starts[self.of_row]
 
-    def length(self) -> Ints:
+    def lengths(self) -> Ints:
         """How many rows each row's run has."""
         return np.diff(self.starts, append=len(self.of_row))[self.of_row]
 

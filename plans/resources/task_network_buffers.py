@@ -7,7 +7,7 @@ from plans.frames import TOPOLOGY, join_local
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
 from plans.vocabulary import BufferSide
 
-_FIGURES = ("required", "target", "announced")
+FIGURES = ("required", "target", "announced")
 
 
 def task_network_buffers(
@@ -30,7 +30,7 @@ def task_network_buffers(
     sums = network_buffers.groupBy(TOPOLOGY, F.col("vertex").alias("of_vertex")).agg(
         F.count_if(is_gate).alias("of_gates"),
         F.count_if(~is_gate).alias("of_partitions"),
-        *(_sum_if_bounded(figure).alias(f"sum_{figure}") for figure in _FIGURES),
+        *(_sum_if_bounded(figure).alias(f"sum_{figure}") for figure in FIGURES),
     )
     vertices = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     has_none = F.col("of_gates").isNull()
@@ -41,7 +41,7 @@ def task_network_buffers(
         F.coalesce("of_gates", F.lit(0)).cast("int").alias("gates"),
         F.coalesce("of_partitions", F.lit(0)).cast("int").alias("result_partitions"),
         *_in_buffers_and_bytes(
-            {f: F.when(has_none, F.lit(0)).otherwise(F.col(f"sum_{f}")) for f in _FIGURES}, options
+            {f: F.when(has_none, F.lit(0)).otherwise(F.col(f"sum_{f}")) for f in FIGURES}, options
         ),
     )
 
@@ -58,13 +58,13 @@ def slot_network_buffers(
     """
     sums = task_network_buffers.groupBy(TOPOLOGY, "slot_sharing_group").agg(
         F.count("*").cast("int").alias("vertices"),
-        *(_sum_if_bounded(figure).alias(f"sum_{figure}") for figure in _FIGURES),
+        *(_sum_if_bounded(figure).alias(f"sum_{figure}") for figure in FIGURES),
     )
     return sums.select(
         TOPOLOGY,
         "slot_sharing_group",
         "vertices",
-        *_in_buffers_and_bytes({f: F.col(f"sum_{f}") for f in _FIGURES}, options),
+        *_in_buffers_and_bytes({f: F.col(f"sum_{f}") for f in FIGURES}, options),
     )
 
 

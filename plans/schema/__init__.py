@@ -4,6 +4,8 @@ Key columns are integers. `topology_id` (xxhash64 of the name) keys every table;
 transformations and stream nodes, and a job vertex is keyed by the id of its head node (`vertex`).
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
@@ -53,6 +55,7 @@ __all__ = [
     "TOPOLOGIES",
     "TRANSFORMATIONS",
     "conform",
+    "require_schema",
 ]
 
 
@@ -88,20 +91,23 @@ def _shape(data_type: DataType) -> str:
     return data_type.simpleString()
 
 
+def require_schema(found: Mapping[str, str], table: str) -> None:
+    """SchemaError naming every column of `found` (to its type as Spark writes it) that `table` has not so."""
+    schema = TABLES[table]
+    problems = [
+        f"{f.name}: found {found.get(f.name, 'no such column')}, allowed {_shape(f.dataType)}"
+        for f in schema.fields
+        if found.get(f.name) != _shape(f.dataType)
+    ]
+    problems += [f"{name}: not a column of {table}" for name in found if name not in schema.names]
+    if problems:
+        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
+
+
 def conform(df: DataFrame, table: str) -> DataFrame:
     """`df` with exactly the declared columns of `table`, in order, with their comments.
 
     Raises SchemaError naming every column that is missing, extra or of another type.
     """
-    schema = TABLES[table]
-    found = {f.name: f.dataType for f in df.schema.fields}
-    problems = [
-        f"{f.name}: found {_shape(found[f.name]) if f.name in found else 'no such column'}, "
-        f"allowed {_shape(f.dataType)}"
-        for f in schema.fields
-        if f.name not in found or _shape(found[f.name]) != _shape(f.dataType)
-    ]
-    problems += [f"{name}: not a column of {table}" for name in found if name not in schema.names]
-    if problems:
-        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
-    return df.select(*(df[f.name].alias(f.name, metadata=f.metadata) for f in schema.fields))
+    require_schema({f.name: _shape(f.dataType) for f in df.schema.fields}, table)
+    return df.select(*(df[f.name].alias(f.name, metadata=f.metadata) for f in TABLES[table].fields))

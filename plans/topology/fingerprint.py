@@ -51,12 +51,13 @@ def header(topology: Mapping[str, Any], form: str) -> bytes:
 
 
 def transformations_fingerprints(
-    headers: Sequence[bytes], rows: pa.StringArray, lengths: Sequence[int]
+    headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, lengths: Sequence[int]
 ) -> list[str]:
     """Hex digests of topologies whose canonical rows lie in `rows` in turn, `lengths` of each."""
     _, offsets_buffer, data_buffer = rows.buffers()
     data = memoryview(data_buffer if data_buffer is not None else b"")
-    offsets = np.frombuffer(offsets_buffer, np.int32, len(rows) + 1, rows.offset * 4)
+    width = np.dtype(np.int64 if pa.types.is_large_string(rows.type) else np.int32)
+    offsets = np.frombuffer(offsets_buffer, width, len(rows) + 1, rows.offset * width.itemsize)
     digests, start = [], 0
     for first, length in zip(headers, lengths, strict=True):
         bounds = offsets[[*range(start, start + length, BLOCK), start + length]].tolist()

@@ -1,6 +1,7 @@
 """Options and job settings of topologies that came in as a table, in Spark's Python workers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -31,24 +32,9 @@ def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     for batch in batches:
         stages, errors, settings = [], [], []
         for row in batch.to_pylist():
-            config = dict(row["config"])
-            found, stage = check_options(config), INPUT_STAGE
-            derived = None
-            if not found:
-                try:
-                    derived = read_job_settings(
-                        config,
-                        topology_name=row["name"],
-                        parallelism=row["parallelism"],
-                        max_parallelism=row["max_parallelism"],
-                        chaining=row["chaining"],
-                        transformations_have_unbounded_source=reads_unbounded_source(
-                            (t["kind"], t["inputs"]) for t in row["graph"] or ()
-                        ),
-                    )
-                except FlinkRefusal as refusal:
-                    found, stage = [refusal.as_topology_error()], refusal.error_stage
-            stages.append(stage if found else None)
+            unbounded = reads_unbounded_source((t["kind"], t["inputs"]) for t in row["graph"] or ())
+            stage, found, derived = settings_or_errors(row, unbounded)
+            stages.append(stage)
             errors.append(_or_none(found))
             settings.append(None if derived is None else as_arrow(derived))
         yield pa.RecordBatch.from_pydict(
@@ -59,6 +45,28 @@ def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
                 "settings": pa.array(settings, SETTINGS_ROWS),
             }
         )
+
+
+def settings_or_errors(
+    topology: Mapping[str, Any], reads_unbounded: bool
+) -> tuple[str | None, list[TopologyError], dict[str, Any] | None]:
+    """Stage and errors of a TOPOLOGIES row with right values, or its job settings."""
+    config = dict(topology["config"])
+    found = check_options(config)
+    if found:
+        return INPUT_STAGE, found, None
+    try:
+        derived = read_job_settings(
+            config,
+            topology_name=topology["name"],
+            parallelism=topology["parallelism"],
+            max_parallelism=topology["max_parallelism"],
+            chaining=topology["chaining"],
+            transformations_have_unbounded_source=reads_unbounded,
+        )
+    except FlinkRefusal as refusal:
+        return refusal.error_stage, [refusal.as_topology_error()], None
+    return None, [], derived
 
 
 def _or_none(errors: list[TopologyError]) -> list[dict[str, str]] | None:

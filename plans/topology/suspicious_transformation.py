@@ -14,8 +14,8 @@ from plans.topology.operator_rules import (
 )
 from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
-_PHYSICAL = [str(kind) for kind in Kind if kind not in VIRTUAL_KINDS]
-_OPERATOR_COLUMNS = (
+PHYSICAL = [str(kind) for kind in Kind if kind not in VIRTUAL_KINDS]
+OPERATOR_COLUMNS = (
     "parallelism",
     "max_parallelism",
     "uid",
@@ -27,6 +27,7 @@ _OPERATOR_COLUMNS = (
     "min_resources",
     "preferred_resources",
 )
+"""Null on virtual kinds."""
 
 
 def suspicious_transformation() -> Column:
@@ -36,12 +37,12 @@ def suspicious_transformation() -> Column:
     topology's ids are 1..n. What it calls suspicious is explained, or cleared, by `validate_transformations`.
     """
     kind = F.col("kind")
-    physical = kind.isin(_PHYSICAL)
+    physical = kind.isin(PHYSICAL)
     rules = [
         kind.isin([str(k) for k in Kind]),
         _number_of_inputs(),
         ~F.exists("inputs", lambda i: i.isNull() | (i < 1) | (i >= F.col("id"))),
-        physical | reduce(lambda a, b: a & b, (F.col(c).isNull() for c in _OPERATOR_COLUMNS)),
+        physical | reduce(lambda a, b: a & b, (F.col(c).isNull() for c in OPERATOR_COLUMNS)),
         physical | ((F.size("managed_memory") == 0) & (F.size("slot_scope") == 0)),
         _unset_or("parallelism", F.col("parallelism") >= 1),
         _unset_or("max_parallelism", F.col("max_parallelism").between(1, MAX_PARALLELISM)),

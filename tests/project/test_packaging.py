@@ -34,8 +34,12 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     modules = {
-        str(p.relative_to(ROOT)) for n in ("plans", "operators", "engine") for p in (ROOT / n).rglob("*.py")
+        str(path.relative_to(ROOT))
+        for package in ("plans", "operators", "engine")
+        for pattern in ("*.py", "*.java")
+        for path in (ROOT / package).rglob(pattern)
     }
+    assert "engine/flink/PlanTopologies.java" in modules
     assert modules <= names
     assert {
         "penstock_guard.py",
@@ -45,6 +49,8 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         "engine/spark-conf/test/spark-defaults.conf",
         "engine/spark-conf/test/log4j2.properties",
         "engine/examples/examples.jsonl",
+        "engine/bench/nexmark.jsonl.gz",
+        "engine/bench/page.html.j2",
         "penstock-0.1.0.dist-info/licenses/LICENSE",
     } <= names
     tops = {name.split("/")[0] for name in names}

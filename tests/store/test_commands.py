@@ -8,7 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from engine.commands import edges, export
 from engine.commands.main import app
+from engine.store import open_plan
+from engine.store.without_spark.read_plan import read_plan
+from engine.store.without_spark.write_plan import write_plan as write_plan_without_spark
 from engine.store.write_plan import write_plan
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
@@ -16,10 +20,28 @@ LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
 LINES = [*LINES[:4], next(line for line in LINES if "error" in line["expected"])]
 
 
-@pytest.fixture(scope="module")
-def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("commands") / "store")
+@pytest.fixture(scope="module", params=["spark", "columnar"])
+def store(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> str:
+    """Written either way, in a folder whose name is to be encoded in a URI."""
+    path = str(tmp_path_factory.mktemp("commands") / "é #" / "store")
     write_plan(spark, path, tables_from_golden(spark, LINES), planner_version="1", options={})
+    if request.param == "spark":
+        return path
+    copy = f"{path}-columnar"
+    write_plan_without_spark(copy, read_plan(path), planner_version="1", options={})
+    return copy
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of all layers."""
+    folder = tmp_path_factory.mktemp("planned")
+    file, path = folder / "topologies.jsonl", str(folder / "store")
+    broken = ["[1]", '{"name": "b [x]\\u0001", "transformations": [{"id": 1}]}']
+    file.write_text("\n".join([*(json.dumps(line["topology"]) for line in LINES), *broken]))
+    assert run("plan", str(file), "--out", path, "--planner", "columnar")[0] == 0
     return path
 
 
@@ -64,6 +86,49 @@ def test_rejected_for_people_and_for_programs(store):
     assert (code, refused["name"] in output, refused["message"] in output) == (0, True, True)
     code, output = run("rejected", store, "--json")
     assert (code, json.loads(output)["message"]) == (0, refused["message"])
+
+
+COMMANDS = (
+    ("show",),
+    ("show", "--topology", "t-000002"),
+    ("rejected",),
+    ("rejected", "--json"),
+    ("size",),
+    ("size", "--topology", "t-000002"),
+    ("export",),
+    ("export", "--topology", "t-000002"),
+    ("edges", "--topology", "t-000002"),
+    ("export", "--topology", "nothing"),
+)
+
+
+def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeypatch):
+    local = [run(name, planned, *options) for name, *options in COMMANDS]
+    assert [code for code, _ in local] == [*[0] * 9, 4]
+    monkeypatch.setattr(open_plan, "is_local", lambda _: False)
+    for (name, *options), found in zip(COMMANDS, local, strict=True):
+        assert run(name, planned, *options) == found
+
+
+def test_slices_change_nothing(planned, monkeypatch):
+    whole = run("export", planned), run("edges", planned, "--topology", "t-000002")
+    monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)
+    monkeypatch.setattr(edges, "EDGES_AT_A_TIME", 7)
+    assert (run("export", planned), run("edges", planned, "--topology", "t-000002")) == whole
+    assert len(whole[0][1].splitlines()) == len(LINES) + 2
+
+
+def test_what_cannot_be_read_as_a_topology_is_listed_with_its_place(planned):
+    listed = [line.split("\t")[:2] for line in run("rejected", planned)[1].splitlines()[1:3]]
+    assert [(name, place.split("jsonl:")[1]) for name, place in listed] == [
+        ("(no name)", "6"),
+        ("b [x]\x01", "7"),
+    ]
+    rows = [json.loads(line) for line in run("rejected", planned, "--json")[1].splitlines()[:2]]
+    assert [(row.get("name"), row["source_line"]) for row in rows] == [(None, 6), ("b [x]\x01", 7)]
+    assert [(len(row["errors"]) > 0, None in row["errors"][0].values()) for row in rows] == [
+        (True, False)
+    ] * 2
 
 
 def test_an_unknown_topology_or_version_is_said_without_a_traceback(store):

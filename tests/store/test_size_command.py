@@ -167,7 +167,7 @@ def test_a_store_without_slots_says_how_to_get_them(store):
         ("--slots-per-task-manager", "many", "Invalid value for '--slots-per-task-manager'"),
     ],
 )
-def test_usage_errors_come_before_spark(option, value, said, monkeypatch):
-    monkeypatch.delattr(size, "get_session")
+def test_usage_errors_come_before_the_store(option, value, said, monkeypatch):
+    monkeypatch.delattr(size, "open_plan")
     code, output = run("nowhere", option, value)
     assert (code, said in output) == (2, True)

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
@@ -96,8 +96,13 @@ def read_rows(store: str, table: str, write_id: str, columns: Sequence[str] | No
     As everything Delta stores, elements of lists, maps and structs are nullable.
     """
     names = list(columns or TABLES[table].names)
-    found = pa.table(DeltaTable(table_path(store, table)).scan(names, f"{WRITE_ID} = '{write_id}'"))
+    found = to_table(DeltaTable(table_path(store, table)).scan(names, f"{WRITE_ID} = '{write_id}'"))
     return found.cast(pa.schema([stored(table).field(name) for name in names]))
+
+
+def to_table(stream: Any) -> pa.Table:
+    """What delta-rs gives, as a table; pa.table would do, but it imports pandas."""
+    return pa.RecordBatchReader.from_stream(stream).read_all()
 
 
 def delete_rows(store: str, table: str, write_id: str) -> None:

@@ -1,6 +1,6 @@
 """The manifest of a store without Spark: which writes are complete, under which version number."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -18,7 +18,15 @@ from engine.store.plan_versions import (
     not_a_store,
     versions_of,
 )
-from engine.store.without_spark.delta_tables import STRICT, create_table, open_table, retry_conflicts
+from engine.store.without_spark.delta_tables import (
+    STRICT,
+    create_table,
+    open_table,
+    retry_conflicts,
+    to_table,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def list_versions(store: str) -> list[PlanVersion]:
@@ -65,7 +73,11 @@ def publish(store: str, candidate: PlanVersion) -> int:
 
 
 def _all_versions(table: DeltaTable) -> list[PlanVersion]:
-    return versions_of(pa.table(table.scan(SCHEMA.names)).to_pylist())
+    rows = to_table(table.scan(SCHEMA.names))
+    # Not to_pylist: where there are timestamps, it imports pandas.
+    written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
+    others = rows.drop_columns(["published_at"]).to_pylist()
+    return versions_of({**row, "published_at": at} for row, at in zip(others, written, strict=True))
 
 
 def _row(candidate: PlanVersion, number: int) -> pa.Table:

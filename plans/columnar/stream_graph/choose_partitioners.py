@@ -38,7 +38,7 @@ def choose_partitioners(
     if given_stream_edges.is_empty():
         return translated
     given = with_ends(given_stream_edges.drop(_VERDICTS).with_columns(_GIVEN_DEGREES))
-    return pl.concat([translated, given.select(translated.columns)])
+    return pl.concat([translated, given.select(translated.columns)], rechunk=True)
 
 
 def _choices() -> list[pl.Expr]:

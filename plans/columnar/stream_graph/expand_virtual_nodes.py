@@ -85,4 +85,4 @@ def _step(expansions: pl.DataFrame) -> pl.DataFrame:
     composed = expansions.filter(_OPEN).join(
         expansions.select(_FURTHER), left_on=[TOPOLOGY, "input"], right_on=[TOPOLOGY, "at"]
     )
-    return pl.concat([expansions.filter(~_OPEN), composed.select(_COMPOSED)])
+    return pl.concat([expansions.filter(~_OPEN), composed.select(_COMPOSED)], rechunk=True)

@@ -5,6 +5,7 @@ import polars as pl
 
 from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import TOPOLOGY
+from plans.columnar.look_up import places
 from plans.columnar.runs import runs
 from plans.stream_graph.expand_virtual_nodes import LABELS
 from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
@@ -47,7 +48,7 @@ def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.
     inputs = shape.filter(_PHYSICAL).sort(TOPOLOGY, "id").select(_INPUTS).explode("position", "input")
     # Of a node with several rows, all paths lead through a union: sorting lists is dear.
     in_order = virtual_expansions.filter(_ONE_WAY), virtual_expansions.filter(~_ONE_WAY).sort("path")
-    behind_virtual = pl.concat(in_order).select(_BEHIND)
+    behind_virtual = pl.concat(in_order, rechunk=True).select(_BEHIND)
     ends = inputs.join(
         behind_virtual,
         left_on=[TOPOLOGY, "input"],
@@ -56,12 +57,8 @@ def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.
         maintain_order="left_right",
     ).select(_EDGES)
     # A sink's translator gives no stream node ids to whoever names it as an input.
-    sinks = shape.filter(_SINK)
-    return number_edges(
-        ends.join(
-            sinks, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "id"], how="anti", maintain_order="left"
-        )
-    )
+    from_sink = places(ends, shape.filter(_SINK), {"source": "id"}) >= 0
+    return number_edges(ends.filter(~from_sink) if from_sink.any() else ends)
 
 
 def number_edges(edges: pl.DataFrame) -> pl.DataFrame:
@@ -80,11 +77,11 @@ def number_edges(edges: pl.DataFrame) -> pl.DataFrame:
     back = np.empty_like(by_source)
     back[by_source] = np.arange(len(back))
     numbers = {
-        "in_index": of_target.index(),
-        "in_degree": of_target.length(),
-        "input_degree": runs(topologies, targets, type_numbers).length(),
-        "out_index": of_source.index()[back],
-        "unique_id": of_pair.index()[back],
-        "out_degree": of_source.length()[back],
+        "in_index": of_target.numbers(),
+        "in_degree": of_target.lengths(),
+        "input_degree": runs(topologies, targets, type_numbers).lengths(),
+        "out_index": of_source.numbers()[back],
+        "unique_id": of_pair.numbers()[back],
+        "out_degree": of_source.lengths()[back],
     }
     return edges.with_columns(pl.Series(name, values.astype(np.int32)) for name, values in numbers.items())

@@ -35,7 +35,11 @@ def translate_nodes(
     with_keys = look_up(operators, keyed.select(TOPOLOGY, "target", "keyed"), {"id": "target"})
     with_groups = look_up(with_keys, groups, {"id": "id"})
     with_settings = look_up(with_groups, job_settings.select(_SETTINGS), {})
-    return pl.concat([with_settings.select(_NODES), given_stream_nodes.select(STREAM_NODES.names)])
+    translated = with_settings.select(_NODES)
+    if given_stream_nodes.is_empty():
+        return translated
+    # In one piece: rows are gathered from these columns, ten times slower from two.
+    return pl.concat([translated, given_stream_nodes.select(STREAM_NODES.names)], rechunk=True)
 
 
 def _of_kind(attribute: str) -> pl.Expr:

@@ -1,6 +1,6 @@
 """Rows of given tables as the JSON lines that say the same, for the validation that files go through."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from math import inf, isfinite
 from typing import Any
 
@@ -20,11 +20,11 @@ _BATCH_BYTES = 4 * 2**20
 _ROWS_AT_ONCE = 16_384
 
 
-def lines_of_tables(given: pa.Table, rows: pa.Table, leave_out: Container[int]) -> Iterator[pa.RecordBatch]:
-    """LINES of the rows of `given`, but for the positions in `leave_out`; the ordinal is the position.
+def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """LINES of the rows of `given`; the ordinal is the position.
 
-    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; no topology_id twice where it is not left
-    out. A key is left out where its column is null, as Spark's to_json does.
+    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; no topology_id twice. A key is left out
+    where its column is null, as Spark's to_json does.
     """
     ordered = rows.take(pc.sort_indices(rows, [(TOPOLOGY, "ascending")]))
     ids = ordered[TOPOLOGY].drop_null().to_numpy()
@@ -33,8 +33,6 @@ def lines_of_tables(given: pa.Table, rows: pa.Table, leave_out: Container[int]) 
     ordinals: list[int] = []
     size = 0
     for position, topology in enumerate(given.select([TOPOLOGY, *_OF_TOPOLOGY]).to_pylist()):
-        if position in leave_out:
-            continue
         topology_id = topology.pop(TOPOLOGY)
         first, last = (int(np.searchsorted(ids, topology_id, side)) for side in ("left", "right"))
         values.append(_line(topology, of_rows.slice(first, last - first)))

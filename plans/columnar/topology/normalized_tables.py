@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.columnar.arrow_shapes import misshapen
-from plans.columnar.frames import TOPOLOGY, arrow_schema
+from plans.columnar.frames import TOPOLOGY, arrow_schema, from_arrow
 from plans.columnar.topology.topology_id import XXHASH64_SEED, topology_id
 from plans.errors import SchemaError
 from plans.schema import TABLES
@@ -15,36 +16,60 @@ from plans.topology.normalized_tables import REQUIRED_OF_TOPOLOGIES, REQUIRED_OF
 from plans.vocabulary import TopologyForm
 
 
-def normalized_topologies(topologies: pa.Table) -> pa.Table:
+def normalized_topologies(topologies: pa.Table) -> pl.DataFrame:
     """TOPOLOGIES columns; only name is required. As plans.topology.normalized_tables."""
     missing = {"form": str(TopologyForm.TRANSFORMATIONS), "parallelism": 1, "chaining": True, "config": []}
     table = _normalized(topologies, "topologies", REQUIRED_OF_TOPOLOGIES, missing)
-    names = table["name"].to_pylist()
-    hashes = pa.array([XXHASH64_SEED if name is None else topology_id(name) for name in names], pa.int64())
-    position = table.schema.get_field_index(TOPOLOGY)
-    return table.set_column(position, TOPOLOGY, pc.coalesce(table[TOPOLOGY], hashes))
+    without_id = table["name"].filter(table[TOPOLOGY].is_null())
+    if without_id.is_empty():
+        return table
+    hashes = [XXHASH64_SEED if name is None else topology_id(name) for name in without_id]
+    ids = table[TOPOLOGY].to_list()
+    of_names = iter(hashes)
+    filled = [next(of_names) if i is None else i for i in ids]
+    return table.with_columns(pl.Series(TOPOLOGY, filled, pl.Int64))
 
 
-def normalized_transformations(transformations: pa.Table) -> pa.Table:
+def normalized_transformations(transformations: pa.Table) -> pl.DataFrame:
     """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required."""
     missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
     return _normalized(transformations, "transformations", REQUIRED_OF_TRANSFORMATIONS, missing)
 
 
-def _normalized(given: pa.Table, table: str, required: Sequence[str], missing: Mapping[str, Any]) -> pa.Table:
+def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
+    """Rows of a normalized table as Arrow, whatever nulls are in them."""
+    schema = arrow_schema(table)
+    nullable = pa.schema([(field.name, _nullable(field.type)) for field in schema])
+    return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)
+
+
+def _normalized(
+    given: pa.Table, table: str, required: Sequence[str], missing: Mapping[str, Any]
+) -> pl.DataFrame:
     problems = misshapen(given.schema, TABLES[table], required, table)
     if problems:
         raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
     columns = {}
     for field in arrow_schema(table):
-        if field.name in given.column_names:
-            columns[field.name] = given[field.name].cast(_nullable(field.type))
-        else:
-            columns[field.name] = pa.nulls(len(given), _nullable(field.type))
-        if field.name in missing:
-            default = pa.scalar(missing[field.name], columns[field.name].type)
-            columns[field.name] = pc.coalesce(columns[field.name], default)
-    return pa.table(columns)
+        kind = _nullable(field.type)
+        if field.name not in given.column_names:
+            default = pa.scalar(missing.get(field.name), kind)
+            columns[field.name] = (
+                pa.repeat(default, len(given)) if default.is_valid else pa.nulls(len(given), kind)
+            )
+            continue
+        columns[field.name] = given[field.name]
+        if not _taken_by_polars(given[field.name].type):
+            columns[field.name] = given[field.name].cast(kind)
+        if field.name in missing and given[field.name].null_count:
+            default = pa.scalar(missing[field.name], kind)
+            columns[field.name] = pc.coalesce(given[field.name].cast(kind), default)
+    return from_arrow(pa.table(columns))
+
+
+def _taken_by_polars(kind: pa.DataType) -> bool:
+    """Whether polars makes the declared type out of this flavour of it; casts cost more than all else."""
+    return not (pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def _nullable(data_type: pa.DataType) -> pa.DataType:

@@ -3,19 +3,29 @@
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from plans.columnar.frames import TOPOLOGY, empty, from_arrow
 from plans.columnar.topology.find_topology_files import local_path
 from plans.columnar.topology.lines_of_tables import lines_of_tables
-from plans.columnar.topology.normalized_tables import normalized_topologies, normalized_transformations
+from plans.columnar.topology.normalized_tables import (
+    normalized_topologies,
+    normalized_transformations,
+    to_nullable_arrow,
+)
 from plans.columnar.topology.rejected_rows import Refused, rejected_rows
 from plans.columnar.topology.row_errors import no_topology, row_errors
+from plans.columnar.topology.settings_of_topologies import settings_of_topologies
+from plans.columnar.topology.sound_topologies import sound_topologies
 from plans.columnar.topology.topology_tables import TopologyTables
+from plans.schema import JOB_SETTINGS
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.input_errors import missing_table
-from plans.topology.parse_lines import SETTINGS_ROWS, parse_lines
+from plans.topology.parse_lines import SETTINGS_ROWS, parse_lines, shown
+
+_Refused = dict[int, tuple[str, list[Any]]]
+"""Position in topologies to stage and errors."""
 
 _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS_ROWS)])
 
@@ -38,32 +48,31 @@ def read_topology_folder(path: str) -> TopologyTables:
 def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> TopologyTables:
     """Validated tables out of `topologies` and `transformations`.
 
-    As plans.topology.read_topology_tables; but here every topology goes through the validation of files.
+    As plans.topology.read_topology_tables: columns are looked at by expressions, and only topologies that
+    look suspicious go through the validation of files.
     """
     given, rows = normalized_topologies(topologies), normalized_transformations(transformations)
-    ids, names = given[TOPOLOGY].to_pylist(), given["name"].to_pylist()
+    ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
     wrong = row_errors(ids, names)
-    refused: dict[int, tuple[str, list[Any]]] = {
-        position: (INPUT_STAGE, [error]) for position, error in wrong.items()
-    }
-    batches = []
-    for batch in parse_lines(lines_of_tables(given, rows, wrong)):
-        batches.append(batch.select(_ACCEPTED.names).filter(batch["form"].is_valid()))
-        bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
-        refused |= {row["ordinal"]: (row["error_stage"], row["errors"]) for row in bad.to_pylist()}
-    accepted = pa.Table.from_batches(batches, _ACCEPTED)
-    kept = given.take(accepted["ordinal"])
-    place = kept.schema.get_field_index("fingerprint")
-    settings = pa.Table.from_struct_array(accepted["settings"])
-    files, lines = given["source_file"].to_pylist(), given["source_line"].to_pylist()
+    sound = sound_topologies(given, rows, wrong)
+    settings, refused = _settled(given, rows, sound)
+    suspicious = sorted(set(range(len(ids))).difference(wrong, sound["position"]))
+    if suspicious:
+        explained, refused_too = _explained(given, rows, suspicious)
+        settings, refused = pl.concat([settings, explained]).sort("position"), refused | refused_too
+    refused |= {position: (INPUT_STAGE, [error]) for position, error in wrong.items()}
     known = set(ids)
-    orphans = no_topology(i for i in pc.unique(rows[TOPOLOGY]).to_pylist() if i not in known)
+    orphans = no_topology(i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known)
+    kept = given[settings["position"]].with_columns(settings["fingerprint"])
+    files, lines = given["source_file"].to_list(), given["source_line"].to_list()
     return TopologyTables(
-        topologies=from_arrow(kept.set_column(place, "fingerprint", accepted["fingerprint"])),
-        transformations=from_arrow(rows.filter(pc.is_in(rows[TOPOLOGY], kept[TOPOLOGY]))),
+        topologies=kept,
+        transformations=rows.filter(pl.col(TOPOLOGY).is_in(kept[TOPOLOGY].implode()))
+        if refused or orphans
+        else rows,
         stream_nodes=empty("stream_nodes"),
         stream_edges=empty("stream_edges"),
-        job_settings=from_arrow(settings.add_column(0, TOPOLOGY, kept[TOPOLOGY])),
+        job_settings=settings.select(JOB_SETTINGS.names),
         rejected=rejected_rows(
             [
                 *(Refused(names[p], files[p], lines[p], *refused[p]) for p in sorted(refused)),
@@ -72,6 +81,43 @@ def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> Top
         ),
         inputs=len(ids) + len(orphans),
     )
+
+
+def _settled(given: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame) -> tuple[pl.DataFrame, _Refused]:
+    """Position, fingerprint and JOB_SETTINGS of sound topologies; stage and errors of others by position."""
+    settings, refusals = settings_of_topologies(given[sound["position"]], rows)
+    refused = {
+        position: (stage, list(map(shown, errors)))
+        for place, position in enumerate(sound["position"])
+        if place in refusals
+        for stage, errors in [refusals[place]]
+    }
+    taken = ~sound["position"].is_in(list(refused))
+    return sound.filter(taken).hstack(settings), refused
+
+
+def _explained(
+    given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
+) -> tuple[pl.DataFrame, _Refused]:
+    """As _settled, of topologies that may be wrong, through the same validation as lines of a file."""
+    looked_at = given[suspicious]
+    of_them = rows.filter(pl.col(TOPOLOGY).is_in(looked_at[TOPOLOGY].implode()))
+    lines = lines_of_tables(
+        to_nullable_arrow(looked_at, "topologies"), to_nullable_arrow(of_them, "transformations")
+    )
+    batches = []
+    refused = {}
+    for batch in parse_lines(lines):
+        batches.append(batch.select(_ACCEPTED.names).filter(batch["form"].is_valid()))
+        bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
+        for row in bad.to_pylist():
+            refused[suspicious[row["ordinal"]]] = (row["error_stage"], row["errors"])
+    accepted = pa.Table.from_batches(batches, _ACCEPTED)
+    settings = from_arrow(pa.Table.from_struct_array(accepted["settings"]))
+    found = from_arrow(accepted.select(["ordinal", "fingerprint"]))
+    positions = pl.Series("position", suspicious, pl.get_index_type())[found["ordinal"]]
+    of_them = given[positions].select(positions, found["fingerprint"], TOPOLOGY)
+    return of_them.hstack(settings), refused
 
 
 def _is_delta(table: Path) -> bool:

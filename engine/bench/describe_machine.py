@@ -1,0 +1,49 @@
+"""Where and with what a benchmark was taken."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from engine.find_java import find_java
+from engine.machine import cores, memory_bytes
+from plans.errors import ConfigurationError
+
+PACKAGES = ("penstock", "pyspark", "delta-spark", "polars", "pyarrow", "numpy")
+FLINK_VERSION = "2.3.0"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Platform, processor, cores, memory in bytes, and the load averages of 1, 5 and 15 minutes."""
+    return {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": cores(),
+        "memory_bytes": memory_bytes(),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+    }
+
+
+def describe_versions(with_flink: bool) -> dict[str, str]:
+    """Versions of Python, Java, Flink (where it is measured) and the packages that planners use."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    try:
+        found["java"] = find_java().version
+    except ConfigurationError:
+        found["java"] = "none"
+    return found | ({"flink": FLINK_VERSION} if with_flink else {})
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())

@@ -1,0 +1,85 @@
+"""Measures one planner in this process and prints one JSON line, after each plan and at the end.
+
+    python -m engine.bench.measure_planner --planner columnar --input PATH [--until LAYER]
+        [--repeat-in-process N] [--launched SECONDS] [--digests FILE]
+
+The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of whoever started this
+process; without it, start-up does not count Python's own start. With `--digests` nothing is measured: the
+topologies are planned once and the digests of their plans written to FILE.
+"""
+
+import time
+
+_FIRST = time.monotonic()
+
+import argparse  # noqa: E402 - start-up counts from here
+import json  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from engine.bench.peak_memory import own_peak_bytes  # noqa: E402
+from engine.bench.planners import PLANNERS, load_planner  # noqa: E402
+from plans.vocabulary import Layer  # noqa: E402
+
+
+def main() -> None:
+    """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; `done` in the last line."""
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--planner", choices=list(PLANNERS), required=True)
+    arguments.add_argument("--input", type=Path, required=True)
+    arguments.add_argument("--until", type=Layer, choices=list(Layer)[1:], default=Layer.SLOTS)
+    arguments.add_argument("--repeat-in-process", type=int, default=3)
+    arguments.add_argument("--launched", type=float, default=_FIRST)
+    arguments.add_argument("--digests", type=Path)
+    chosen = arguments.parse_args()
+    found = _digest(chosen) if chosen.digests else _measure(chosen)
+    print(json.dumps({**found, "done": True}), flush=True)
+
+
+def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    try:
+        plans = load_planner(chosen.planner).start()
+        start_up = time.monotonic() - chosen.launched
+        found["start_up_seconds"] = round(start_up, 6)
+        print(json.dumps(found), flush=True)
+        for place, times in enumerate(plans(chosen.input, chosen.until, chosen.repeat_in_process)):
+            if place == 0:
+                found["start_up_seconds"] = round(start_up + times.start_up, 6)
+                found["cold"] = times.as_json()
+            else:
+                found["warm"].append(times.as_json())
+            print(json.dumps(found), flush=True)
+    except Exception as error:
+        found["failure"] = describe_failure(error)
+    found["own_peak_bytes"] = own_peak_bytes()
+    return found
+
+
+def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
+    from engine.bench.digest_plans import digest_plans
+
+    try:
+        planner = load_planner(chosen.planner)
+        planner.start()
+        digests = digest_plans(planner.plan_lines(chosen.input, chosen.until))
+    except Exception as error:
+        return {"failure": describe_failure(error)}
+    chosen.digests.write_text(json.dumps(digests))
+    return {"failure": None}
+
+
+def describe_failure(error: BaseException) -> dict[str, str]:
+    """Class and message; of Spark's exceptions without stacks of Java and Python workers."""
+    message = str(error).strip()
+    if type(error).__module__.startswith(("py4j", "pyspark")):
+        from engine.describe_spark_error import describe_spark_error
+
+        message = describe_spark_error(error)
+    return {"error": getattr(error, "error", type(error).__name__), "message": message[:2000]}
+
+
+if __name__ == "__main__":
+    main()

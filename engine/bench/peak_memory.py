@@ -1,0 +1,70 @@
+"""Peak memory of a process and all below it."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+PAGE_BYTES = resource.getpagesize()
+
+
+@contextmanager
+def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int]]:
+    """A list whose one entry grows to the largest resident memory of the process tree, in bytes.
+
+    `pid`: the root of the tree (default: this process); `every`: seconds between two looks.
+    """
+    root = int(Path("/proc/self").resolve().name) if pid is None else pid
+    peak, stop = [0], Event()
+
+    def sample() -> None:
+        while not stop.wait(every):
+            peak[0] = max(peak[0], _resident_bytes(root))
+
+    thread = Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()
+
+
+def own_peak_bytes() -> int:
+    """The largest resident memory this one process has had: exact, where samples miss short peaks."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def process_tree(root: int) -> set[int]:
+    """The ids of `root` and all processes below it."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+    tree = {root}
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in tree} - tree
+        grown = bool(more)
+        tree |= more
+    return tree
+
+
+def _resident_bytes(root: int) -> int:
+    """Of the tree; pages that forked workers share count several times."""
+    return sum(_resident_set_bytes(pid) for pid in process_tree(root))
+
+
+def _resident_set_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * PAGE_BYTES

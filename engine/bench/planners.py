@@ -1,0 +1,81 @@
+"""The planners that can be measured, and what their times include. Nothing of theirs is imported here."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+
+class Planner(NamedTuple):
+    """`module` has start() -> Plans and plan_lines(path, until); see engine.bench.run_columnar."""
+
+    name: str
+    module: str
+    needs: tuple[str, ...]  #: modules that have to be there
+    packages: tuple[str, ...]  #: packages that have to be there and have no module
+    reads_lines: bool  #: topology lines only; others read generated suites as tables
+    includes: str
+
+
+PLANNERS: dict[str, Planner] = {
+    planner.name: planner
+    for planner in (
+        Planner(
+            "spark",
+            "engine.bench.run_spark",
+            ("pyspark", "delta"),
+            (),
+            False,
+            "Penstock's passes in a local Spark session. Start-up: Python, the JVM and the session. Reading: "
+            "tables (Parquet; files: JSON lines), validated and partitioned. Planning: the passes of each "
+            "layer, the counts that show nothing is lost, and handing over: every table of the plan read to "
+            "its end into a sink that drops the rows, which also derives tables no pass keeps. Nothing is "
+            "written to disk. Memory: Python, the JVM and all Python workers; pages that they "
+            "share count for each of them.",
+        ),
+        Planner(
+            "columnar",
+            "engine.bench.run_columnar",
+            ("polars",),
+            (),
+            False,
+            "Penstock's columnar planner in one Python process. Start-up: Python and its imports. Reading: "
+            "the same tables (Parquet; files: JSON lines), validated. Planning: the passes of each layer, "
+            "and handing over all tables of the plan as Arrow tables. Nothing is written to disk.",
+        ),
+        Planner(
+            "flink",
+            "engine.bench.run_flink",
+            ("engine.flink.plan_with_flink",),
+            ("apache-flink-libraries",),
+            True,
+            "Apache Flink's own classes in a JVM with as much heap as Spark's and Java's default stack. "
+            "Start-up: Python and the JVM. Reading: JSON lines. Planning: what Flink does for each layer, "
+            "which includes serialising operator configurations that Penstock does not make. The plans are "
+            "objects in memory. Warm plans run in a second JVM, behind one that is not counted. Memory: "
+            "Python and the JVM.",
+        ),
+    )
+}
+
+
+def why_missing(planner: Planner) -> str | None:
+    """Why a planner cannot run here; None if it can."""
+    for module in planner.needs:
+        try:
+            found = find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            return f"not installed: no module {module}"
+    for package in planner.packages:
+        try:
+            distribution(package)
+        except PackageNotFoundError:
+            return f"not installed: no package {package} (pip install 'penstock[{planner.name}]')"
+    return None
+
+
+def load_planner(name: str) -> Any:
+    """The module that runs a planner."""
+    return import_module(PLANNERS[name].module)

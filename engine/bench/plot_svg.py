@@ -1,0 +1,126 @@
+"""Lines on log-log axes as inline SVG; colours are classes of the page's style sheet."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from math import ceil, floor, log10
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 520, 340
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 16, 14, 48
+
+Point = tuple[float, float]
+Place = Callable[[Point], Point]
+
+
+class Line(NamedTuple):
+    """Points in order of x, drawn as `style` (a CSS class); `dashed` lines have hollow marks."""
+
+    name: str
+    style: str
+    points: Sequence[Point]
+    dashed: bool = False
+
+
+def plot_svg(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> str:
+    """One SVG element; points that are not above zero are left out. Empty where no point is left."""
+    kept = [line._replace(points=[p for p in line.points if p[0] > 0 and p[1] > 0]) for line in lines]
+    points = [point for line in kept for point in line.points]
+    if not points:
+        return ""
+    x_low, x_high = _range([x for x, _ in points])
+    y_low, y_high = _range([y for _, y in points])
+
+    def place(point: Point) -> Point:
+        x = _LEFT + (log10(point[0]) - x_low) / (x_high - x_low) * (WIDTH - _LEFT - _RIGHT)
+        y = HEIGHT - _BOTTOM - (log10(point[1]) - y_low) / (y_high - y_low) * (HEIGHT - _TOP - _BOTTOM)
+        return round(x, 1), round(y, 1)
+
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">',
+        f"<title>{escape(title)}</title>",
+        *_x_axis(x_low, x_high, place, 10**y_low, 10**y_high),
+        *_y_axis(y_low, y_high, place, 10**x_low, 10**x_high),
+        f'<text class="axis" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x_label)}</text>',
+        f'<text class="axis" transform="translate(14 {(HEIGHT - _BOTTOM + _TOP) / 2}) rotate(-90)">'
+        f"{escape(y_label)}</text>",
+        *(part for line in kept for part in _line(line, [place(point) for point in line.points])),
+        "</svg>",
+    ]
+    return "\n".join(parts)
+
+
+def _range(values: Sequence[float]) -> Point:
+    """Decades as far as values go; at least half a decade, so that one point stands in the middle."""
+    low, high = log10(min(values)), log10(max(values))
+    if high - low < 0.5:
+        middle = (low + high) / 2
+        low, high = middle - 0.4, middle + 0.4
+    margin = (high - low) * 0.06
+    return low - margin, high + margin
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Values for labels between two decimal logarithms: decades, with 2 and 5 between where few decades fit,
+    more digits where even those are not three.
+    """
+    for digits in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        found = [
+            digit * 10.0**decade
+            for decade in range(floor(low), ceil(high) + 1)
+            for digit in digits
+            if low <= log10(digit) + decade <= high
+        ]
+        if len(found) >= 3:
+            break
+    return found
+
+
+def label(value: float) -> str:
+    """1000000 as 1M, 2000 as 2k, 0.05 as 0.05."""
+    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale * 0.999999:
+            return f"{value / scale:g}{unit}"
+    return f"{value:.6g}"
+
+
+def _x_axis(low: float, high: float, place: Place, y_low: float, y_high: float) -> list[str]:
+    parts = []
+    for value in ticks(low, high):
+        x, bottom = place((value, y_low))
+        _, top = place((value, y_high))
+        parts.append(f'<line class="grid" x1="{x}" y1="{bottom}" x2="{x}" y2="{top}"/>')
+        parts.append(f'<text class="tick middle" x="{x}" y="{bottom + 17}">{label(value)}</text>')
+    return parts
+
+
+def _y_axis(low: float, high: float, place: Place, x_low: float, x_high: float) -> list[str]:
+    parts = []
+    for value in ticks(low, high):
+        left, y = place((x_low, value))
+        right, _ = place((x_high, value))
+        parts.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{right}" y2="{y}"/>')
+        parts.append(f'<text class="tick end" x="{left - 7}" y="{y + 4}">{value:,.6g}</text>')
+    return parts
+
+
+def _line(line: Line, places: Sequence[Point]) -> list[str]:
+    look = f"{line.style} dashed" if line.dashed else line.style
+    joined = " ".join(f"{x},{y}" for x, y in places)
+    marks = [
+        f'<circle class="{look}" cx="{x}" cy="{y}" r="{3 if line.dashed else 3.8}">'
+        f"<title>{escape(line.name)}: {given[0]:,.0f}, {given[1]:.4g}</title></circle>"
+        for (x, y), given in zip(places, line.points, strict=True)
+    ]
+    return [f'<polyline class="{look}" points="{joined}"/>', *marks] if len(places) > 1 else marks
+
+
+def legend(styles: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(name, SVG of a short line) for each planner."""
+    return [
+        (
+            name,
+            f'<svg class="key" viewBox="0 0 34 12"><polyline class="{style}" points="1,6 33,6"/>'
+            f'<circle class="{style}" cx="17" cy="6" r="3.8"/></svg>',
+        )
+        for name, style in styles.items()
+    ]

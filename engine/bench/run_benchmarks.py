@@ -1,0 +1,116 @@
+"""Every measurement of a benchmark in turn, and the comparison of plans."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from engine.bench.digest_plans import Digests, find_differences
+from engine.bench.planners import PLANNERS
+from engine.bench.prepare_inputs import Input
+from engine.bench.run_child import measure_planner_command, run_child
+from engine.bench.suites import Case
+from plans.vocabulary import Layer
+
+Measure = Callable[[str, Path], dict[str, Any]]
+"""(planner, what it reads) to what engine.bench.run_child.run_child gives."""
+
+
+class Turn(NamedTuple):
+    """One measurement to be taken."""
+
+    repetition: int
+    case: Case
+    planner: str
+
+
+def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterator[Turn]:
+    """All measurements: repetition outermost, planners side by side, another one first each time.
+
+    Whatever else the machine does at some time, and what a planner leaves behind (caches, heat), falls on
+    all planners alike.
+    """
+    for repetition in range(repeat):
+        first = repetition % max(1, len(planners))
+        for case in cases:
+            for planner in (*planners[first:], *planners[:first]):
+                yield Turn(repetition, case, planner)
+
+
+def measure_in_process(until: Layer, repeat_in_process: int, timeout: float) -> Measure:
+    """A Measure that starts a process for each measurement."""
+
+    def measure(planner: str, path: Path) -> dict[str, Any]:
+        options = ("--input", str(path), "--until", until, "--repeat-in-process", str(repeat_in_process))
+        return run_child(measure_planner_command(planner, *options), timeout)
+
+    return measure
+
+
+def run_benchmarks(
+    todo: Sequence[Turn], inputs: Mapping[Case, Input], measure: Measure, report: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """One record a turn. Once a planner timed out, its turns at that size and above are Skipped."""
+    timed_out: dict[tuple[str, str], int] = {}
+    for turn in todo:
+        suite, given = turn.case.suite.name, inputs[turn.case]
+        report(f"{suite} {given.operators:,} {turn.planner}")
+        record = {
+            "suite": suite,
+            "size": turn.case.size,
+            "operators": given.operators,
+            "topologies": given.topologies,
+            "planner": turn.planner,
+            "repetition": turn.repetition,
+            "load_average": round(os.getloadavg()[0], 2),
+        }
+        limit = timed_out.get((suite, turn.planner))
+        if limit is not None and given.operators >= limit:
+            failure = {"error": "Skipped", "message": f"timed out at {limit:,} operators"}
+            unknown: dict[str, Any] = {
+                "start_up_seconds": None,
+                "cold": None,
+                "warm": [],
+                "peak_memory_bytes": None,
+            }
+            yield {**record, **unknown, "failure": failure}
+            continue
+        found = measure(turn.planner, given.path(PLANNERS[turn.planner].reads_lines))
+        if found["failure"] and found["failure"]["error"] == "Timeout":
+            timed_out[suite, turn.planner] = given.operators
+        yield {**record, **found}
+
+
+def compare_plans(
+    inputs: Mapping[Case, Input],
+    planners: Sequence[str],
+    until: Layer,
+    timeout: float,
+    report: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """One entry a suite: its smallest size, `pairs` (see find_differences) and `failures` by planner."""
+    smallest: dict[str, Case] = {}
+    for case, given in inputs.items():
+        name = case.suite.name
+        if name not in smallest or given.operators < inputs[smallest[name]].operators:
+            smallest[name] = case
+    entries = []
+    for suite, case in smallest.items():
+        digests: dict[str, Digests] = {}
+        failures = {}
+        for planner in planners:
+            report(f"{suite} compare {planner}")
+            path = inputs[case].path(PLANNERS[planner].reads_lines)
+            with TemporaryDirectory() as folder:
+                file = Path(folder) / "digests.json"
+                options = ("--input", str(path), "--until", until, "--digests", str(file))
+                done = run_child(measure_planner_command(planner, *options), timeout)
+                if done["failure"]:
+                    failures[planner] = done["failure"]
+                else:
+                    digests[planner] = json.loads(file.read_text())
+        entry = {"suite": suite, "operators": inputs[case].operators, "pairs": find_differences(digests)}
+        entries.append({**entry, "failures": failures})
+    return entries

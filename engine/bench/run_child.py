@@ -1,0 +1,96 @@
+"""One measurement in a process of its own; whatever happens to that process is a result."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engine.bench.peak_memory import peak_memory, process_tree
+
+SAMPLE_SECONDS = 0.2
+
+
+def measure_planner_command(planner: str, *options: str) -> list[str]:
+    """The command line of engine.bench.measure_planner."""
+    launched = ["--launched", str(time.monotonic())]
+    return python_command("engine.bench.measure_planner", "--planner", planner, *options, *launched)
+
+
+def python_command(module: str, *options: str) -> list[str]:
+    """The command line of a module of Penstock: this Python, without what lies in the working directory."""
+    return [sys.executable, "-P", "-m", module, *options]
+
+
+def python_environment() -> dict[str, str]:
+    """The environment in which python_command finds this very Penstock, a checkout too."""
+    root = str(Path(__file__).resolve().parents[2])
+    path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
+    """The JSON object that `command` prints last, with `peak_memory_bytes` of its process tree.
+
+    `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
+    or Crashed (its last words) where it did not get to `done`. All below the process is ended with it.
+    """
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=complained,
+            start_new_session=True,
+            env=python_environment(),
+        )
+        failure = None
+        try:
+            with peak_memory(child.pid, SAMPLE_SECONDS) as peak:
+                code = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code, failure = -1, {"error": "Timeout", "message": f"not done after {timeout:g} s"}
+        finally:
+            _end(child)
+        said.seek(0)
+        complained.seek(0)
+        found = _last_object(said.read().decode(errors="replace"))
+        words = complained.read().decode(errors="replace")
+    result = found or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    if not result.pop("done", False) and failure is None:
+        failure = _crash(code, words)
+    result["failure"] = failure or result["failure"]
+    result["peak_memory_bytes"] = max(peak[0], result.pop("own_peak_bytes", 0)) or None
+    return result
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the process and all below it: its session, and those that left its session."""
+    left = process_tree(child.pid) if child.poll() is None else set()
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    child.wait()
+
+
+def _last_object(text: str) -> dict[str, Any] | None:
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            with suppress(json.JSONDecodeError):
+                return dict(json.loads(line))
+    return None
+
+
+def _crash(code: int, words: str) -> dict[str, str]:
+    last = "\n".join(line for line in words.splitlines()[-8:] if line.strip())
+    if code < 0:
+        return {"error": "Killed", "message": f"by {signal.Signals(-code).name}\n{last}".strip()}
+    return {"error": "Crashed", "message": f"exit code {code}\n{last}".strip()}

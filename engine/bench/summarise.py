@@ -1,0 +1,103 @@
+"""Medians over repetitions: one row a suite, size and planner."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+Row = dict[str, Any]
+PHASES = ("read", "planning", "seconds", "hand_over", "other")
+FLINK = "flink"
+SLOWER = 1.25
+"""A median above so many times the old one is a regression."""
+
+
+def summarise(records: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """One row a (suite, size, planner), in order of first appearance.
+
+    `cold` and `warm` are medians by phase and layer (warm: over repetitions of the median in a process), null
+    where nothing was measured; `operators_per_second` is of planning, warm if there is warm, and `ratio` how
+    many times faster than Flink, or than the slowest planner of the case where Flink has no figure.
+    """
+    groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
+    for record in records:
+        groups.setdefault((record["suite"], record["size"], record["planner"]), []).append(record)
+    rows = [_row(of_group) for of_group in groups.values()]
+    for row in rows:
+        peers = [r for r in rows if (r["suite"], r["size"]) == (row["suite"], row["size"])]
+        _relate(row, [peer for peer in peers if best_planning(peer)])
+    return rows
+
+
+def best_planning(row: Mapping[str, Any]) -> float | None:
+    """Seconds of planning, warm if there is warm, else cold."""
+    return _planning(row["warm"] or row["cold"])
+
+
+def _planning(times: Mapping[str, Any] | None) -> float | None:
+    return None if times is None else times["planning"]
+
+
+def _row(records: Sequence[Mapping[str, Any]]) -> Row:
+    first = records[0]
+    row: Row = {key: first[key] for key in ("suite", "size", "operators", "topologies", "planner")}
+    row["repetitions"] = len(records)
+    starts = [r["start_up_seconds"] for r in records if r["start_up_seconds"] is not None]
+    row["start_up_seconds"] = median(starts) if starts else None
+    row["cold"] = _medians([r["cold"] for r in records if r["cold"]])
+    in_process = [_medians(r["warm"]) for r in records if r["warm"]]
+    row["warm"] = _medians([times for times in in_process if times])
+    peaks = [r["peak_memory_bytes"] for r in records if r["peak_memory_bytes"]]
+    row["peak_memory_bytes"] = max(peaks) if peaks else None
+    spent = best_planning(row)
+    row["operators_per_second"] = round(first["operators"] / spent) if spent else None
+    row["failures"] = [r["failure"] for r in records if r["failure"]]
+    return row
+
+
+def _medians(times: Sequence[Mapping[str, Any]]) -> Row | None:
+    if not times:
+        return None
+    layers = [layer for layer in times[0]["layers"] if all(layer in t["layers"] for t in times)]
+    found: Row = {}
+    for phase in PHASES:
+        values = [t[phase] for t in times if t[phase] is not None]
+        found[phase] = round(median(values), 6) if values else None
+    found["layers"] = {layer: round(median(t["layers"][layer] for t in times), 6) for layer in layers}
+    return found
+
+
+def _relate(row: Row, peers: Sequence[Row]) -> None:
+    row["ratio"], row["ratio_to"] = None, None
+    own = best_planning(row)
+    if own is None or not peers:
+        return
+    base = next((p for p in peers if p["planner"] == FLINK), None) or max(
+        peers, key=lambda peer: best_planning(peer) or 0
+    )
+    row["ratio"], row["ratio_to"] = round((best_planning(base) or 0) / own, 3), base["planner"]
+
+
+def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """One row a (suite, size, planner) that both summaries have: `ratio` new/old of the median of all but
+    start-up, warm if both have warm, else cold; `slower` if it is above SLOWER.
+
+    A planner that failed is slower if it did not fail in the old results; else it is left out.
+    """
+    before = {(row["suite"], row["size"], row["planner"]): row for row in old}
+    rows = []
+    for row in new:
+        was = before.get((row["suite"], row["size"], row["planner"]))
+        kind = next((k for k in ("warm", "cold") if was and was[k] and row[k]), None)
+        found: Row = {key: row[key] for key in ("suite", "size", "operators", "planner")}
+        if was and kind:
+            old_seconds, new_seconds = was[kind]["seconds"], row[kind]["seconds"]
+            ratio = new_seconds / old_seconds if old_seconds else 1.0
+            slower = ratio > SLOWER or (bool(row["failures"]) and not was["failures"])
+            found |= {"old": old_seconds, "new": new_seconds, "ratio": round(ratio, 3), "kind": kind}
+            rows.append({**found, "slower": slower})
+        elif was and (was["warm"] or was["cold"]) and not was["failures"]:
+            old_seconds = (was["warm"] or was["cold"])["seconds"]
+            rows.append(
+                {**found, "old": old_seconds, "new": None, "ratio": None, "kind": None, "slower": True}
+            )
+    return rows

@@ -1,0 +1,68 @@
+"""How long one plan took, by what was done."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from plans.vocabulary import Layer
+
+
+class Times(NamedTuple):
+    """Seconds; None is what a planner does not do or does not tell.
+
+    `other` are checks that belong to no layer. `start_up` is what had to be started for this plan beyond the
+    process, and counts as start-up.
+    """
+
+    read: float | None
+    layers: dict[str, float]
+    hand_over: float | None
+    other: float | None = None
+    start_up: float = 0
+
+    def as_json(self) -> dict[str, object]:
+        """Rounded to microseconds, with the sums: `planning` (all but reading) and `seconds` (all)."""
+        planning = sum(self.layers.values()) + (self.hand_over or 0) + (self.other or 0)
+        return {
+            "read": _rounded(self.read),
+            "layers": {layer: round(seconds, 6) for layer, seconds in self.layers.items()},
+            "hand_over": _rounded(self.hand_over),
+            "other": _rounded(self.other),
+            "planning": round(planning, 6),
+            "seconds": round(planning + (self.read or 0), 6),
+        }
+
+
+Plans = Callable[[Path, Layer, int], Iterator[Times]]
+"""(topologies, layer to stop behind, N) to the times of one cold plan and N warm ones, as they are done."""
+
+
+class NotPlannedError(Exception):
+    """A planner gave no plan where it should have; `error` is its own class of error."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+def again_and_again(plan: Callable[[Path, Layer], Times]) -> Plans:
+    """Plans by calling `plan` in this process."""
+
+    def plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
+        for _ in range(1 + warm):
+            yield plan(path, until)
+
+    return plans
+
+
+def by_layer(seconds: Mapping[str, float], steps: Mapping[Layer, tuple[str, ...]]) -> dict[str, float]:
+    """Layer to the sum over its steps that ran; layers of which none ran are left out."""
+    return {
+        str(layer): sum(seconds[name] for name in names if name in seconds)
+        for layer, names in steps.items()
+        if any(name in seconds for name in names)
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)

@@ -1,0 +1,85 @@
+"""Results in a folder: lines as they come, one JSON document, and rows of a Delta table."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from plans.errors import InputError
+from plans.vocabulary import Layer
+
+FORMAT = 1
+
+_LAYERS = [layer for layer in Layer if layer != Layer.TOPOLOGY]
+ROWS = pa.schema(
+    [
+        ("date", pa.string()),
+        ("suite", pa.string()),
+        ("size", pa.int64()),
+        ("operators", pa.int64()),
+        ("topologies", pa.int64()),
+        ("planner", pa.string()),
+        ("repetition", pa.int32()),
+        ("place", pa.int32()),
+        ("load_average", pa.float64()),
+        ("start_up_seconds", pa.float64()),
+        ("read_seconds", pa.float64()),
+        *((f"{layer}_seconds", pa.float64()) for layer in _LAYERS),
+        ("hand_over_seconds", pa.float64()),
+        ("other_seconds", pa.float64()),
+        ("planning_seconds", pa.float64()),
+        ("seconds", pa.float64()),
+        ("peak_memory_bytes", pa.int64()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+        ("penstock_version", pa.string()),
+        ("processor", pa.string()),
+    ]
+)
+"""Keyed by (date, suite, size, planner, repetition, place); `place` 0 is the cold plan, others are warm; -1
+is a failure before or after them."""
+
+
+def append_line(folder: Path, record: Mapping[str, Any]) -> None:
+    """One measurement at the end of results.jsonl, so that a run that is stopped leaves what it has."""
+    with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def write_results(folder: Path, results: Mapping[str, Any]) -> None:
+    """results.json in place of an older one; the rows of this run behind those of others in the table."""
+    unfinished = folder / ".results.json"
+    unfinished.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(folder / "results.json")
+    rows = [row for record in results["measurements"] for row in _rows(record, results)]
+    write_deltalake(
+        str(folder / "results"), pa.Table.from_pylist(rows, ROWS), mode="append", schema_mode="merge"
+    )
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """A results.json. Raises InputError if it is none, or one of another format."""
+    try:
+        results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = results["format"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} is no results.json of penstock bench: {error}") from error
+    if found != FORMAT:
+        raise InputError(f"{path}: found format {found}, allowed {FORMAT}")
+    return results
+
+
+def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    shared = {key: record[key] for key in ROWS.names if key in record}
+    shared["date"] = results["date"]
+    shared["penstock_version"] = results["versions"].get("penstock")
+    shared["processor"] = results["machine"]["processor"]
+    for place, times in enumerate([record["cold"], *record["warm"]] if record["cold"] else []):
+        layers = {f"{layer}_seconds": seconds for layer, seconds in times["layers"].items()}
+        phases = {f"{name}_seconds": times[name] for name in ("read", "hand_over", "other", "planning")}
+        yield {**shared, "place": place, **layers, **phases, "seconds": times["seconds"]}
+    if record["failure"]:
+        yield {**shared, "place": -1, **record["failure"]}

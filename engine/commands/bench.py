@@ -1,0 +1,196 @@
+"""`penstock bench`: how fast planners are, and whether they agree."""
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from engine.bench.planners import PLANNERS, why_missing
+from engine.bench.suites import SUITES, Case, cases_of, find_suite
+from engine.progress import progress
+from plans.errors import ConfigurationError
+from plans.vocabulary import Layer
+
+SLOWER_EXIT_CODE = 5
+DEFAULT_SUITES = "fleet,layered"
+DEFAULT_SIZES = "1000,10000,100000"
+_SUITES = "; ".join(f"{suite.name}: {suite.about}" for suite in SUITES.values())
+
+
+def command(
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--suite",
+            metavar="NAME|FILE",
+            help=f"What is planned; may be repeated, or several with commas. {_SUITES}. "
+            f"FILE: topology lines of yours. Default: {DEFAULT_SUITES}.",
+        ),
+    ] = None,
+    planner: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--planner",
+            metavar="NAME",
+            help=f"{', '.join(PLANNERS)}; may be repeated, or several with commas. Default: all that are "
+            "installed.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="N,N,...", help="Operators of a suite; files have their own.")
+    ] = DEFAULT_SIZES,
+    until: Annotated[
+        str, typer.Option("--until", metavar="LAYER", help=f"{', '.join(list(Layer)[1:])}.")
+    ] = Layer.SLOTS.value,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, metavar="N", help="Processes for each suite, size and planner.")
+    ] = 3,
+    repeat_in_process: Annotated[
+        int,
+        typer.Option(
+            "--repeat-in-process", min=0, metavar="N", help="Warm plans in a process, behind the cold one."
+        ),
+    ] = 3,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Results, their page, and the inputs.")
+    ] = Path("penstock-bench"),
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            metavar="OLD.json",
+            help="An older results.json: print ratios, and exit with 5 if a planner got slower by more than "
+            "a quarter.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds for one process.")
+    ] = 600,
+) -> None:
+    """Measure planners on the same topologies, in turn, each in processes of its own.
+
+    DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
+    index.html. A planner that fails or takes too long is a result. At the smallest size of each suite the
+    planners' plans are compared.
+    """
+    from engine.bench.write_results import read_results
+
+    suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
+    cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
+    layer = _layer(until)
+    chosen, unavailable = _planners(_listed(planner or []))
+    old = None if compare is None else read_results(compare)
+    out.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "until": layer.value,
+        "repeat": repeat,
+        "repeat_in_process": repeat_in_process,
+        "timeout_seconds": timeout,
+    }
+    results = _run(cases, chosen, unavailable, settings, out)
+    _report(results, old, out)
+
+
+def _run(
+    cases: list[Case], chosen: list[str], unavailable: dict[str, str], settings: dict[str, Any], out: Path
+) -> dict[str, Any]:
+    from engine.bench.describe_machine import describe_machine, describe_versions
+    from engine.bench.prepare_inputs import prepare_inputs
+    from engine.bench.run_benchmarks import compare_plans, measure_in_process, run_benchmarks, turns
+    from engine.bench.summarise import summarise
+    from engine.bench.write_page import write_page
+    from engine.bench.write_results import FORMAT, append_line, write_results
+
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "command": shlex.join(["penstock", *sys.argv[1:]]),
+        "machine": describe_machine(),
+        "versions": describe_versions("flink" in chosen),
+        **settings,
+        "planners": chosen,
+        "includes": {name: PLANNERS[name].includes for name in chosen},
+        "unavailable": unavailable,
+    }
+    layer, timeout = Layer(settings["until"]), settings["timeout_seconds"]
+    todo = list(turns(cases, chosen, settings["repeat"]))
+    suites = {case.suite.name for case in cases}
+    to_compare = chosen if len(chosen) > 1 else []
+    (out / "results.jsonl").write_text("")
+    records = []
+    with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
+        with_lines = any(PLANNERS[name].reads_lines for name in chosen)
+        inputs = prepare_inputs(cases, out / "inputs", with_lines, report)
+        measure = measure_in_process(layer, settings["repeat_in_process"], timeout)
+        for record in run_benchmarks(todo, inputs, measure, report):
+            append_line(out, record)
+            records.append(record)
+        equality = compare_plans(inputs, to_compare, layer, timeout, report) if to_compare else []
+    results |= {"summary": summarise(records), "equality": equality, "measurements": records}
+    write_results(out, results)
+    write_page(out, results)
+    return results
+
+
+def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
+    from engine.bench.print_results import comparison_table, print_equality, print_tables, results_table
+    from engine.bench.summarise import compare_results
+
+    print_tables(results_table(results["summary"]))
+    print_equality(results["equality"])
+    console = Console(stderr=True)
+    for name, reason in results["unavailable"].items():
+        console.print(f"{name}: {reason}", style="dim", highlight=False)
+    console.print(f"{out / 'index.html'} shows them in plots", style="dim", highlight=False)
+    if old is None:
+        return
+    compared = compare_results(old["summary"], results["summary"])
+    print_tables(comparison_table(compared))
+    if not compared:
+        console.print("nothing to compare: no suite, size and planner is in both", style="dim")
+    if any(row["slower"] for row in compared):
+        raise typer.Exit(SLOWER_EXIT_CODE)
+
+
+def _planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Those that can run, and why the others cannot."""
+    unknown = [name for name in names if name not in PLANNERS]
+    if unknown:
+        raise ConfigurationError(f"--planner {unknown[0]}: allowed {', '.join(PLANNERS)}")
+    wanted = [PLANNERS[name] for name in names or PLANNERS]
+    reasons = {planner.name: why_missing(planner) for planner in wanted}
+    missing = {name: reason for name, reason in reasons.items() if reason}
+    chosen = [name for name, reason in reasons.items() if not reason]
+    if not chosen:
+        said = "; ".join(f"{name} is {reason}" for name, reason in missing.items())
+        raise ConfigurationError(f"--planner: none of them can run here: {said}")
+    return chosen, missing
+
+
+def _listed(values: list[str]) -> list[str]:
+    """Values of an option that may be repeated and hold commas, each once; a file's name is taken whole."""
+    parts = [part for value in values for part in ([value] if Path(value).is_file() else value.split(","))]
+    return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        found = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if not found or min(found) < 2:
+        raise ConfigurationError(
+            f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
+        )
+    return found
+
+
+def _layer(text: str) -> Layer:
+    layers = list(Layer)[1:]
+    if text not in layers:
+        raise ConfigurationError(f"--until {text!r}: allowed {', '.join(layers)}")
+    return Layer(text)

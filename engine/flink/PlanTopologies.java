@@ -1,0 +1,149 @@
+import java.io.BufferedReader;
+import java.io.Writer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.Callable;
+
+import org.apache.flink.runtime.executiongraph.DefaultExecutionGraph;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.scheduler.ExecutionSlotSharingGroup;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.streaming.api.graph.StreamGraph;
+import org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator;
+
+/**
+ * Plans topologies with Flink's own classes.
+ *
+ * <p>Reads topology JSON lines; writes plan JSON lines and, for each run over them, a line of what each step
+ * took. A topology that Flink refuses, or for which stack or heap are too small, is a line like the others.
+ * With --times-only no plans are written, only refusals. With --repeat all is planned once more often than
+ * asked, and the times of the first run are dropped.
+ */
+final class PlanTopologies {
+    private static final String USAGE =
+            "usage: PlanTopologies TOPOLOGIES PLANS TIMES"
+                    + " [--until stream_graph|job_graph|execution_graph|slots] [--times-only] [--repeat N]";
+
+    private final Step until;
+    private final boolean timesOnly;
+    private final RunTimes times = new RunTimes();
+
+    private PlanTopologies(Step until, boolean timesOnly) {
+        this.until = until;
+        this.timesOnly = timesOnly;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        if (arguments.length < 3) {
+            throw new IllegalArgumentException(USAGE);
+        }
+        Step until = Step.SLOTS;
+        boolean timesOnly = false;
+        int firstRun = 0;
+        int runs = 1;
+        for (int i = 3; i < arguments.length; i++) {
+            switch (arguments[i]) {
+                case "--until" -> until = Step.layer(arguments[++i]);
+                case "--times-only" -> timesOnly = true;
+                case "--repeat" -> {
+                    firstRun = -1;
+                    runs = Integer.parseInt(arguments[++i]);
+                }
+                default -> throw new IllegalArgumentException(USAGE);
+            }
+        }
+        initializeClasses();
+        try (Writer timesOut = Files.newBufferedWriter(Path.of(arguments[2]))) {
+            for (int run = firstRun; run < runs; run++) {
+                PlanTopologies planner = new PlanTopologies(until, timesOnly);
+                planner.planFile(Path.of(arguments[0]), Path.of(arguments[1]));
+                if (run >= 0) {
+                    planner.times.writeTo(timesOut);
+                }
+            }
+        }
+        System.exit(0);
+    }
+
+    /** A class whose initialiser runs out of stack can never be used again; so none is left to a deep topology. */
+    private static void initializeClasses() throws Exception {
+        PlannedTopology planned = new PlanTopologies(Step.SLOTS, false).plan(EveryKind.LINE, 0);
+        if (planned.isRefused()) {
+            throw new IllegalStateException("Flink refuses the example: " + planned.refusal());
+        }
+    }
+
+    private void planFile(Path topologies, Path plans) throws Exception {
+        try (BufferedReader in = Files.newBufferedReader(topologies);
+                Writer out = Files.newBufferedWriter(plans)) {
+            int number = 0;
+            for (String line; (line = in.readLine()) != null; ) {
+                number++;
+                if (line.isBlank()) {
+                    continue;
+                }
+                PlannedTopology planned = plan(line, number);
+                times.count(planned.isRefused());
+                if (!timesOnly || planned.isRefused()) {
+                    times.measure(Step.WRITE, () -> planned.writeTo(out));
+                }
+            }
+        }
+    }
+
+    private PlannedTopology plan(String line, int number) {
+        PlannedTopology planned = new PlannedTopology("line " + number);
+        try {
+            planLayers(line, planned);
+        } catch (UnplannableTopologyException e) {
+            planned.refuse(e.stage, e);
+        } catch (Exception | StackOverflowError | OutOfMemoryError e) {
+            planned.refuse(planned.stage, e);
+        }
+        return planned;
+    }
+
+    private void planLayers(String line, PlannedTopology planned) throws Exception {
+        JsonNode topology = times.measure(Step.READ, () -> TopologyJson.read(line));
+        planned.name = topology.path("name").asText(planned.name);
+        times.measure(Step.READ, () -> TopologyJson.check(topology));
+
+        planned.stage = Step.STREAM_GRAPH.key;
+        StreamGraph streamGraph =
+                times.measure(Step.STREAM_GRAPH, () -> new StreamGraphTranslation(topology).translate());
+        // Before the JobGraph is made, which changes parallelisms of nodes and partitioners of edges.
+        keep(planned, () -> StreamGraphJson.of(streamGraph));
+        if (until == Step.STREAM_GRAPH) {
+            return;
+        }
+
+        planned.stage = Step.JOB_GRAPH.key;
+        JobGraph jobGraph =
+                times.measure(Step.JOB_GRAPH, () -> StreamingJobGraphGenerator.createJobGraph(streamGraph));
+        keep(planned, () -> JobGraphJson.of(jobGraph));
+        if (until == Step.JOB_GRAPH) {
+            return;
+        }
+
+        planned.stage = Step.EXECUTION_GRAPH.key;
+        DefaultExecutionGraph executionGraph =
+                times.measure(Step.EXECUTION_GRAPH, () -> Scheduling.executionGraph(jobGraph));
+        keep(planned, () -> SchedulingJson.executionGraph(executionGraph));
+        if (until == Step.EXECUTION_GRAPH) {
+            return;
+        }
+
+        planned.stage = Step.SLOTS.key;
+        List<ExecutionSlotSharingGroup> slots =
+                times.measure(Step.SLOTS, () -> Scheduling.slots(jobGraph, executionGraph));
+        keep(planned, () -> SchedulingJson.slots(slots));
+    }
+
+    /** Keeps the layer that has just been planned. */
+    private void keep(PlannedTopology planned, Callable<byte[]> layer) throws Exception {
+        if (!timesOnly) {
+            planned.layers.put(planned.stage, times.measure(Step.WRITE, layer));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+import java.util.Locale;
+
+/** What is timed: reading, the layers of a plan in order, writing. */
+enum Step {
+    READ,
+    STREAM_GRAPH,
+    JOB_GRAPH,
+    EXECUTION_GRAPH,
+    SLOTS,
+    WRITE;
+
+    final String key = name().toLowerCase(Locale.ROOT);
+
+    /** The layer with this key. */
+    static Step layer(String key) {
+        for (Step step : values()) {
+            if (step.key.equals(key) && step != READ && step != WRITE) {
+                return step;
+            }
+        }
+        throw new IllegalArgumentException("no layer of a plan: " + key);
+    }
+}

@@ -1,0 +1,211 @@
+"""Plans made by the real Apache Flink 2.3.0, in a JVM that ends with the call."""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from engine.find_java import Java, require_java
+from engine.flink.flink_jars import compiled_planner, flink_jars
+from plans.errors import ConfigurationError, LostTopologiesError, PenstockError
+from plans.vocabulary import Layer
+
+_MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]?").fullmatch
+_JVM_DOES_NOT_START = (
+    "Could not create the Java Virtual Machine",
+    "Could not reserve enough space",
+    "Cannot allocate memory",
+)
+_STACK_TRACE = re.compile(r"\s+(at |\.\.\. \d+ )").match
+_LOG_LINES = 8
+
+
+class FlinkPlannerError(PenstockError):
+    """The JVM that plans ended early; `log_tail` holds its last words, without the lines of stack traces."""
+
+    def __init__(self, message: str, hint: str | None = None, log_tail: str = "") -> None:
+        super().__init__(message, hint)
+        self.log_tail = log_tail
+
+
+class FlinkPlanned(NamedTuple):
+    """What Flink made of the topologies.
+
+    `plans` are lines of plan JSON, parsed, in the order of the input. With `times_only` only those of refused
+    topologies are there. `seconds` is keyed by read, the layers up to the one asked for, and write; it is
+    that of the last of `runs`. `peak_bytes` is the JVM's peak of resident memory, None where the system does
+    not tell it.
+    """
+
+    plans: list[dict[str, Any]]
+    seconds: dict[str, float]
+    runs: list[dict[str, float]]
+    topologies: int
+    refused: int
+    peak_bytes: int | None
+
+
+class PlannerFiles(NamedTuple):
+    """What the Java program reads and writes."""
+
+    topologies: Path
+    plans: Path
+    times: Path
+    log: Path
+
+
+def plan_with_flink(
+    lines: Iterable[str],
+    until: Layer = Layer.SLOTS,
+    *,
+    heap: str = "4g",
+    stack: str | None = None,
+    times_only: bool = False,
+    repeat: int | None = None,
+) -> FlinkPlanned:
+    """Plans of topology JSON lines (SPEC section 1), up to and with layer `until`, by Flink's own classes.
+
+    `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, too small for a chain of 3,000
+    operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: plan so many times
+    in one JVM, after one run that warms it up and is not counted.
+
+    A topology that Flink refuses has error_stage, error (Flink's exception class) and message in its plan; so
+    has one for which stack or heap were too small (StackOverflowError, OutOfMemoryError). The stage is
+    "unsupported" for what Flink 2.3 has no API for (`select`, a given `stream_graph`, unknown keys), and
+    "input" for a line that is no topology; there the error is UnplannableTopologyException.
+
+    Raises ConfigurationError (the extra `flink`, Java or javac are missing; wrong options), FlinkPlannerError
+    (the JVM failed as a whole), LostTopologiesError.
+    """
+    options = _options(until, times_only, repeat)
+    memory = _memory_options(heap, stack)
+    java, jars = require_java(), flink_jars()
+    classes = compiled_planner(jars, java)
+    with tempfile.TemporaryDirectory(prefix="penstock-flink-") as folder:
+        files = PlannerFiles(*(Path(folder, name) for name in ("topologies", "plans", "times", "log")))
+        written = _write_lines(lines, files.topologies)
+        _run(planner_command(java, memory, [classes, jars / "*"], files, options), files.log)
+        runs = [orjson.loads(line) for line in files.times.read_bytes().splitlines()]
+        plans = [orjson.loads(line) for line in _lines_of(files.plans)]
+    return _planned(written, plans, runs, until, times_only)
+
+
+def planner_command(
+    java: Java, memory: list[str], class_path: list[Path], files: PlannerFiles, options: list[str]
+) -> list[str]:
+    """The command line of the JVM."""
+    return [
+        java.path,
+        *memory,
+        "-Dlog4j2.level=ERROR",
+        "-cp",
+        os.pathsep.join(map(str, class_path)),
+        "PlanTopologies",
+        *map(str, (files.topologies, files.plans, files.times)),
+        *options,
+    ]
+
+
+def _options(until: Layer, times_only: bool, repeat: int | None) -> list[str]:
+    if until == Layer.TOPOLOGY:
+        raise ConfigurationError("Flink has no layer topology", f"plan until {Layer.STREAM_GRAPH} or further")
+    if repeat is not None and repeat < 1:
+        raise ConfigurationError(f"repeat: found {repeat}, allowed 1 or more")
+    return [
+        "--until",
+        str(until),
+        *(["--times-only"] if times_only else []),
+        *(["--repeat", str(repeat)] if repeat is not None else []),
+    ]
+
+
+def _memory_options(heap: str, stack: str | None) -> list[str]:
+    for name, value in (("heap", heap), ("stack", stack)):
+        if value is not None and not _MEMORY(value):
+            raise ConfigurationError(f"{name}: found {value!r}, allowed a size such as 512m or 4g")
+    return [f"-Xmx{heap}", *([f"-Xss{stack}"] if stack is not None else [])]
+
+
+def _write_lines(lines: Iterable[str], path: Path) -> int:
+    """How many lines there are; line breaks inside of one can only be white space of JSON."""
+    written = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            if line.strip():
+                file.write(line.replace("\r", " ").replace("\n", " ") + "\n")
+                written += 1
+    return written
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from file
+
+
+def _run(command: list[str], log: Path) -> None:
+    """Waits for the JVM; raises ConfigurationError or FlinkPlannerError if it fails."""
+    with log.open("wb") as file:
+        exit_code = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
+        ).returncode
+    if exit_code:
+        raise _failure(exit_code, log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _failure(exit_code: int, log: str) -> PenstockError:
+    """What the JVM's end means."""
+    lines = [line for line in log.splitlines() if line.strip() and not _STACK_TRACE(line)]
+    tail = "\n".join(lines[-_LOG_LINES:])
+    if any(words in log for words in _JVM_DOES_NOT_START):
+        return ConfigurationError(
+            f"Java does not start with the memory asked for: {lines[0] if lines else ''}",
+            "ask for another heap or stack",
+        )
+    if exit_code < 0:
+        name = signal.strsignal(-exit_code) or f"signal {-exit_code}"
+        return FlinkPlannerError(
+            f"Flink's planner was ended from outside: {name}",
+            "has the machine as much memory as the heap asked for?",
+            tail,
+        )
+    if "java.lang.OutOfMemoryError" in log:
+        return FlinkPlannerError(
+            "Flink's planner ran out of memory between topologies", "ask for more heap", tail
+        )
+    if "StackOverflowError" in log:
+        return FlinkPlannerError(
+            "Flink's planner ran out of stack before the first topology", "ask for more stack", tail
+        )
+    return FlinkPlannerError(
+        f"Flink's planner ended with exit code {exit_code}; its last words:\n  " + tail.replace("\n", "\n  "),
+        None,
+        tail,
+    )
+
+
+def _planned(
+    written: int, plans: list[dict[str, Any]], runs: list[dict[str, Any]], until: Layer, times_only: bool
+) -> FlinkPlanned:
+    """`runs` are the lines of times, one a run; a layer behind `until` has no time."""
+    last = runs[-1]
+    expected = last["refused"] if times_only else written
+    if last["topologies"] != written or len(plans) != expected:
+        raise LostTopologiesError(
+            f"{written} topologies went to Flink, {last['topologies']} were planned or refused and "
+            f"{len(plans)} of {expected} came back",
+            "this is a bug in Penstock: please report it with the input",
+        )
+    behind = list(Layer)[list(Layer).index(until) + 1 :]
+    seconds = [
+        {step: spent / 1e9 for step, spent in run["nanoseconds"].items() if step not in behind}
+        for run in runs
+    ]
+    return FlinkPlanned(
+        plans, seconds[-1], seconds, written, last["refused"], last.get("peak_resident_bytes")
+    )

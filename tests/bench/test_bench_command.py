@@ -1,0 +1,70 @@
+"""`penstock bench` from end to end, with the columnar planner alone: no JVM starts."""
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+
+from engine.bench.write_results import ROWS
+from engine.commands import main as module
+
+
+def bench(*args: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        module.app(["bench", *args], prog_name="penstock")
+    return int(stopped.value.code or 0)
+
+
+def test_results_are_written_and_compared(tmp_path, capsys):
+    out = tmp_path / "out"
+    args = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat", "1")
+    few = (*args, "--repeat-in-process", "1", "--until", "job_graph", "--out", str(out))
+    assert bench(*few) == 0
+    header, row = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert header[:4] == ["suite", "operators", "planner", "planning s"]
+    assert row[0] == "sql"
+    assert row[2] == "columnar"
+
+    results = json.loads((out / "results.json").read_text())
+    (measurement,) = results["measurements"]
+    assert [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()] == [measurement]
+    assert measurement["failure"] is None
+    assert set(measurement["cold"]["layers"]) == {"stream_graph", "job_graph"}
+    assert len(measurement["warm"]) == 1
+    assert measurement["peak_memory_bytes"] > 2**25
+    assert {"date", "machine", "versions", "includes", "summary", "equality"} <= set(results)
+    assert len(results["machine"]["load_average"]) == 3
+    rows = DeltaTable(str(out / "results")).to_pyarrow_table()
+    assert rows.schema.names == ROWS.names
+    assert sorted(rows["place"].to_pylist()) == [0, 1]
+    assert "<svg" in (out / "index.html").read_text()
+
+    faster = tmp_path / "old.json"
+    for phases in (results["summary"][0]["warm"], results["summary"][0]["cold"]):
+        phases["seconds"] /= 1000
+    faster.write_text(json.dumps(results))
+    assert bench(*few, "--compare", str(faster)) == 5
+    assert "slower" in capsys.readouterr().out
+    assert len(DeltaTable(str(out / "results")).to_pyarrow_table()) == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--planner", "storm"), "--planner storm: allowed spark, columnar, flink"),
+        (("--suite", "nothing.jsonl"), "found neither a suite nor a file"),
+        (("--sizes", "1k"), "--sizes '1k'"),
+        (("--sizes", ""), "--sizes ''"),
+        (("--until", "topology"), "--until 'topology'"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_runs(tmp_path, capsys, args, said):
+    assert bench(*args, "--out", str(tmp_path / "out")) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_to_compare_with_is_read_first(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert bench("--compare", str(tmp_path / "old.json"), "--out", str(out)) == 3
+    assert not out.exists()

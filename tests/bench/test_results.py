@@ -1,0 +1,187 @@
+"""Medians, comparisons, equality of plans, and the page."""
+
+import gzip
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from engine.bench.digest_plans import digest_plans, find_differences
+from engine.bench.plot_svg import Line, label, plot_svg, ticks
+from engine.bench.print_results import equality_lines
+from engine.bench.summarise import best_planning, compare_results, summarise
+from engine.bench.write_page import render_page
+from engine.bench.write_results import read_results
+from plans.errors import InputError
+from tests.bench.made_up import record, results, times
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_medians_are_over_processes_of_medians_in_a_process():
+    warm = [[times(1), times(9), times(2)], [times(3)], [times(5), times(7)]]
+    records = [record("columnar", 1.0, warm=of_process, repetition=n) for n, of_process in enumerate(warm)]
+    (row,) = summarise(records)
+    assert row["warm"]["planning"] == 3
+    assert row["warm"]["layers"] == {"stream_graph": 0.9, "job_graph": 2.1}
+    assert row["cold"]["read"] == 0.25
+    assert (row["cold"]["planning"], row["repetitions"], row["operators_per_second"]) == (2, 3, 333)
+
+
+def test_speed_is_relative_to_flink_else_to_the_slowest():
+    with_flink = [record("spark", 8), record("columnar", 1), record("flink", 4)]
+    other = [record("spark", 8, size=5), record("columnar", 2, size=5), record("flink", None, size=5)]
+    rows = {(row["size"], row["planner"]): row for row in summarise([*with_flink, *other])}
+    assert [rows[1000, p]["ratio"] for p in ("spark", "columnar", "flink")] == [0.5, 4, 1]
+    assert [rows[5, p]["ratio"] for p in ("spark", "columnar", "flink")] == [1, 4, None]
+    assert {rows[5, p]["ratio_to"] for p in ("spark", "columnar")} == {"spark"}
+    assert rows[5, "flink"]["failures"] == [{"error": "StackOverflowError", "message": "<none> & so on"}]
+    assert best_planning(rows[5, "flink"]) is None
+
+
+def test_a_cold_plan_counts_where_there_is_no_warm_one():
+    (row,) = summarise([record("flink", 4, warm=[])])
+    assert best_planning(row) == 8
+
+
+def test_slower_than_a_quarter_is_found_and_so_is_a_new_failure():
+    old = summarise([record("spark", 1.0), record("columnar", 1.0), record("flink", 1.0)])
+    new = summarise([record("spark", 1.3), record("columnar", 1.2), record("flink", None)])
+    rows = {row["planner"]: row for row in compare_results(old, new)}
+    assert rows["spark"]["ratio"] == pytest.approx(1.425 / 1.125, abs=0.001)
+    assert [rows[p]["slower"] for p in ("spark", "columnar", "flink")] == [True, False, True]
+    assert rows["flink"]["ratio"] is None
+
+
+def test_cold_is_compared_with_cold_and_what_is_new_or_failed_before_is_not_compared():
+    old = summarise([record("spark", 1.0, warm=[]), record("columnar", None)])
+    new = summarise([record("spark", 1.0), record("columnar", None), record("flink", 1.0)])
+    (row,) = compare_results(old, new)
+    assert (row["planner"], row["kind"], row["ratio"], row["slower"]) == ("spark", "cold", 1.0, False)
+
+
+def test_digests_of_flinks_plans_do_not_see_orders_that_flink_does_not_define():
+    with gzip.open(GOLDEN / "random.jsonl.gz", "rt", encoding="utf-8") as file:
+        plans = [json.loads(line)["expected"] for line in file][:30]
+    shuffled = json.loads(json.dumps(plans))
+    for plan in shuffled:
+        if "error" not in plan:
+            plan["stream_graph"]["nodes"].reverse()
+            plan["execution_graph"]["vertices"].reverse()
+            plan["slots"].reverse()
+            for vertex in plan["job_graph"]["vertices"]:
+                vertex["slot_sharing_group"] += 7
+    both = {"a": digests(plans), "b": digests(shuffled)}
+    pairs = find_differences(both)
+    assert {pair["layer"] for pair in pairs} >= {"stream_graph", "job_graph", "execution_graph", "slots"}
+    assert [pair["differing"] for pair in pairs] == [0] * len(pairs)
+
+
+def digests(plans):
+    return digest_plans(json.dumps(plan) for plan in plans)
+
+
+def test_differences_name_the_layer_and_the_first_topology():
+    ours = [{"name": n, "slots": [n], "execution_graph": {"vertices": []}} for n in "abc"]
+    theirs = [
+        {"name": "a", "slots": ["a"], "execution_graph": {"vertices": []}},
+        {"name": "b", "slots": ["z"], "execution_graph": {"vertices": []}},
+        {"name": "c", "error_stage": "job_graph", "error": "E", "message": "m"},
+    ]
+    pairs = {p["layer"]: p for p in find_differences({"spark": digests(ours), "flink": digests(theirs)})}
+    assert set(pairs) == {"execution_graph", "slots", "refusal"}
+    assert (pairs["slots"]["differing"], pairs["slots"]["first"], pairs["slots"]["topologies"]) == (1, "b", 2)
+    assert (pairs["refusal"]["first"], pairs["execution_graph"]["differing"]) == ("c", 0)
+    entry = {"suite": "fleet", "operators": 36, "pairs": list(pairs.values()), "failures": {}}
+    said = equality_lines([entry])
+    assert (
+        said[0] == "fleet at 36 operators: spark and flink differ at slots in 1 of 2 topologies, first in b"
+    )
+
+
+def test_equal_plans_and_planners_without_plans_are_told():
+    equal = find_differences({"a": {"t": {"slots": "1"}}, "b": {"t": {"slots": "1"}}})
+    failures = {"flink": {"error": "StackOverflowError", "message": ""}}
+    entry = {"suite": "chain", "operators": 9, "pairs": equal, "failures": failures}
+    assert equality_lines([entry]) == [
+        "chain at 9 operators: flink gave no plans to compare: StackOverflowError",
+        "chain at 9 operators: the plans of a and b are equal in every layer",
+    ]
+
+
+class WellFormed(HTMLParser):
+    """Every tag is closed in order; the page uses XML's notation for empty ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page():
+    made_up = [
+        record(planner, seconds * size / 1000, size=size)
+        for size in (1000, 100_000)
+        for planner, seconds in (("spark", 4.0), ("columnar", 0.25))
+    ]
+    made_up.append(record("flink", 0.5))
+    made_up.append(record("flink", None, size=100_000))
+    equality = [{"suite": "fleet", "operators": 1000, "pairs": [], "failures": {"x<y": {"error": "E"}}}]
+    return render_page(results(made_up, summarise(made_up), equality))
+
+
+def test_page_is_well_formed_and_needs_nothing_else(page):
+    checked = WellFormed()
+    checked.feed(page)
+    checked.close()
+    assert checked.open == []
+    assert [word for word in ("<script", "http:", "https:", "@import", "url(") if word in page] == []
+
+
+def test_page_holds_figures_plots_and_failures(page):
+    said = ["what columnar includes", "16.00", "0.12 x flink", "2.00 x flink", "StackOverflowError"]
+    assert [text for text in said if text not in page] == []
+    assert "&lt;none&gt; &amp; so on" in page
+    assert "A &lt;processor&gt;" in page
+    assert "x&lt;y" in page
+    assert page.count("<figure>") == 2
+    assert page.count("<polyline class=") == 3 + 2 * 2 + 2
+
+
+def test_plot_is_xml_and_leaves_out_what_a_logarithm_cannot_show():
+    svg = plot_svg("a < b", "x", "y", [Line("one", "line-0", [(0, 1), (10, 0.5), (1000, 50)])])
+    tree = ElementTree.fromstring(svg)
+    circles = [element for element in tree if element.tag == "circle"]
+    assert len(circles) == 2
+    left, right = ((float(c.attrib["cx"]), float(c.attrib["cy"])) for c in circles)
+    assert left[0] < right[0]
+    assert left[1] > right[1]
+    assert plot_svg("t", "x", "y", [Line("none", "line-0", [(5, 0)])]) == ""
+
+
+def test_axes_always_have_labels():
+    assert ticks(0, 6) == [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]
+    assert ticks(1, 2) == [10, 20, 50, 100]
+    assert all(len(ticks(low / 20, low / 20 + 0.8)) >= 3 for low in range(-40, 40))
+    assert [label(value) for value in (0.05, 20, 1500, 1e6, 2e9)] == ["0.05", "20", "1.5k", "1M", "2G"]
+
+
+def test_other_files_are_no_results(tmp_path):
+    for number, text in enumerate(("", "[]", "{}", '{"format": 99}')):
+        file = tmp_path / f"{number}.json"
+        file.write_text(text)
+        with pytest.raises(InputError):
+            read_results(file)
+    with pytest.raises(InputError):
+        read_results(tmp_path / "missing.json")

@@ -1,0 +1,175 @@
+"""Files without Spark: the same choice of files, the same lines and the same errors as Spark's reader."""
+
+import bz2
+import gzip
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.plan_topologies import read_topologies as read_with_spark
+from plans.columnar.read_topologies import read_topologies
+from plans.columnar.topology.find_topology_files import find_topology_files
+from plans.columnar.topology.read_topology_files import read_topology_files
+from plans.errors import InputError
+from tests.columnar.test_read_topologies import assert_same
+from tests.topology.builders import simple
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A directory of files that Spark reads or passes over, each with a topology of its name."""
+    names = """
+        a.jsonl b.jsonl .hidden.jsonl _under.jsonl _a=b.jsonl c._COPYING_ _metadata.jsonl _metadata/m.jsonl
+        _dir/d.jsonl .dir/e.jsonl d1/f.jsonl d1/d2/g.jsonl d1/_d2/h.jsonl d1/x{y}.jsonl d1/#%20;é.jsonl
+        d[1]/h.jsonl e/1.jsonl e/2.jsonl e/a-b.jsonl k=1/p.jsonl
+    """
+    for name in names.split():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(orjson.dumps(simple(name)))
+    (tmp_path / "e" / "empty.jsonl").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "d1")
+    (tmp_path / "e" / "dangling").symlink_to(tmp_path / "nothing")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["*"],
+        ["a.jsonl", "*.jsonl", "file:/a.jsonl", "./e/../a.jsonl", "e//1.jsonl"],
+        [".dir", "_dir", "_metadata", "k=1"],
+        ["d[1]"],
+        ["d\\[1\\]", "d?1?", "d1/x\\{y\\}.jsonl", "d1/#%20;é.jsonl"],
+        ["{a,b}.jsonl", "e/[12].jsonl", "e/{}1.jsonl"],
+        ["e/[^1].jsonl", "e/[]1].jsonl"],
+        ["e/[!1].jsonl"],
+        ["e/[1-9].jsonl", "e/a\\-b.jsonl"],
+        ["{d1/f,e/{1,2}}.jsonl", "e/*{1,2}.jsonl"],
+        ["*/f.jsonl", "*/*/g.jsonl"],
+        ["link", "link/f.jsonl"],
+        ["e", "e/1.jsonl"],
+    ],
+)
+def test_the_same_files_are_read(spark: SparkSession, tree: Path, paths: list[str]):
+    assert_same(spark, [p.replace("file:", f"file:{tree}") if ":" in p else f"{tree}/{p}" for p in paths])
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["nothing"],
+        ["nothing*"],
+        ["a.jsonl", "nothing"],
+        ["d1/x{y}.jsonl"],
+        ["**/g.jsonl"],
+        ["e/1.jsonl/*"],
+        ["e/dangling"],
+        ["e/(1|2).jsonl"],
+        ["e/]"],
+        [".hidden.jsonl"],
+        ["_metadata.jsonl", "c._COPYING_"],
+        ["e/empty.jsonl"],
+        [],
+    ],
+)
+def test_the_same_errors_of_a_run(spark: SparkSession, tree: Path, paths: list[str]):
+    given = [f"{tree}/{path}" for path in paths]
+    error = _error(lambda: read_topology_files(given))
+    if paths:
+        assert error == _error(lambda: read_with_spark(spark, given))
+    assert error.startswith(("cannot read file:/", "no topologies in", "no topology files given"))
+
+
+def _error(read: Callable[[], Any]) -> str:
+    with pytest.raises(InputError) as caught:
+        read()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["", "s3://bucket/x", "hdfs:///x", "a:b", "file:a"])
+def test_paths_that_only_spark_could_read_are_named(path: str):
+    assert f"cannot read {path}: " in _error(lambda: read_topologies(path))
+
+
+@pytest.mark.parametrize("glob", ["e/[", "e/{1,2", "e/[]", "e/1\\", "e/[[1]"])
+def test_a_broken_glob_is_an_error(spark: SparkSession, tree: Path, glob: str):
+    assert "it is no glob" in _error(lambda: read_topologies(f"{tree}/{glob}"))
+    _error(lambda: read_with_spark(spark, f"{tree}/{glob}"))
+
+
+def test_a_link_to_a_directory_above_ends(tree: Path):
+    (tree / "e" / "loop").symlink_to(tree / "e")
+    assert [Path(f).name for f in find_topology_files([f"{tree}/e"])] == ["1.jsonl", "2.jsonl", "a-b.jsonl"]
+
+
+LINES = b"\n".join([orjson.dumps(simple("a")), b"", b"no", orjson.dumps(simple("b"))])
+GZIP = gzip.compress(LINES)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.gz", GZIP),
+        ("x.GZ", GZIP),
+        ("two.gz", GZIP + gzip.compress(b"\n{}\n")),
+        ("x.bz2", bz2.compress(LINES) + bz2.compress(b"\n[]")),
+        ("x.zst", pa.compress(LINES, "zstd").to_pybytes()),
+        ("bom.jsonl", b"\xef\xbb\xbf" + LINES + b"\n\xef\xbb\xbf{}"),
+        ("bom.gz", gzip.compress(b"\xef\xbb\xbf" + LINES)),
+        ("crlf.jsonl", LINES.replace(b"\n", b"\r\n") + b"\r" + LINES),
+    ],
+)
+def test_files_as_they_come(spark: SparkSession, tmp_path: Path, name: str, data: bytes):
+    (tmp_path / name).write_bytes(data)
+    assert_same(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        GZIP[: len(GZIP) // 2],
+        GZIP[:-8],
+        GZIP[:5],
+        GZIP[:-8] + bytes(8),
+        GZIP + bytes(512),
+        GZIP + b"behind it",
+        b"this is no gzip file at all\n" * 9,
+        gzip.compress(b""),
+    ],
+)
+def test_a_corrupt_gzip_is_the_same_error(spark: SparkSession, tmp_path: Path, data: bytes):
+    path = str(tmp_path / "bad.jsonl.gz")
+    Path(path).write_bytes(data)
+    assert _error(lambda: read_topologies(path)) == _error(lambda: read_with_spark(spark, path))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.deflate", zlib.compress(LINES)),
+        ("x.lz4", b"x"),
+        ("x.snappy", b"x"),
+        ("x.bz2", bz2.compress(LINES)[:-9]),
+        ("x.zst", b"no zst"),
+    ],
+)
+def test_other_compressed_files_that_cannot_be_read(tmp_path: Path, name: str, data: bytes):
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert f"cannot read {path}: " in _error(lambda: read_topologies(path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINES)
+    path.chmod(0)
+    assert f"cannot read {path}: Permission denied" in _error(lambda: read_topologies(path))

@@ -1,0 +1,51 @@
+"""Small plans as Arrow tables."""
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from engine.store.without_spark.delta_tables import stored
+from engine.store.without_spark.read_plan import read_plan
+from engine.store.without_spark.write_plan import write_plan
+from plans.columnar.topology.topology_id import topology_id
+
+
+def schema_of(table: str) -> pa.Schema:
+    """As a table is handed over: without write_id."""
+    return pa.schema(list(stored(table))[:-1])
+
+
+def topologies(**fingerprints: str) -> pa.Table:
+    """TOPOLOGIES of these names."""
+    rows = [
+        {
+            "topology_id": topology_id(name),
+            "name": name,
+            "form": "transformations",
+            "parallelism": 1,
+            "chaining": True,
+            "config": [("key", name)],
+            "fingerprint": fingerprint,
+        }
+        for name, fingerprint in fingerprints.items()
+    ]
+    return pa.Table.from_pylist(rows, schema_of("topologies"))
+
+
+def plan_of(**fingerprints: str) -> dict[str, pa.Table]:
+    return {
+        "topologies": topologies(**fingerprints),
+        "rejected": schema_of("rejected").empty_table(),
+    }
+
+
+def write(store: str, tables: dict[str, pa.Table], **options: str) -> int:
+    return write_plan(store, tables, planner_version="1", options=options)
+
+
+def names(store: str, version: int | None = None) -> set[str]:
+    return set(read_plan(store, version)["topologies"]["name"].to_pylist())
+
+
+def rows_in(store: str, table: str = "topologies") -> int:
+    """Rows of any write, published or not."""
+    return len(pa.table(DeltaTable(f"{store}/{table}").scan()))

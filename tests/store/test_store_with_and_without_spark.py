@@ -1,0 +1,250 @@
+"""Stores that Spark and delta-rs both write: each reads and appends to what the other wrote."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from engine.store import delta_tables as with_spark
+from engine.store import plan_versions as versions_with_spark
+from engine.store.drop_version import drop_version
+from engine.store.plan_versions import MANIFEST, SCHEMA
+from engine.store.read_plan import read_plan as read_with_spark
+from engine.store.remove_unfinished import remove_unfinished
+from engine.store.without_spark import plan_versions
+from engine.store.without_spark import write_plan as writing
+from engine.store.without_spark.delta_tables import append_rows
+from engine.store.without_spark.plan_versions import list_versions
+from engine.store.without_spark.read_plan import read_plan
+from engine.store.write_plan import new_write_id
+from engine.store.write_plan import write_plan as write_with_spark
+from plans.errors import StoreError
+from plans.schema import TABLES
+from tests.columnar.table_contents import rows_of
+from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
+from tests.store.test_store import NOW
+
+ROOT = Path(__file__).parents[2]
+
+
+def spark_write(spark: SparkSession, store: str, tables: dict[str, pa.Table], **options: str) -> int:
+    frames = {name: spark.createDataFrame(rows, TABLES[name]) for name, rows in tables.items()}
+    return write_with_spark(spark, store, frames, planner_version="1", options=options)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A store of its own, with version 1 of plan_of(a="1")."""
+    path = str(tmp_path / "store")
+    assert write(path, plan_of(a="1")) == 1
+    return path
+
+
+@pytest.fixture(scope="module")
+def made_by_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("spark") / "store")
+    assert spark_write(spark, path, plan_of(a="1")) == 1
+    return path
+
+
+@pytest.fixture
+def spark_store(made_by_spark: str, tmp_path: Path) -> str:
+    """A store that Spark made, with version 1 of plan_of(a="1")."""
+    return shutil.copytree(made_by_spark, str(tmp_path / "spark store"))
+
+
+def every_type() -> pa.Table:
+    """Rows of `transformations` that use every type, with nulls and without."""
+    resources = {"cpu_cores": 0.5, "task_heap_memory_bytes": 1, "task_off_heap_memory_bytes": 2}
+    row = {
+        "topology_id": -(2**63),
+        "id": 1,
+        "kind": "source",
+        "name": "é|\n",
+        "inputs": [],
+        "managed_memory": [("OPERATOR", 7)],
+        "slot_scope": ["PYTHON"],
+        "min_resources": {**resources, "managed_memory_bytes": 2**40},
+        "names": ["a", "b"],
+        "buffer_timeout": -1,
+    }
+    other = {**row, "id": 2, "managed_memory": [], "min_resources": None, "names": None, "inputs": [1]}
+    return pa.Table.from_pylist([row, other], schema_of("transformations"))
+
+
+def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str):
+    plan = {**plan_of(a="1", b="1"), "transformations": every_type()}
+    assert write(store, plan, until="topology") == 2
+    read = read_with_spark(spark, store)
+    for name, rows in plan.items():
+        assert rows_of(read[name].toArrow()) == rows_of(rows)
+    assert spark_write(spark, store, plan, until="topology") == 2
+    assert spark_write(spark, store, plan_of(c="1")) == 3
+    assert (names(store), names(store, 2)) == ({"c"}, {"a", "b"})
+    assert write(store, plan_of(c="1")) == 3
+    drop_version(spark, store, 2)
+    assert [v.version for v in list_versions(store)] == [1, 3]
+    assert write(store, plan_of(d="1")) == 4
+
+
+def test_what_spark_wrote_is_read_and_appended_to(spark: SparkSession, spark_store: str):
+    plan = plan_of(a="1")
+    assert write(spark_store, plan) == 1
+    assert {n: rows_of(t) for n, t in read_plan(spark_store, 1).items()} == {
+        n: rows_of(t) for n, t in plan.items()
+    }
+    assert write(spark_store, {**plan_of(b="1"), "transformations": every_type()}) == 2
+    stored = read_with_spark(spark, spark_store)
+    assert {r["name"] for r in stored["topologies"].collect()} == {"b"}
+    assert rows_of(stored["transformations"].toArrow()) == rows_of(every_type())
+    append_rows(spark_store, "topologies", topologies(x="1"), new_write_id())
+    assert len(remove_unfinished(spark, spark_store, NOW)) == 1
+    assert (names(spark_store, 1), names(spark_store, 2)) == ({"a"}, {"b"})
+
+
+def test_tables_are_made_as_spark_makes_them(spark: SparkSession, store: str, spark_store: str):
+    def made(path: str) -> dict[str, Any]:
+        actions: dict[str, Any] = {}
+        for line in Path(path, "_delta_log", f"{0:020}.json").read_text().splitlines():
+            actions |= json.loads(line)
+        described = {k: v for k, v in actions["metaData"].items() if k not in ("id", "createdTime")}
+        described["schemaString"] = json.loads(described["schemaString"])
+        return {"protocol": actions["protocol"], **{k: v for k, v in described.items() if v is not None}}
+
+    for table in ("topologies", "rejected", MANIFEST):
+        assert made(f"{store}/{table}") == made(f"{spark_store}/{table}")
+    fields = spark.read.format("delta").load(f"{store}/{MANIFEST}").schema
+    assert [f.metadata["comment"] for f in fields] == [f.metadata["comment"] for f in SCHEMA]
+
+
+def test_a_write_of_one_id_is_stored_once_whoever_repeats_it(spark: SparkSession, spark_store: str):
+    rows, write_id = topologies(b="1"), new_write_id()
+    append_rows(spark_store, "topologies", rows, write_id)
+    append_rows(spark_store, "topologies", rows, write_id)
+    frame = spark.createDataFrame(rows, TABLES["topologies"])
+    with_spark.append_rows(spark, spark_store, "topologies", frame, write_id, 1)
+    assert rows_in(spark_store) == 2
+    other = new_write_id()
+    with_spark.append_rows(spark, spark_store, "topologies", frame, other, 1)
+    append_rows(spark_store, "topologies", rows, other)
+    assert rows_in(spark_store) == 3
+
+
+def test_many_versions_and_their_checkpoints_stay_readable_both_ways(spark: SparkSession, tmp_path: Path):
+    store = str(tmp_path / "store")
+    for i in range(4):
+        assert write(store, plan_of(**{f"t{i}": "1"})) == i + 1
+    for table in ("topologies", "rejected", MANIFEST):
+        DeltaTable(f"{store}/{table}").create_checkpoint()
+    assert spark_write(spark, store, plan_of(s="1")) == 5
+    for table in ("topologies", MANIFEST):
+        jdelta = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
+        jdelta.forTable(spark._jsparkSession, f"{store}/{table}").checkpoint()
+    assert write(store, plan_of(u="1")) == 6
+    assert [names(store, i) for i in range(1, 7)] == [{"t0"}, {"t1"}, {"t2"}, {"t3"}, {"s"}, {"u"}]
+
+
+@pytest.fixture
+def between_read_and_commit(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is put into the list runs once, between reading the manifest and committing to it."""
+    between: list[Any] = []
+    read = plan_versions._all_versions
+
+    def read_and_be_overtaken(table: DeltaTable) -> Any:
+        found = read(table)
+        if between:
+            between.pop()()
+        return found
+
+    monkeypatch.setattr(plan_versions, "_all_versions", read_and_be_overtaken)
+    return between
+
+
+def test_a_number_that_spark_takes_meanwhile_is_not_taken_again(
+    spark: SparkSession, spark_store: str, between_read_and_commit: list[Any]
+):
+    (candidate,) = list_versions(spark_store)
+    others = [
+        versions_with_spark.PlanVersion(
+            None, new_write_id(), "complete", candidate.published_at, "1", {}, (), 0, 0
+        )
+        for _ in range(2)
+    ]
+    between_read_and_commit.append(lambda: versions_with_spark.publish(spark, spark_store, others[0]))
+    assert plan_versions.publish(spark_store, others[1]) == 3
+    found = [(v.version, v.write_id) for v in versions_with_spark.list_versions(spark, spark_store)]
+    assert found[1:] == [(2, others[0].write_id), (3, others[1].write_id)]
+
+
+def test_spark_and_delta_rs_publish_at_the_same_time(spark: SparkSession, spark_store: str):
+    with ThreadPoolExecutor(2) as pool:
+        ours = pool.submit(lambda: [write(spark_store, plan_of(**{f"d{i}": "1"})) for i in range(12)])
+        theirs = pool.submit(spark_write, spark, spark_store, plan_of(s="1"))
+        versions = [*ours.result(), theirs.result()]
+    assert sorted(versions) == [*range(2, 15)]
+    assert [v.version for v in list_versions(spark_store)] == [*range(1, 15)]
+    assert names(spark_store, theirs.result()) == {"s"}
+
+
+def test_a_running_write_that_was_given_up_is_not_published(
+    spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch
+):
+    append_all = writing._append_all
+
+    def append_and_be_given_up(*args):
+        append_all(*args)
+        remove_unfinished(spark, store, NOW)
+
+    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    with pytest.raises(StoreError, match="removed as unfinished"):
+        write(store, plan_of(b="1"))
+    assert (names(store), rows_in(store)) == ({"a"}, 1)
+
+
+def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark: SparkSession, tmp_path: Path):
+    store, go, count = str(tmp_path / "store"), tmp_path / "go", 10
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SPARK")}
+    writers = {}
+    try:
+        for name in ("killed", "a", "b"):
+            command = [
+                sys.executable,
+                "-m",
+                "tests.store.writer_without_spark",
+                store,
+                name,
+                str(go),
+                str(count),
+            ]
+            writers[name] = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+            )
+        for writer in writers.values():
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        writers["killed"].send_signal(signal.SIGKILL)
+        writers["killed"].communicate()
+        go.touch()
+        versions = {n: [int(v) for v in writers[n].communicate(timeout=120)[0].split()] for n in ("a", "b")}
+    finally:
+        for writer in writers.values():
+            if writer.poll() is None:
+                writer.kill()
+                writer.communicate()
+    assert sorted(versions["a"] + versions["b"]) == [*range(1, 2 * count + 1)]
+    assert [v.version for v in list_versions(store)] == [*range(1, 2 * count + 1)]
+    for name, numbers in versions.items():
+        assert [names(store, v) for v in numbers] == [{f"{name}{i}"} for i in range(count)]
+    assert rows_in(store) == 2 * count + 1
+    assert len(remove_unfinished(spark, store, NOW)) == 1
+    assert rows_in(store) == 2 * count

@@ -1,0 +1,128 @@
+"""The store through delta-rs: what the store with Spark promises."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pyarrow as pa
+import pytest
+
+from engine.store.plan_versions import SCHEMA
+from engine.store.without_spark import plan_versions
+from engine.store.without_spark import write_plan as writing
+from engine.store.without_spark.delta_tables import create_table
+from engine.store.without_spark.plan_versions import list_versions
+from engine.store.without_spark.read_plan import read_plan
+from engine.store.without_spark.unchanged_topologies import unchanged_topologies
+from plans.errors import SchemaError, StoreError
+from tests.columnar.table_contents import rows_of
+from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A store of its own, with version 1 of plan_of(a="1")."""
+    path = str(tmp_path / "store")
+    assert write(path, plan_of(a="1")) == 1
+    return path
+
+
+def test_planning_again_adds_a_version_and_the_old_one_stays_readable(store: str):
+    assert write(store, plan_of(a="1", b="1")) == 2
+    assert (names(store), names(store, 1)) == ({"a", "b"}, {"a"})
+    assert [(v.version, v.topologies, v.rejected) for v in list_versions(store)] == [(1, 1, 0), (2, 2, 0)]
+
+
+def test_the_same_topologies_with_the_same_options_write_nothing(store: str):
+    assert write(store, plan_of(a="1")) == 1
+    assert write(store, plan_of(a="2")) == 2
+    assert write(store, plan_of(a="2"), until="stream_graph") == 3
+
+
+def test_another_refusal_is_a_change(store: str):
+    row = {"name": "b", "error_stage": "input", "error": "NotJson", "message": "no", "errors": []}
+    refused = pa.Table.from_pylist([row], schema_of("rejected"))
+    assert write(store, {**plan_of(a="1"), "rejected": refused}) == 2
+    assert write(store, {**plan_of(a="1"), "rejected": refused}) == 2
+    twice = pa.concat_tables([refused, refused])
+    assert write(store, {**plan_of(a="1"), "rejected": twice}) == 3
+
+
+def test_unchanged_topologies_are_found_by_fingerprint(store: str):
+    now = topologies(a="1", b="2")
+    for planner_version, expected in (("1", ["a"]), ("2", [])):
+        found = unchanged_topologies(store, now, planner_version=planner_version, options={})
+        assert found["name"].to_pylist() == expected
+
+
+def test_writers_at_the_same_time_lose_no_version(store: str, monkeypatch: pytest.MonkeyPatch):
+    writers = 6
+    together = Barrier(writers)
+
+    def publish_together(*args):
+        together.wait(60)
+        return plan_versions.publish(*args)
+
+    monkeypatch.setattr(writing, "publish", publish_together)
+    plans = [plan_of(**{f"t{i}": "1"}) for i in range(writers)]
+    with ThreadPoolExecutor(writers) as pool:
+        versions = [f.result() for f in [pool.submit(write, store, plan) for plan in plans]]
+    assert sorted(versions) == [*range(2, writers + 2)]
+    assert [names(store, v) for v in versions] == [{f"t{i}"} for i in range(writers)]
+
+
+def test_a_write_that_fails_leaves_no_rows(store: str):
+    without_columns = {**plan_of(b="1"), "job_vertices": pa.table({"id": [1]})}
+    with pytest.raises(SchemaError, match=r"job_vertices.*vertex_id: found no such column"):
+        write(store, without_columns)
+    nulls = topologies(b="1").set_column(2, schema_of("topologies").field("form"), pa.nulls(1, pa.string()))
+    with pytest.raises(SchemaError, match="null in form"):
+        write(store, {**plan_of(), "topologies": nulls})
+    assert (names(store), rows_in(store)) == ({"a"}, 1)
+
+
+def test_columns_of_other_arrow_flavours_and_orders_are_stored_alike(store: str):
+    rows = topologies(b="1")
+    flavours = rows.set_column(1, "name", rows["name"].cast(pa.large_string()))
+    flavours = flavours.set_column(
+        6, "config", rows["config"].cast(pa.map_(pa.large_string(), pa.string_view()))
+    )
+    write(store, {**plan_of(), "topologies": flavours.select(rows.column_names[::-1])})
+    assert rows_of(read_plan(store)["topologies"]) == rows_of(rows)
+
+
+def test_many_rows_are_stored_whole(store: str):
+    n = 200_000
+    one = topologies(b="1")
+    rows = pa.concat_tables([one.take(pa.array([0] * n)), one])
+    assert write(store, {**plan_of(), "topologies": rows}) == 2
+    assert len(read_plan(store)["topologies"]) == n + 1
+
+
+def test_tables_that_are_made_at_the_same_time_are_made_once(tmp_path: Path):
+    writers = 8
+    for i in range(5):
+        together, path = Barrier(writers), str(tmp_path / str(i))
+
+        def make(together=together, path=path):
+            together.wait(60)
+            return create_table(path, SCHEMA, None, {})
+
+        with ThreadPoolExecutor(writers) as pool:
+            made = [f.result() for f in [pool.submit(make) for _ in range(writers)]]
+        assert [table.version() for table in made] == [0] * writers
+        assert len(list(Path(path, "_delta_log").glob("*.json"))) == 1
+
+
+def test_what_is_no_store_or_no_plan_is_said_so(store: str):
+    with pytest.raises(StoreError, match="is not a plan store"):
+        read_plan(f"{store}/elsewhere")
+    with pytest.raises(StoreError, match="version 7; found 1"):
+        read_plan(store, 7)
+    with pytest.raises(StoreError, match="does not have the tables job_edges"):
+        read_plan(store, 1, ["topologies", "job_edges"])
+    assert list(read_plan(store, 1, ["rejected"])) == ["rejected"]
+    with pytest.raises(StoreError, match="surprises"):
+        write(store, {**plan_of(a="1"), "surprises": topologies()})
+    with pytest.raises(StoreError, match="has the table topologies"):
+        write(store, {"rejected": plan_of()["rejected"]})
