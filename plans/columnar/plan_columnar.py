@@ -160,7 +160,7 @@ def plan_columnar(
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Walks make long lists without cycles; looking through them again and again takes a quarter of a walk."""
+    """Walks make long lists without cycles; looking through them takes a quarter of a walk."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
