@@ -71,7 +71,8 @@ def create_table(
         builder = builder.partitionedBy(partition)
     for key, value in properties.items():
         builder = builder.property(key, value)
-    retry_conflicts(builder.execute, f"creating {path}")
+    # While another writer makes the table, Delta may find its folder and not yet the table in it.
+    retry_conflicts(builder.execute, f"creating {path}", "DELTA_TABLE_NOT_FOUND")
 
 
 def append_rows(
@@ -104,13 +105,16 @@ def delete_rows(spark: SparkSession, store: str, table: str, write_ids: list[str
         retry_conflicts(lambda: target.delete(F.col(WRITE_ID).isin(*write_ids)), f"deleting from {path}")
 
 
-def retry_conflicts(action: Callable[[], Result], doing: str) -> Result:
-    """`action`, again while a concurrent transaction wins; StoreError after ATTEMPTS."""
+def retry_conflicts(action: Callable[[], Result], doing: str, *also: str) -> Result:
+    """`action`, again while a concurrent transaction wins; StoreError after ATTEMPTS.
+
+    `also`: error classes that mean as much here.
+    """
     for attempt in range(ATTEMPTS):
         try:
             return action()
         except (PySparkException, Py4JJavaError) as error:
-            if not is_conflict(error):
+            if not is_conflict(error) and not any(name in str(error) for name in also):
                 raise
             time.sleep(random.uniform(0.02, 0.1) * min(attempt + 1, 10))
     raise always_too_late(doing)
