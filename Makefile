@@ -47,5 +47,5 @@ clean:
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	@echo "Installing into .venv; this takes a few minutes the first time."
-	$(PIP) --editable '.[dev]' || $(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[dev,flink]' || $(PIP) --editable '.[dev,flink]'
 	touch .venv/installed $@
