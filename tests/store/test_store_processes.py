@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.store.plan_versions import list_versions
 from engine.store.remove_unfinished import remove_unfinished
-from tests.store.test_store import NOW, names
+from tests.store.test_store import NOW, names, plan_of, write
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,8 +26,9 @@ def kill(process):
 
 
 def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark, tmp_path):
-    """`spark` only for its settings in the environment, and to look at the store."""
+    """The store is there already: its making at the same moment is tested in test_store."""
     store, go = tmp_path / "store", tmp_path / "go"
+    assert write(spark, str(store), plan_of(spark, first="1")) == 1
     writers = {name: start(store, name, go) for name in ("killed", "a", "b")}
     try:
         assert [writer.stdout.readline() for writer in writers.values()] == ["ready\n"] * 3
@@ -38,11 +39,12 @@ def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark, tmp_path
         for writer in writers.values():
             if writer.poll() is None:
                 kill(writer)
-    assert sorted(versions.values()) == [1, 2]
-    assert [version.version for version in list_versions(spark, str(store))] == [1, 2]
+            writer.stdout.close()
+    assert sorted(versions.values()) == [2, 3]
+    assert [version.version for version in list_versions(spark, str(store))] == [1, 2, 3]
     assert {name: names(spark, str(store), version) for name, version in versions.items()} == {
         "a": {"a"},
         "b": {"b"},
     }
     assert len(remove_unfinished(spark, str(store), NOW)) == 1
-    assert [version.version for version in list_versions(spark, str(store))] == [1, 2]
+    assert [version.version for version in list_versions(spark, str(store))] == [1, 2, 3]
