@@ -3,7 +3,7 @@
     python -m benchmarks.bench_edges [--parallelism N] [--repeat N]
 
 Planning is the whole of it, from a Python object to every table, by the columnar planner in a process that
-has planned before. Expansion goes to a sink that drops rows, in turn with a plain Spark range of as many rows.
+has planned before. Expansion goes to a sink that drops rows, in turn with a Spark range of as many rows.
 Peak memory is sampled twice a second over this process, its JVM and its Python workers.
 """
 
