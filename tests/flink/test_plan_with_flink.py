@@ -1,9 +1,8 @@
-"""Flink's own plans against golden data, where its jars are installed; what its JVM says, without them."""
+"""Flink's own plans against golden data (the extra flink and javac have to be there); what its JVM says."""
 
 import gzip
 import json
 import os
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,6 @@ from tests.planned_lines import LAYERS, PlanJson, differs
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.jsonl.gz"))
 
 
-def flink_is_wanted() -> bool:
-    if os.environ.get("PENSTOCK_FLINK") == "1":
-        return True
-    try:
-        distribution("apache-flink-libraries")
-    except PackageNotFoundError:
-        return False
-    return True
-
-
-with_flink = pytest.mark.skipif(
-    not flink_is_wanted(),
-    reason="Flink's jars are not installed (pip install 'penstock[flink]'; PENSTOCK_FLINK=1 asks for them)",
-)
-
-
 def chain(operators: int, **settings: Any) -> str:
     maps = [
         {"id": i, "kind": "one_input", "name": f"Map {i}", "inputs": [i - 1]} for i in range(2, operators + 1)
@@ -47,7 +30,6 @@ def chain(operators: int, **settings: Any) -> str:
 # With Flink
 
 
-@with_flink
 def test_plans_are_the_golden_ones():
     golden: list[PlanJson] = []
     for path in GOLDEN:
@@ -67,7 +49,6 @@ def test_plans_are_the_golden_ones():
     assert planned.peak_bytes is None or planned.peak_bytes > 2**26
 
 
-@with_flink
 def test_a_stack_that_is_too_small_ends_one_topology():
     deep, next_one = plan_with_flink([chain(3000), chain(4)]).plans
     assert (deep["error_stage"], deep["error"]) == ("job_graph", "StackOverflowError")
@@ -75,7 +56,6 @@ def test_a_stack_that_is_too_small_ends_one_topology():
     assert "slots" in next_one
 
 
-@with_flink
 def test_a_heap_that_is_too_small_ends_one_topology():
     tasks = chain(10, parallelism=30_000, chaining=False)
     wide, next_one = plan_with_flink([tasks, chain(4)], heap="96m").plans
@@ -84,14 +64,12 @@ def test_a_heap_that_is_too_small_ends_one_topology():
     assert "slots" in next_one
 
 
-@with_flink
 def test_a_larger_stack_plans_the_deep_chain():
     (plan,) = plan_with_flink([chain(3000)], Layer.JOB_GRAPH, stack="64m").plans
     assert len(plan["job_graph"]["vertices"][0]["operators"]) == 3000
     assert "execution_graph" not in plan
 
 
-@with_flink
 @pytest.mark.parametrize("until", LAYERS)
 def test_nothing_is_planned_behind_the_layer_asked_for(until):
     planned = plan_with_flink([chain(2)], Layer(until))
@@ -100,7 +78,6 @@ def test_nothing_is_planned_behind_the_layer_asked_for(until):
     assert list(planned.seconds) == ["read", *upto, "write"]
 
 
-@with_flink
 def test_times_only_keeps_refusals_and_repeats_are_counted():
     lines = [chain(2), chain(2, config={"execution.runtime-mode": "BITCH"}).replace("chain-2", "wrong")]
     planned = plan_with_flink(lines, times_only=True, repeat=2)
@@ -109,7 +86,6 @@ def test_times_only_keeps_refusals_and_repeats_are_counted():
     assert planned.seconds == planned.runs[-1]
 
 
-@with_flink
 @pytest.mark.parametrize(
     ("line", "stage", "message"),
     [
@@ -126,7 +102,6 @@ def test_lines_that_flink_is_not_asked_about(line, stage, message):
     assert message in plan["message"]
 
 
-@with_flink
 def test_transformations_that_flink_is_not_asked_about():
     select = {"kind": "select", "inputs": [1], "names": ["a"]}
     wrong: dict[str, tuple[dict[str, Any], str]] = {
@@ -148,7 +123,6 @@ def test_transformations_that_flink_is_not_asked_about():
     }
 
 
-@with_flink
 def test_a_stack_that_java_cannot_have_is_a_configuration_error():
     with pytest.raises(ConfigurationError, match="does not start with the memory asked for"):
         plan_with_flink([chain(2)], stack="1k")
