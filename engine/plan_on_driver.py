@@ -47,7 +47,8 @@ def plan_on_driver(
         now = time.monotonic()
         seconds[stage] = now - started
         stage, started = name, now
-        report(name.replace("_", " "))
+        if name:
+            report(name.replace("_", " "))
 
     report("read topologies")
     given = read_topologies(topologies)
@@ -55,7 +56,7 @@ def plan_on_driver(
     planned = plan_columnar(frames, until, choices or Choices(), next_stage)
     next_stage("to_arrow")
     tables = {name: to_arrow(frame, name) for name, frame in planned.items()}
-    next_stage("done")
+    next_stage("")
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
     if given.inputs != kept + rejected:
         raise LostTopologiesError(

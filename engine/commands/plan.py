@@ -9,6 +9,7 @@ from rich.console import Console
 from engine.choose_planner import Planner, choose_planner
 from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
+from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError
 from plans.passes import Choices, stages
 from plans.resources.network_options import PROFILES
@@ -92,10 +93,11 @@ def command(
         "task_manager_memory": task_manager_memory,
     }
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
-    with progress(stages(layer) + 4) as report:
-        if chosen.planner is Planner.COLUMNAR:
+    if chosen.planner is Planner.COLUMNAR:
+        with progress(columnar_stages(layer) + 3) as report:
             stored = plan_into_store_by_columns(inputs, out, layer, choices, options, report)
-        else:
+    else:
+        with progress(stages(layer) + 4) as report:
             stored = plan_into_store_on_spark(
                 inputs, out, layer, choices, options, report, master=master, conf=settings
             )

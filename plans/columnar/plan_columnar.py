@@ -128,6 +128,11 @@ def steps(choices: Choices) -> dict[Layer, tuple[Step, ...]]:
     }
 
 
+def stages(until: Layer) -> int:
+    """How many stages a run until that layer reports."""
+    return sum(len(of_layer) for layer, of_layer in steps(Choices()).items() if layer in layers_until(until))
+
+
 def plan_columnar(
     given: Mapping[str, pl.DataFrame],
     until: Layer,
