@@ -27,6 +27,7 @@ class Planner(StrEnum):
     AUTO = "auto"  #: columnar where the input is local and fits in memory, else spark
     SPARK = "spark"  #: joins and windows on Spark, any size, any file system
     COLUMNAR = "columnar"  #: arrays in this process, without Spark
+    FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
 
 
 class Choice(NamedTuple):
@@ -39,11 +40,11 @@ class Choice(NamedTuple):
 def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
     """The planner for `inputs`. `wants_spark`: settings for Spark were given.
 
-    Raises ConfigurationError if the columnar planner was asked for and cannot take them.
+    Raises ConfigurationError if a planner without Spark was asked for and cannot take them.
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
-    if asked is Planner.COLUMNAR and obstacle is not None:
-        raise ConfigurationError(f"--planner columnar: {obstacle}", "leave --planner out, or say spark")
+    if asked in (Planner.COLUMNAR, Planner.FLINK) and obstacle is not None:
+        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say spark")
     if asked is not Planner.AUTO:
         return Choice(asked, "as asked")
     if obstacle is not None:

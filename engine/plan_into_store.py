@@ -25,12 +25,20 @@ def plan_into_store_by_columns(
     choices: Choices,
     options: Mapping[str, str],
     report: Report,
+    *,
+    by_flink: bool = False,
 ) -> Stored:
-    """By the columnar planner, in this process, without Spark."""
-    from engine.plan_on_driver import plan_on_driver
+    """By the columnar planner, in this process, without Spark; `by_flink`: see plan_by_flink."""
     from engine.store.without_spark.write_plan import write_plan
 
-    planned = plan_on_driver(list(inputs), until=until, choices=choices, report=report)
+    if by_flink:
+        from engine.plan_by_flink import plan_by_flink
+
+        planned = plan_by_flink(list(inputs), until=until, choices=choices, report=report)
+    else:
+        from engine.plan_on_driver import plan_on_driver
+
+        planned = plan_on_driver(list(inputs), until=until, choices=choices, report=report)
     report("write the version")
     number = write_plan(out, planned.tables, planner_version=version("penstock"), options=options)
     return Stored(number, planned.inputs, planned.planned, planned.rejected)

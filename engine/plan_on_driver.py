@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from plans.columnar.frames import to_arrow
-from plans.columnar.plan_columnar import plan_columnar
+from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.errors import LostTopologiesError
 from plans.passes import Choices
@@ -40,27 +39,20 @@ def plan_on_driver(
     InputError, and LostTopologiesError if inputs != planned + rejected.
     """
     seconds: dict[str, float] = {}
-    stage, started = "read_and_validate", time.monotonic()
-
-    def next_stage(name: str) -> None:
-        nonlocal stage, started
-        now = time.monotonic()
-        seconds[stage] = now - started
-        stage, started = name, now
-        if name:
-            report(name.replace("_", " "))
-
+    started = time.monotonic()
     report("read topologies")
-    given = read_topologies(topologies)
-    frames = {name: frame for name, frame in given._asdict().items() if name != "inputs"}
-    planned = plan_columnar(frames, until, choices or Choices(), next_stage)
-    next_stage("to_arrow")
-    tables = {name: to_arrow(frame, name) for name, frame in planned.items()}
-    next_stage("")
+    frames = read_topologies(topologies)._asdict()
+    inputs = frames.pop("inputs")
+    seconds["read_and_validate"] = time.monotonic() - started
+    planned = plan_in_parts(
+        frames, until, choices or Choices(), lambda stage: report(stage.replace("_", " "))
+    )
+    tables = planned.tables
+    seconds |= planned.seconds
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
-    if given.inputs != kept + rejected:
+    if inputs != kept + rejected:
         raise LostTopologiesError(
-            f"{given.inputs} topologies came in, but {kept} are planned and {rejected} rejected",
+            f"{inputs} topologies came in, but {kept} are planned and {rejected} rejected",
             "this is a bug in Penstock: please report it with the input",
         )
-    return PlannedTables(tables, given.inputs, kept, rejected, seconds)
+    return PlannedTables(tables, inputs, kept, rejected, seconds)

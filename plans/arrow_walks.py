@@ -45,23 +45,69 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
 
     It raises ValueError for a pair that is not there: the rows of a topology would be in several partitions.
     """
-    distinct = np.unique(topologies)
+    distinct = np.unique(topologies[_starts(topologies)])
+    numbers = _numbers(distinct, topologies)
+    spans = np.zeros(len(distinct) + 1, dtype=np.int64)
+    np.maximum.at(spans, numbers, ids + 1)
+    if spans.sum() > _CELLS_A_ROW * len(ids) or (ids < 0).any():
+        position = _by_search(numbers, ids)
+    else:
+        position = _by_cells(numbers, ids, spans)
 
-    def keys(of_topologies: Ints, of_ids: Ints) -> Ints:
-        return (np.searchsorted(distinct, of_topologies).astype(np.int64) << 32) | of_ids
+    def found(of_topologies: Ints, of_ids: Ints) -> Ints:
+        if not len(of_ids):
+            return np.zeros(0, dtype=np.int64)
+        if not len(ids):
+            raise missing_node()
+        places = position(_numbers(distinct, of_topologies), of_ids)
+        if (topologies[places] != of_topologies).any() or (ids[places] != of_ids).any():
+            raise missing_node()
+        return places
 
-    given = keys(topologies, ids)
-    order = np.argsort(given)
+    return found
+
+
+_CELLS_A_ROW = 8
+
+
+def missing_node() -> ValueError:
+    """An edge leads to a node that is not there."""
+    return ValueError("an edge's node is missing: the rows of a topology are in several partitions")
+
+
+def _starts(topologies: Ints) -> Ints:
+    """Where a row's topology is not the one of the row before."""
+    return np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1]))[: len(topologies)])
+
+
+def _numbers(distinct: Ints, topologies: Ints) -> Ints:
+    """Per row the place of its topology, searched once for rows that follow each other."""
+    starts = _starts(topologies)
+    lengths = np.diff(np.append(starts, len(topologies)))
+    return np.repeat(np.searchsorted(distinct, topologies[starts]), lengths)
+
+
+def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], Ints]:
+    """Ids are close together: a cell for each that might be there. Gives any place for one that is not."""
+    first = np.cumsum(spans) - spans
+    cells = np.zeros(int(spans.sum()) + 1, dtype=np.int64)
+    cells[first[numbers] + ids] = np.arange(len(ids))
 
     def position(of_topologies: Ints, of_ids: Ints) -> Ints:
-        wanted = keys(of_topologies, of_ids)
-        rank = np.minimum(np.searchsorted(given, wanted, sorter=order), max(len(given) - 1, 0))
-        found = order[rank] if len(given) else rank
-        if len(wanted) and (
-            not len(given) or (topologies[found] != of_topologies).any() or (ids[found] != of_ids).any()
-        ):
-            raise ValueError("an edge's node is missing: the rows of a topology are in several partitions")
-        return found.astype(np.int64)
+        places: Ints = cells[np.clip(first[of_topologies] + of_ids, 0, len(cells) - 1)]
+        return places
+
+    return position
+
+
+def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
+    """Ids of any size below 2**32. Gives any place for one that is not there."""
+    keys = numbers << 32 | ids
+    order = np.argsort(keys)
+
+    def position(of_topologies: Ints, of_ids: Ints) -> Ints:
+        rank = np.searchsorted(keys, of_topologies << 32 | of_ids, sorter=order)
+        return order[np.minimum(rank, len(keys) - 1)]
 
     return position
 

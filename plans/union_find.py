@@ -1,25 +1,39 @@
 """Connected components over arrays."""
 
-from collections.abc import Iterable
+import numpy as np
+
+from plans.arrow_walks import Ints
+from plans.compiled import run_loop
 
 
-def smallest_in_component(ranks: list[int], pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Per element the smallest rank in its component of the graph with the edges `pairs`.
+def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
+    """Per element the smallest rank in its component of the graph with the edges between ones and others.
 
     Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
     """
-    parent = list(range(len(ranks)))
+    smallest = np.array(ranks, dtype=np.int64)
+    edges = (smallest.copy(), np.asarray(ones, np.int64), np.asarray(others, np.int64))
+    run_loop(_unite, len(smallest) + len(ones), edges, (np.arange(len(smallest)), smallest))
+    return smallest
 
-    def find(element: int) -> int:
-        while parent[element] != element:
-            parent[element] = parent[parent[element]]
-            element = parent[element]
-        return element
 
-    for one, other in pairs:
-        a, b = find(one), find(other)
+def _unite(ranks: Ints, ones: Ints, others: Ints, parent: Ints, smallest: Ints) -> None:
+    """The loop (see run_loop)."""
+    for edge in range(len(ones)):
+        a, b = ones[edge], others[edge]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
         if ranks[a] < ranks[b]:
             parent[b] = a
         else:
             parent[a] = b
-    return [ranks[find(element)] for element in range(len(ranks))]
+    for element in range(len(ranks)):
+        a = element
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        smallest[element] = ranks[a]

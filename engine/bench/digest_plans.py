@@ -19,12 +19,17 @@ def digest_plans(lines: Iterable[str]) -> Digests:
     digests: Digests = {}
     for line in lines:
         plan = json.loads(line)
-        if "error" in plan:
-            layers: dict[str, Any] = {REFUSAL: [plan.get(key) for key in ("error_stage", "error", "message")]}
-        else:
-            layers = {key: of(plan[key]) for key, of in _LAYERS.items() if key in plan}
-        digests[str(plan["name"])] = {layer: _digest(value) for layer, value in layers.items()}
+        digests[str(plan["name"])] = {
+            layer: _digest(value) for layer, value in comparable_layers(plan).items()
+        }
     return digests
+
+
+def comparable_layers(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The layers of a plan JSON line, or its REFUSAL, with what Flink does not define taken out."""
+    if "error" in plan:
+        return {REFUSAL: [plan.get(key) for key in ("error_stage", "error", "message")]}
+    return {key: _plain(of(plan[key])) for key, of in _LAYERS.items() if key in plan}
 
 
 def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
@@ -67,7 +72,7 @@ def _of_pair(first: str, left: Digests, second: str, right: Digests) -> list[dic
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(_plain(value), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,9 @@ from typer.core import TyperCommand, TyperGroup
 from plans.errors import PenstockError
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
+    ("info", "engine.commands.info", "Show what a script would run, without running it."),
+    ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store to a person."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
@@ -60,7 +63,7 @@ class LazyGroup(TyperGroup):
 
 app = typer.Typer(
     cls=LazyGroup,
-    help="Plans Flink-style streaming topologies on Spark, exactly as Apache Flink does.",
+    help="Plans Flink-style streaming topologies exactly as Apache Flink does, and runs them on Spark.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
@@ -95,7 +98,9 @@ def main() -> None:
 def _load(module: str, line: str | None) -> Any:
     """The function `command` of `module` as a command of its own."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(help=line)(import_module(module).command)
+    loaded = import_module(module)
+    settings = getattr(loaded, "CONTEXT_SETTINGS", None)
+    single.command(help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)
 
 

@@ -1,6 +1,7 @@
 """Tables and text for people: coloured and cut to the terminal, plain and whole where piped."""
 
 import sys
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -8,9 +9,18 @@ from rich.table import Table
 
 def console_for_people() -> Console:
     """Standard output; where it is no terminal, lines are not cut and hold no control codes."""
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, no_color=True, width=1_000_000, soft_wrap=True)
+    return _console(sys.stdout)
+
+
+def console_beside_output() -> Console:
+    """The same for standard error: what is said beside the output of a script."""
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    if stream.isatty():
+        return Console(highlight=False, file=stream)
+    return Console(highlight=False, no_color=True, width=1_000_000, soft_wrap=True, file=stream)
 
 
 def print_table(table: Table) -> None:

@@ -65,7 +65,9 @@ def command(
         typer.Option(
             "--planner",
             help="Who plans; the plans are the same. auto: columnar (in this process, without Spark) where "
-            "the input is local and fits in memory, else spark.",
+            "the input is local and fits in memory, else spark. flink: columnar, and the real Flink plans "
+            "the same; what it refuses or plans in another way is rejected. Needs a JDK and "
+            "pip install 'penstock[flink]'.",
         ),
     ] = Planner.AUTO,
     conf: Annotated[
@@ -93,9 +95,12 @@ def command(
         "task_manager_memory": task_manager_memory,
     }
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
-    if chosen.planner is Planner.COLUMNAR:
-        with progress(columnar_stages(layer) + 3) as report:
-            stored = plan_into_store_by_columns(inputs, out, layer, choices, options, report)
+    if chosen.planner is not Planner.SPARK:
+        by_flink = chosen.planner is Planner.FLINK
+        with progress(columnar_stages(layer) + (4 if by_flink else 2)) as report:
+            stored = plan_into_store_by_columns(
+                inputs, out, layer, choices, options, report, by_flink=by_flink
+            )
     else:
         with progress(stages(layer) + 4) as report:
             stored = plan_into_store_on_spark(

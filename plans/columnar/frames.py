@@ -4,15 +4,23 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Literal
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from plans.columnar.cells import Places, places_by_cells
 from plans.schema import TABLES
 
 TOPOLOGY = "topology_id"
 """The key of every table, as in plans.frames."""
+
+MANY = 1000
+"""Rows from which on arrays pay."""
+
+_ROWS_OF_A_CHUNK = 1 << 22
+"""So few that the strings of a column take less than 2 GiB, all that a declared type has offsets for."""
 
 How = Literal["inner", "left", "semi", "anti"]
 Kernel = Callable[[pa.Table], pa.RecordBatch]
@@ -45,8 +53,10 @@ def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 def to_arrow(frame: pl.DataFrame, table: str) -> pa.Table:
     """The declared columns of `table`, with exactly the declared types."""
-    schema = arrow_schema(table)
-    return frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+    schema, oldest = arrow_schema(table), pl.CompatLevel.oldest()
+    declared = frame.select(schema.names)
+    slices = list(declared.iter_slices(_ROWS_OF_A_CHUNK)) or [declared]
+    return pa.concat_tables([part.to_arrow(compat_level=oldest).cast(schema) for part in slices])
 
 
 def empty(table: str) -> pl.DataFrame:
@@ -61,8 +71,19 @@ def join_topology(
     """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
 
     Out: the columns of left, then those of right without its keys, as plans.frames.join_local gives them.
-    Rows keep the order of `left`.
+    Rows keep the order of `left`. A topology and one id (or the topology alone) that stand in one row of
+    `right` at most are found without a hash join, at less than half its price.
     """
+    if len(on) <= 1 and len(left) >= MANY:
+        wanted, given = next(iter(on.items()), (None, None))
+        at = places_by_cells(
+            left[TOPOLOGY],
+            None if wanted is None else left[wanted],
+            right[TOPOLOGY],
+            None if given is None else right[given],
+        )
+        if at is not None:
+            return _taken(left, right.drop(TOPOLOGY, *on.values()), at, how)
     return left.join(
         right,
         left_on=[TOPOLOGY, *on],
@@ -70,6 +91,18 @@ def join_topology(
         how=how,
         maintain_order="left" if how in ("inner", "left") else "none",
     )
+
+
+def _taken(left: pl.DataFrame, right: pl.DataFrame, at: Places, how: How) -> pl.DataFrame:
+    """The join, where `at` is per row of left the place of its row of right."""
+    if how != "left":
+        kept = at < 0 if how == "anti" else at >= 0
+        if not kept.all():
+            left, at = left.filter(pl.Series(values=kept)), at[kept]
+    if how in ("semi", "anti") or not right.width:
+        return left
+    taken = right.select(pl.all().gather(pl.Series(values=at.view(np.uint32)), null_on_oob=how == "left"))
+    return left.hstack(taken)
 
 
 def rename(frame: pl.DataFrame, **names: str) -> pl.DataFrame:

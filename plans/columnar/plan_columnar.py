@@ -1,14 +1,15 @@
 """All columnar passes in order, over whole topologies at once."""
 
-import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
+from plans.arrow_walks import Ints
 from plans.columnar.execution_graph.connect_execution_vertices import execution_edges
 from plans.columnar.execution_graph.create_execution_job_vertices import create_execution_job_vertices
 from plans.columnar.execution_graph.create_execution_vertices import execution_vertices
@@ -18,7 +19,7 @@ from plans.columnar.execution_graph.create_intermediate_results import (
 )
 from plans.columnar.execution_graph.find_pipelined_regions import find_pipelined_regions
 from plans.columnar.execution_graph.refuse_execution_graphs import refuse_execution_graphs
-from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.frames import TOPOLOGY, to_arrow
 from plans.columnar.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.columnar.job_graph.choose_result_partition_types import choose_result_partition_types
 from plans.columnar.job_graph.connect_vertices import connect_vertices, create_data_sets
@@ -40,6 +41,7 @@ from plans.columnar.job_graph.walk_stream_graph import walk_stream_graph
 from plans.columnar.refusals import reject_refused
 from plans.columnar.resources.count_network_buffers import count_network_buffers
 from plans.columnar.resources.size_managed_memory import size_managed_memory
+from plans.columnar.runs import runs
 from plans.columnar.slots.balance_tasks import balance_tasks
 from plans.columnar.slots.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
 from plans.columnar.slots.prefer_local_inputs import prefer_local_inputs
@@ -55,6 +57,10 @@ from plans.schema import TABLES
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 Tables = dict[str, pl.DataFrame]
+
+
+TO_ARROW, WITHOUT_REFUSED = "to_arrow", "without_refused"
+"""Stages that are no steps."""
 
 
 class Step(NamedTuple):
@@ -130,49 +136,67 @@ def steps(choices: Choices) -> dict[Layer, tuple[Step, ...]]:
 
 def stages(until: Layer) -> int:
     """How many stages a run until that layer reports."""
-    return sum(len(of_layer) for layer, of_layer in steps(Choices()).items() if layer in layers_until(until))
+    todo = (of_layer for layer, of_layer in steps(Choices()).items() if layer in layers_until(until))
+    return sum(map(len, todo)) + 2
 
 
 def plan_columnar(
-    given: Mapping[str, pl.DataFrame],
+    given: dict[str, pl.DataFrame],
     until: Layer,
     choices: Choices,
     report: Callable[[str], None] = lambda stage: None,
-) -> Tables:
+) -> dict[str, pa.Table]:
     """The plan's tables (as in plans.schema.TABLES) of whole topologies, without those that Flink refuses.
 
     `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
-    as stream graphs) and rejected. Out: the tables of all layers up to `until`, and `rejected`.
+    as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and
+    `rejected`. A table is let go once no step reads it any more; of a topology that is alone, which may be
+    large, it becomes an Arrow table then, which takes less memory. `report` is told when a step, TO_ARROW or
+    WITHOUT_REFUSED begins.
     """
     tables: Tables = {
         **given,
         "given_stream_nodes": given["stream_nodes"],
         "given_stream_edges": given["stream_edges"],
     }
+    alone = len(given["topologies"]) == 1
+    given.clear()
     layers = layers_until(until)
     todo = [step for layer, of_layer in steps(choices).items() if layer in layers for step in of_layer]
-    kept = {source for layer in layers for source in LAYER_TABLES[layer].values()}
-    kept |= {f"{layer}_refusals" for layer in layers} | {"topologies", "rejected"}
-    last_use = {name: place for place, step in enumerate(todo) for name in _inputs(step.derive)}
-    with _without_garbage_collection():
-        for place, step in enumerate(todo):
-            report(step.produces)
-            tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
-            for name in [n for n in tables if n not in kept and last_use.get(n, -1) <= place]:
-                del tables[name]
-        return _without_refused(tables, layers)
+    wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
+    kept = {f"{layer}_refusals" for layer in layers} | {"topologies", "rejected"}
+    if not alone:
+        kept |= set(wanted.values())
+    done_at = {step.produces: place for place, step in enumerate(todo)}
+    done_at |= {name: place for place, step in enumerate(todo) for name in _inputs(step.derive)}
+    planned: dict[str, pa.Table] = {}
 
+    def finish(place: int) -> None:
+        done = {name for name in tables if done_at.get(name, -1) <= place}
+        ready = [table for table, source in wanted.items() if source in done and table not in planned]
+        if alone and ready:
+            report(TO_ARROW)
+            planned.update({table: to_arrow(tables[wanted[table]], table) for table in ready})
+        for name in done - kept:
+            del tables[name]
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Walks make long lists without cycles; looking through them takes a quarter of a walk."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    finish(-1)
+    for place, step in enumerate(todo):
+        report(step.produces)
+        tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
+        finish(place)
+    report(WITHOUT_REFUSED)
+    refused, rejected = _refused(tables, [f"{layer}_refusals" for layer in layers])
+    if alone and len(refused):
+        planned = {name: rows.slice(0, 0) for name, rows in planned.items()}
+    if not alone:
+        frames = {
+            table: without_topologies(tables[source].select(TABLES[table].names), refused)
+            for table, source in wanted.items()
+        }
+        report(TO_ARROW)
+        planned = {name: to_arrow(frame, name) for name, frame in frames.items()}
+    return {**planned, "rejected": to_arrow(rejected, "rejected")}
 
 
 def _inputs(derive: Callable[..., pl.DataFrame]) -> list[str]:
@@ -180,18 +204,19 @@ def _inputs(derive: Callable[..., pl.DataFrame]) -> list[str]:
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
-def _without_refused(tables: Tables, layers: list[Layer]) -> Tables:
-    """The plan's tables; of several layers that refuse a topology the first counts."""
-    refusals = [tables[name] for layer in layers if (name := f"{layer}_refusals") in tables]
-    planned = {
-        table: tables[source].select(TABLES[table].names)
-        for layer in layers
-        for table, source in LAYER_TABLES[layer].items()
-    }
+def _refused(tables: Tables, names: list[str]) -> tuple[Ints, pl.DataFrame]:
+    """The topologies that Flink refuses, in order, and `rejected` with them; the first refusal counts."""
+    refusals = [tables[name] for name in names if name in tables]
     if not refusals:
-        return {**planned, "rejected": tables["rejected"]}
+        return np.zeros(0, np.int64), tables["rejected"]
     first = pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
-    rejected = pl.concat([tables["rejected"], reject_refused(first, tables["topologies"])])
-    if len(first):
-        planned = {name: join_topology(rows, first, {}, "anti") for name, rows in planned.items()}
-    return {**planned, "rejected": rejected}
+    more = reject_refused(first, tables["topologies"])
+    return np.sort(first[TOPOLOGY].to_numpy()), pl.concat([tables["rejected"], more])
+
+
+def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
+    """The rows of topologies that are not among `refused`. An anti join would look at each row."""
+    topologies = rows[TOPOLOGY].to_numpy()
+    of_topologies = runs(topologies)
+    kept = ~np.isin(topologies[of_topologies.starts], refused)
+    return rows if kept.all() else rows.filter(pl.Series(values=kept[of_topologies.of_row]))

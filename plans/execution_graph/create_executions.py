@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local, rename
+from plans.schema import EXECUTIONS
 from plans.vocabulary import ExecutionState
 
 
@@ -34,4 +35,5 @@ def create_executions(
         ).alias("attempt_id"),
         state.alias("state"),
         F.create_map(state, created_at).alias("state_timestamps"),
+        *(F.lit(None).cast(field.dataType).alias(field.name) for field in EXECUTIONS if field.nullable),
     )

@@ -76,8 +76,7 @@ def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:
     sizes = np.where(mixed, graph.parallelism, 0)
     bases = sums_before(sizes)
     producers, consumers = _task_edges(graph, bases, edges & graph.pipelined)
-    pairs = zip(producers.tolist(), consumers.tolist(), strict=True)
-    first_tasks = np.array(smallest_in_component(list(range(int(sizes.sum()))), pairs))
+    first_tasks = smallest_in_component(np.arange(sizes.sum()), producers, consumers)
     producers, consumers = _task_edges(graph, bases, edges & ~graph.pipelined)
     return _merge_cycles(first_tasks, first_tasks[producers], first_tasks[consumers])
 

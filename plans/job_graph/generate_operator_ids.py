@@ -2,9 +2,12 @@
 
 from bisect import bisect_left
 from collections import deque
+from itertools import pairwise
+from typing import NamedTuple
 
 import mmh3
 
+from plans.compiled import is_worth_compiling
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
 
 _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
@@ -26,30 +29,50 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, st
 
     Source: StreamGraphHasherV2.
     """
+    if is_worth_compiling(len(graph.node_ids)):
+        # numba takes long to import.
+        from plans.job_graph.compiled_operator_ids import operator_ids
+
+        return operator_ids(graph)
+    lists = _Lists(
+        graph.sources.tolist(),
+        graph.in_bounds.tolist(),
+        graph.in_sources.tolist(),
+        graph.out_bounds.tolist(),
+        graph.out_targets.tolist(),
+        graph.chainable.tolist(),
+        graph.uids.to_pylist(),
+    )
     ids = [0] * len(graph.node_ids)
     known = bytearray(len(graph.node_ids))
     collisions: dict[int, str] = {}
-    for topology in range(len(graph.topologies)):
-        colliding = _walk(graph, graph.bounds[topology], graph.bounds[topology + 1], ids, known)
+    for topology, (start, end) in enumerate(pairwise(graph.bounds.tolist())):
+        colliding = _walk(lists, start, end, ids, known)
         if colliding is not None:
             collisions[topology] = colliding
     return b"".join([digest.to_bytes(16, "little") for digest in ids]), collisions
 
 
-def _walk(graph: StreamGraphArrays, start: int, end: int, ids: list[int], known: bytearray) -> str | None:
-    in_bounds, in_sources = graph.in_bounds, graph.in_sources
-    out_bounds, out_targets, chainable, uids = (
-        graph.out_bounds,
-        graph.out_targets,
-        graph.chainable,
-        graph.uids,
-    )
+class _Lists(NamedTuple):
+    """Of StreamGraphArrays."""
+
+    sources: list[int]
+    in_bounds: list[int]
+    in_sources: list[int]
+    out_bounds: list[int]
+    out_targets: list[int]
+    chainable: list[bool]
+    uids: list[str | None]
+
+
+def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray) -> str | None:
+    sources, in_bounds, in_sources, out_bounds, out_targets, chainable, uids = graph
     digest_of, from_bytes = mmh3.mmh3_x64_128_digest, int.from_bytes
     queued = bytearray(end - start)
     queue: deque[int] = deque()
     first_unknown: dict[int, int] = {}
     seen: set[int] = set()
-    for node in graph.sources[bisect_left(graph.sources, start) : bisect_left(graph.sources, end)]:
+    for node in sources[bisect_left(sources, start) : bisect_left(sources, end)]:
         queue.append(node)
         queued[node - start] = 1
     while queue:

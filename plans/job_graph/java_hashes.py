@@ -4,6 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from plans.arrow_walks import Ints
+from plans.compiled import compiled, is_worth_compiling
+
 Hashes = npt.NDArray[np.int32]
 _STRINGS_AT_ONCE = 1 << 16
 """Every code unit takes some 30 bytes while it is weighted."""
@@ -12,9 +15,15 @@ _STRINGS_AT_ONCE = 1 << 16
 def java_string_hashes(strings: pa.Array) -> Hashes:
     """s[0]*31^(n-1) + … + s[n-1] over UTF-16 code units, in 32-bit arithmetic; null counts as empty.
 
-    Horner's rule over columns of characters would follow the longest string; instead every code unit is
-    weighted by its power of 31 and the weighted units are summed per string.
+    Many strings are hashed by a compiled loop. In numpy, Horner's rule over columns of characters would
+    follow the longest string; instead every code unit is weighted by its power of 31 and the weighted units
+    are summed per string.
     """
+    if is_worth_compiling(len(strings)):
+        bounds, utf8 = _utf8(strings.fill_null("").cast(pa.large_string()))
+        found = np.zeros(len(strings), np.uint32)
+        compiled(_by_horners_rule)(bounds, utf8, found)
+        return found.view(np.int32)
     starts = range(0, len(strings), _STRINGS_AT_ONCE)
     hashes = [_hashes(strings.slice(start, _STRINGS_AT_ONCE)) for start in starts]
     return np.concatenate([np.zeros(0, dtype=np.int32), *hashes])
@@ -33,13 +42,44 @@ def _hashes(strings: pa.Array) -> Hashes:
     return hashes.view(np.int32)
 
 
-def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
     """All UTF-16 code units one behind the other, and how many each string has."""
-    _, offsets, characters = strings.buffers()
-    bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
-    utf8 = np.frombuffer(characters or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
+    bounds, characters = _utf8(strings)
+    utf8 = characters[bounds[0] : bounds[-1]]
     if (utf8 < 0x80).all():
         return utf8.astype(np.uint32), np.diff(bounds)
     encoded = [text.encode("utf-16-le", "surrogatepass") for text in strings.to_pylist()]
     units = np.frombuffer(b"".join(encoded), dtype="<u2").astype(np.uint32)
     return units, np.fromiter((len(text) // 2 for text in encoded), dtype=np.int64, count=len(encoded))
+
+
+def _utf8(strings: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """Where each string starts and the last one ends, and the bytes of all."""
+    _, offsets, characters = strings.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    return bounds, np.frombuffer(characters or b"", dtype=np.uint8)
+
+
+def _by_horners_rule(bounds: Ints, utf8: npt.NDArray[np.uint8], hashes: npt.NDArray[np.uint32]) -> None:
+    """A character of four bytes in UTF-8 is two code units in UTF-16."""
+    for row in range(len(hashes)):
+        place, end = bounds[row], bounds[row + 1]
+        value = 0
+        while place < end:
+            first = int(utf8[place])
+            if first < 0x80:
+                character, length = first, 1
+            elif first < 0xE0:
+                character, length = first & 0x1F, 2
+            elif first < 0xF0:
+                character, length = first & 0x0F, 3
+            else:
+                character, length = first & 0x07, 4
+            for following in range(place + 1, place + length):
+                character = character << 6 | (int(utf8[following]) & 0x3F)
+            if length == 4:
+                value = (value * 31 + 0xD7C0 + (character >> 10)) & 0xFFFFFFFF
+                character = 0xDC00 + (character & 0x3FF)
+            value = (value * 31 + character) & 0xFFFFFFFF
+            place += length
+        hashes[row] = value

@@ -46,7 +46,7 @@ def connect_by_forward_edges(rows: pa.Table) -> pa.RecordBatch:
     edge_topologies = edges.column(TOPOLOGY).to_numpy()
     sources = position(edge_topologies, edges.column("vertex").to_numpy())
     targets = position(edge_topologies, edges.column("target").to_numpy())
-    groups = smallest_in_component(vertices.tolist(), zip(sources.tolist(), targets.tolist(), strict=True))
+    groups = smallest_in_component(vertices, sources, targets)
     return pa.RecordBatch.from_arrays(
         [pa.array(topologies), pa.array(vertices), pa.array(groups, pa.int32())], names=FORWARD_GROUPS.names
     )

@@ -1,18 +1,18 @@
 """Vertices in the order in which Flink schedules them, and their pipelined regions."""
 
-from itertools import pairwise
-
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from plans.arrow_walks import positions, walk_topologies
+from plans.arrow_walks import Ints, positions, walk_topologies
+from plans.compiled import run_loop
 from plans.frames import TOPOLOGY
 from plans.union_find import smallest_in_component
 from plans.vocabulary import ResultPartitionType
 
+NOT_RANKED = -1
 MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 SORTED = StructType(
     [
@@ -71,17 +71,16 @@ def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
     consumed = np.lexsort(
         (edges.column("consumer_index").to_numpy(), edges.column("order").to_numpy(), sources)
     )
-    out_bounds = np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=len(vertex_ids))))).tolist()
-    order = _topological_order(
-        bounds.tolist(),
-        out_bounds,
-        targets[consumed].tolist(),
-        np.bincount(targets, minlength=len(vertex_ids)).tolist(),
+    count = len(vertex_ids)
+    order = np.full(count, NOT_RANKED)
+    run_loop(
+        _rank,
+        count + len(sources),
+        (bounds, np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count)))), targets[consumed]),
+        (order, np.bincount(targets, minlength=count), *(np.zeros(count, np.int64) for _ in range(3))),
     )
-    pipelined = np.asarray(edges.column("pipelined"))
-    regions = smallest_in_component(
-        order, zip(sources[pipelined].tolist(), targets[pipelined].tolist(), strict=True)
-    )
+    pipelined = np.asarray(edges.column("pipelined"), dtype=np.bool_)
+    regions = smallest_in_component(order, sources[pipelined], targets[pipelined])
     creation = np.arange(len(vertex_ids)) - np.repeat(starts, np.diff(bounds))
     return pa.RecordBatch.from_arrays(
         [
@@ -95,38 +94,53 @@ def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
     )
 
 
-def _topological_order(
-    bounds: list[int], out_bounds: list[int], targets: list[int], open_inputs: list[int]
-) -> list[int]:
-    """Rank of every vertex among its topology's.
+def _rank(
+    bounds: Ints,
+    out_bounds: Ints,
+    targets: Ints,
+    order: Ints,
+    open_inputs: Ints,
+    ranked: Ints,
+    stack: Ints,
+    next_edge: Ints,
+) -> None:
+    """Writes the rank of every vertex among its topology's into `order` (see run_loop).
 
     `open_inputs` counts a vertex's input edges whose producer is not ranked yet, so that an edge is looked at
-    twice in all, where Flink looks at all inputs of a vertex again for each of them.
+    twice in all, where Flink looks at all inputs of a vertex again for each of them. The others are the
+    walk's own: vertices by rank, the way down, and where it goes on at each vertex.
     """
-    order = [-1] * (len(out_bounds) - 1)
-    for start, end in pairwise(bounds):
-        ranked = [vertex for vertex in range(start, end) if open_inputs[vertex] == 0]
-        for rank, vertex in enumerate(ranked):
-            order[vertex] = rank
-        for vertex in ranked:
-            for edge in range(out_bounds[vertex], out_bounds[vertex + 1]):
+    for topology in range(len(bounds) - 1):
+        start, end = bounds[topology], bounds[topology + 1]
+        count = start
+        for vertex in range(start, end):
+            if open_inputs[vertex] == 0:
+                order[vertex] = count - start
+                ranked[count] = vertex
+                count += 1
+        for rank in range(start, count):
+            for edge in range(out_bounds[ranked[rank]], out_bounds[ranked[rank] + 1]):
                 open_inputs[targets[edge]] -= 1
-        expanded = 0
-        while len(ranked) < end - start:
-            stack = [iter(range(out_bounds[ranked[expanded]], out_bounds[ranked[expanded] + 1]))]
+        expanded = start
+        while count < end:
+            stack[start] = ranked[expanded]
+            next_edge[stack[start]] = out_bounds[stack[start]]
+            top = start
             expanded += 1
-            while stack:
-                following = next(stack[-1], None)
-                if following is None:
-                    stack.pop()
+            while top >= start:
+                edge = next_edge[stack[top]]
+                if edge == out_bounds[stack[top] + 1]:
+                    top -= 1
                     continue
-                vertex = targets[following]
-                if order[vertex] >= 0 or open_inputs[vertex] > 0:
+                next_edge[stack[top]] = edge + 1
+                vertex = targets[edge]
+                if order[vertex] != NOT_RANKED or open_inputs[vertex] > 0:
                     continue
-                order[vertex] = len(ranked)
-                ranked.append(vertex)
-                outputs = range(out_bounds[vertex], out_bounds[vertex + 1])
-                for output in outputs:
+                order[vertex] = count - start
+                ranked[count] = vertex
+                count += 1
+                for output in range(out_bounds[vertex], out_bounds[vertex + 1]):
                     open_inputs[targets[output]] -= 1
-                stack.append(iter(outputs))
-    return order
+                top += 1
+                stack[top] = vertex
+                next_edge[vertex] = out_bounds[vertex]

@@ -97,16 +97,16 @@ def walk_graphs(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _node_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
-    heads = np.array(order.head)
+    heads = order.head
     return {
         TOPOLOGY: pa.array(graph.node_topologies),
         "node": pa.array(graph.node_ids),
         "vertex": pa.array(graph.node_ids[heads]),
         "id_lower": pa.array(ids[:, 0]),
         "id_upper": pa.array(ids[:, 1]),
-        "preorder": pa.array(order.preorder, pa.int32()),
+        "preorder": pa.array(order.preorder),
         "postorder": pa.array(order.postorder, pa.int32()),
-        "vertex_postorder": pa.array(np.array(order.postorder)[heads]),
+        "vertex_postorder": pa.array(order.postorder[heads]),
         "branch": pa.array(order.branch, pa.int32()),
         "closings": pa.array(order.closings, pa.int32()),
         "no_output": pa.array(order.no_output, pa.bool_()),
@@ -114,12 +114,12 @@ def _node_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> d
 
 
 def _edge_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
-    postorder = np.array(order.postorder)
+    postorder = order.postorder
     every_source = np.repeat(np.arange(len(graph.node_ids)), np.diff(graph.out_bounds))
     # Edges of operators that no source leads to connect no vertices.
     unchained = np.asarray(graph.edge_ids.is_valid()) & (postorder[every_source] >= 0)
     sources = every_source[unchained]
-    heads = np.array(order.head)[sources]
+    heads = order.head[sources]
     hashes = java_string_hashes(graph.edge_ids.filter(pa.array(unchained))).astype(np.int64)
     return {
         TOPOLOGY: pa.array(graph.node_topologies[sources]),
@@ -131,7 +131,7 @@ def _edge_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> d
         "id_upper": pa.array(ids[heads, 0] + hashes),
         "postorder": pa.array(postorder[sources]),
         "vertex_postorder": pa.array(postorder[heads]),
-        "no_output": pa.array(np.array(order.no_output)[sources], pa.bool_()),
+        "no_output": pa.array(order.no_output[sources], pa.bool_()),
     }
 
 

@@ -17,6 +17,7 @@ from plans.schema.execution_graph import (
     EXECUTIONS,
     INTERMEDIATE_RESULT_PARTITIONS,
     INTERMEDIATE_RESULTS,
+    RUNS,
 )
 from plans.schema.job_graph import (
     CHAINED_OPERATORS,
@@ -48,6 +49,7 @@ __all__ = [
     "NETWORK_BUFFERS",
     "REJECTED",
     "REQUIRED_SLOTS",
+    "RUNS",
     "SLOT_SHARING_GROUPS",
     "STREAM_EDGES",
     "STREAM_NODES",
@@ -78,6 +80,7 @@ TABLES: dict[str, StructType] = {
     "intermediate_result_partitions": INTERMEDIATE_RESULT_PARTITIONS,
     "execution_edges": EXECUTION_EDGES,
     "executions": EXECUTIONS,
+    "runs": RUNS,
     "execution_slot_sharing_groups": EXECUTION_SLOT_SHARING_GROUPS,
     "required_slots": REQUIRED_SLOTS,
     "network_buffers": NETWORK_BUFFERS,

@@ -5,7 +5,7 @@ Whatever has one row a subtask is small in width: a consumer's edges are two ran
 
 from pyspark.sql.types import TimestampType
 
-from plans.schema.column_types import INT, STR, TOPOLOGY_ID, map_of, table
+from plans.schema.column_types import INT, LONG, STR, TOPOLOGY_ID, map_of, table
 
 EXECUTION_JOB_VERTICES = table(
     TOPOLOGY_ID,
@@ -62,4 +62,26 @@ EXECUTIONS = table(
     ("attempt_id", STR, "ExecutionAttemptID: <execution graph id>_<job vertex id>_<subtask>_<attempt>"),
     ("state", STR, "ExecutionState"),
     ("state_timestamps", map_of(STR, TimestampType()), "ExecutionState to when it was entered, UTC"),
+    ("host", STR, "the machine it ran on; null = it never did", True),
+    ("records_in", LONG, "records read from its gates; null = not started", True),
+    ("records_out", LONG, "records written to its result partitions; null = not started", True),
+    ("bytes_in", LONG, "bytes read from its gates; null = not started", True),
+    ("bytes_out", LONG, "bytes written to its result partitions; null = not started", True),
+    ("failure", STR, "what it failed of: exception and message", True),
+    ("failed_operator", STR, "name of the operator whose function raised", True),
+    ("failed_record", STR, "the record it raised at, as Python shows it, cut", True),
+)
+
+RUNS = table(
+    TOPOLOGY_ID,
+    ("run_id", STR, "the JobID: 32 hex digits, drawn anew for each run; also the ExecutionGraphID"),
+    ("name", STR, "the job's name"),
+    ("state", STR, "JobStatus at the end: FINISHED, FAILED or CANCELED"),
+    ("runtime_mode", STR, "STREAMING or BATCH"),
+    ("started_at", TimestampType(), "when it was submitted, UTC"),
+    ("milliseconds", LONG, "from submission to the commit of its sinks"),
+    ("vertices", INT, "number of job vertices"),
+    ("subtasks", INT, "number of execution vertices"),
+    ("attempts", INT, "number of executions; more than subtasks where some were run again"),
+    ("failure", STR, "why it did not finish", True),
 )

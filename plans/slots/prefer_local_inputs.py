@@ -1,14 +1,12 @@
 """Tasks share the slots of the tasks they read from: Flink's default."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count, groupby, pairwise
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame
 
 from plans.arrow_walks import Ints
+from plans.compiled import run_loop
 from plans.execution_graph.job_graph_arrays import (
     Flags,
     JobGraphArrays,
@@ -18,7 +16,7 @@ from plans.execution_graph.job_graph_arrays import (
 )
 from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, share_slots, slot_sharing_groups
 
-Slots = Sequence[int]
+_NONE = -1
 
 
 def prefer_local_inputs(
@@ -49,9 +47,7 @@ def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
     uneven = _uneven_vertices(graph, inputs)
     slots = np.repeat(groups.first_slot, graph.parallelism) + counts_up(graph.parallelism)
     if uneven.any():
-        walked = _walk(graph, groups, inputs, np.flatnonzero(uneven).tolist())
-        tasks = np.repeat(uneven, graph.parallelism)
-        slots[tasks] = np.fromiter(walked, np.int64, int(np.count_nonzero(tasks)))
+        _take_in_turn(graph, groups, inputs, np.flatnonzero(uneven), slots)
     numbers: Ints = _creation_numbers(graph, groups)[slots]
     return numbers
 
@@ -121,100 +117,110 @@ def _uneven_vertices(graph: JobGraphArrays, inputs: _Inputs) -> Flags:
     return np.frombuffer(reached, dtype=np.bool_)
 
 
-def _walk(
-    graph: JobGraphArrays, groups: SlotSharingGroups, inputs: _Inputs, vertices: list[int]
-) -> Iterator[int]:
-    """Slots of the tasks of `vertices`, which are in topological order."""
-    parallelism, first_slot = graph.parallelism.tolist(), groups.first_slot.tolist()
-    sources, all_to_all = inputs.sources.tolist(), inputs.all_to_all.tolist()
-    bounds = bounds_of(inputs.targets, len(parallelism)).tolist()
-    decided, co_location = inputs.decided.tolist(), co_location_keys(graph, groups)
-    slots_of: dict[int, Slots] = {}
-    constraints: dict[int, Slots] = {}
-    picks: dict[tuple[int, int], Callable[[Slots], Slots]] = {}
+def _take_in_turn(
+    graph: JobGraphArrays, groups: SlotSharingGroups, inputs: _Inputs, vertices: Ints, slots: Ints
+) -> None:
+    """Writes into `slots`, which is per task, those of the tasks of `vertices` (in topological order).
+
+    What `slots` has of all other tasks is right already.
+    """
+    keys = np.array(co_location_keys(graph, groups))
+    located = keys >= 0
+    keys[located] = np.unique(keys[located], return_inverse=True)[1]
+    goes_on = inputs.all_to_all[1:] & inputs.all_to_all[:-1] & (inputs.targets[1:] == inputs.targets[:-1])
+    offers = np.flatnonzero(np.concatenate(([True], ~goes_on))[: len(inputs.targets)])
+    run_loop(
+        _take,
+        int(graph.parallelism[vertices].sum()),
+        (
+            vertices,
+            graph.parallelism,
+            sums_before(graph.parallelism),
+            groups.first_slot,
+            bounds_of(inputs.targets[offers], len(graph.vertices)),
+            np.append(offers, len(inputs.targets)),
+            inputs.sources,
+            inputs.all_to_all,
+            keys,
+        ),
+        (
+            slots,
+            np.full(int(groups.slots.sum()), _NONE),
+            offers.copy(),
+            np.zeros(len(offers), np.int64),
+            *(np.zeros(np.count_nonzero(located), np.int64) for _ in range(2)),
+        ),
+    )
+
+
+def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
+    vertices: Ints,
+    parallelism: Ints,
+    first_task: Ints,
+    first_slot: Ints,
+    bounds: Ints,
+    offers: Ints,
+    sources: Ints,
+    all_to_all: Flags,
+    co_location: Ints,
+    slots: Ints,
+    taken_by: Ints,
+    go_on_at: Ints,
+    next_candidate: Ints,
+    located_task: Ints,
+    located: Ints,
+) -> None:
+    """The loop (see run_loop). An offer is one pointwise input, or neighbouring ones from all producers.
+
+    Its own: which vertex took a slot last; the input at which an offer from all producers goes on, and how
+    many of its producers were looked at (all subtasks read the same ones, and a slot that was looked at is
+    taken from then on); per co-location group the first task of its largest vertex so far, and its subtasks.
+    """
     for vertex in vertices:
-        consumers, first = parallelism[vertex], first_slot[vertex]
-        begin, end = bounds[vertex], bounds[vertex + 1]
-        candidates = [slots_of.get(s) or range(first, first + parallelism[s]) for s in sources[begin:end]]
-        key = co_location[vertex]
-        slots: Slots
-        if key >= 0 or end - begin != 1:
-            located = constraints.get(key, ())
-            slots = _take(candidates, all_to_all[begin:end], located, first, consumers)
-            if key >= 0 and consumers > len(located):
-                constraints[key] = slots
-        else:
-            slots = candidates[0]
-            producers = len(slots)
-            if not decided[vertex]:
-                slots = (*slots, *_smallest_free(set(slots), first, consumers))
-            if all_to_all[begin]:
-                slots = slots[:consumers]
-            elif producers != consumers:
-                pick = picks.get((producers, consumers))
-                if pick is None:
-                    pick = picks[producers, consumers] = _pointwise(producers, consumers)
-                slots = pick(slots)
-        slots_of[vertex] = slots
-    return chain.from_iterable(slots_of.values())
-
-
-def _pointwise(producers: int, consumers: int) -> Callable[[Slots], Slots]:
-    """Picks the consumers' slots out of those of the producers and, where they are fewer, the smallest free.
-
-    Of the consumers that read one producer, the first shares its slot.
-    """
-    read = [subtask * producers // consumers for subtask in range(consumers)]
-    if producers < consumers:
-        free = count(producers)
-        read = [own if own != before else next(free) for before, own in pairwise([-1, *read])]
-    if consumers == 1:
-        return lambda slots: (slots[read[0]],)
-    return itemgetter(*read)
-
-
-def _take(
-    candidates: list[Slots], all_to_all: list[bool], located: Slots, first: int, consumers: int
-) -> list[int]:
-    """Slots of one vertex's subtasks, of which the first are `located`; `candidates` of each input.
-
-    A slot that was looked at is taken from then on. Subtasks that read the same partitions therefore share
-    an iterator, and look at every producer once between them.
-    """
-    offers: list[tuple[Iterator[int] | None, Slots]] = []
-    for shared, inputs in groupby(zip(candidates, all_to_all, strict=True), itemgetter(1)):
-        slots_of_inputs = [slots for slots, _ in inputs]
-        if shared:
-            offers.append((chain.from_iterable(slots_of_inputs), ()))
-        else:
-            offers += [(None, slots) for slots in slots_of_inputs]
-    found: list[int | None] = [*located[:consumers]]
-    taken = set(located[:consumers])
-    for subtask in range(len(found), consumers):
-        slot = None
-        for queue, slots in offers:
-            if queue is not None:
-                slot = _first_free(queue, taken)
-            else:
-                begin = subtask * len(slots) // consumers
-                end = max(begin + 1, (subtask + 1) * len(slots) // consumers)
-                slot = _first_free(slots[begin:end], taken)
-            if slot is not None:
-                taken.add(slot)
-                break
-        found.append(slot)
-    free = iter(_smallest_free(taken, first, consumers))
-    return [next(free) if slot is None else slot for slot in found]
-
-
-def _first_free(slots: Iterable[int], taken: set[int]) -> int | None:
-    for slot in slots:
-        if slot not in taken:
-            return slot
-    return None
-
-
-def _smallest_free(taken: set[int], first: int, consumers: int) -> list[int]:
-    """The smallest slots from `first` on that are not taken, one for each consumer without one."""
-    free = [slot for slot in range(first, first + consumers) if slot not in taken]
-    return free[: consumers - len(taken)]
+        consumers, own, key = parallelism[vertex], first_task[vertex], co_location[vertex]
+        done = 0
+        if key >= 0:
+            done = min(located[key], consumers)
+            for subtask in range(done):
+                slots[own + subtask] = slots[located_task[key] + subtask]
+                taken_by[slots[own + subtask]] = vertex
+            if consumers > located[key]:
+                located_task[key], located[key] = own, consumers
+        for subtask in range(done, consumers):
+            slot = _NONE
+            for offer in range(bounds[vertex], bounds[vertex + 1]):
+                edge = go_on_at[offer]
+                producers, first = parallelism[sources[edge]], first_task[sources[edge]]
+                if all_to_all[edge]:
+                    while slot == _NONE:
+                        producers, first = parallelism[sources[edge]], first_task[sources[edge]]
+                        place = next_candidate[offer]
+                        while place < producers and taken_by[slots[first + place]] == vertex:
+                            place += 1
+                        next_candidate[offer] = place
+                        if place < producers:
+                            slot = slots[first + place]
+                        elif edge + 1 < offers[offer + 1]:
+                            next_candidate[offer] = 0
+                            go_on_at[offer] = edge + 1
+                            edge += 1
+                        else:
+                            break
+                else:
+                    place = subtask * producers // consumers
+                    end = max(place + 1, (subtask + 1) * producers // consumers)
+                    while place < end and taken_by[slots[first + place]] == vertex:
+                        place += 1
+                    if place < end:
+                        slot = slots[first + place]
+                if slot != _NONE:
+                    taken_by[slot] = vertex
+                    break
+            slots[own + subtask] = slot
+        free = first_slot[vertex]
+        for subtask in range(done, consumers):
+            if slots[own + subtask] == _NONE:
+                while taken_by[free] == vertex:
+                    free += 1
+                slots[own + subtask] = free
+                free += 1

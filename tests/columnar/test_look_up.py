@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from plans.columnar import frames
 from plans.columnar.frames import TOPOLOGY, join_topology
 from plans.columnar.look_up import look_up
 from plans.columnar.runs import runs
@@ -47,3 +48,23 @@ def test_runs_number_and_count_their_rows():
     assert found.numbers().tolist() == [0, 1, 0, 0, 1, 0]
     assert found.lengths().tolist() == [2, 2, 1, 2, 2, 1]
     assert runs(np.array([], np.int64)).lengths().tolist() == []
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("on", [{"id": "id"}, {}])
+@pytest.mark.parametrize("ids", [NEAR, FAR, NEGATIVE, NULL])
+def test_joins_by_cells_are_hash_joins(monkeypatch, how, on, ids):
+    right = frame([7, 7, -5, -5], ids, name=list("abcd"))
+    if not on:
+        right = right.drop("id")[[0, 2]]
+    left = frame([-5, 7, 7, 9, -5, 7], [ids[2], ids[1], 77, ids[0], ids[3], ids[0]], kept=range(6))
+    monkeypatch.setattr(frames, "MANY", 10**9)
+    hashed = join_topology(left, right, on, how)
+    monkeypatch.setattr(frames, "MANY", 0)
+    assert join_topology(left, right, on, how).equals(hashed if how != "anti" else hashed.sort("kept"))
+
+
+def test_a_key_in_several_rows_is_joined_with_each(monkeypatch):
+    monkeypatch.setattr(frames, "MANY", 0)
+    right = frame([1, 1, 2], [5, 5, 5], name=["a", "b", "c"])
+    assert join_topology(frame([1, 2], [5, 5]), right, {"id": "id"})["name"].to_list() == ["a", "b", "c"]

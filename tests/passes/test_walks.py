@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plans import compiled
 from plans.arrow_walks import positions, whole_topologies
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
@@ -19,6 +20,13 @@ from plans.job_graph.order_depth_first import (
 )
 from plans.job_graph.stream_graph_arrays import stream_graph_arrays
 from plans.union_find import smallest_in_component
+
+
+@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
+def _both_ways(request, monkeypatch):
+    for limit in ("WORTH_COMPILING", "WORTH_RUNNING"):
+        monkeypatch.setattr(compiled, limit, 0 if request.param == "compiled" else 10**9)
+
 
 CHAINED, OPEN, CHAINED_SOURCE = "chained", "open", "chained source"
 SCHEMA = pa.schema(
@@ -125,23 +133,23 @@ def test_chained_names_are_walked_depth_first_and_closed():
     by_preorder = np.argsort(order.preorder)
     assert [int(i) + 1 for i in by_preorder] == [1, 2, 3, 7, 4, 5, 6]
     assert [int(i) + 1 for i in np.argsort(order.postorder)] == [3, 7, 2, 5, 6, 4, 1]
-    assert order.branch == [
+    assert order.branch.tolist() == [
         NO_BRANCH, FIRST_BRANCH, ONLY_BRANCH, LATER_BRANCH, FIRST_BRANCH, LATER_BRANCH, NO_BRANCH
     ]  # fmt: skip
-    assert order.closings == [0, 0, 0, 0, 0, 2, 0]
-    assert order.head == [0, 0, 0, 0, 0, 0, 6]
+    assert order.closings.tolist() == [0, 0, 0, 0, 0, 2, 0]
+    assert order.head.tolist() == [0, 0, 0, 0, 0, 0, 6]
 
 
 def test_walks_enter_heads_that_sources_are_chained_into_in_the_order_of_ids():
     """1 and 2 run inside 4; 3 is an entry of its own and is walked first."""
     order = order_depth_first(arrays([(1, 4, CHAINED_SOURCE), (2, 4, CHAINED_SOURCE), (3, 5, OPEN)]))
-    assert order.preorder == [-1, -1, 0, 2, 1]
-    assert order.postorder == [-1, -1, 1, 2, 0]
+    assert order.preorder.tolist() == [-1, -1, 0, 2, 1]
+    assert order.postorder.tolist() == [-1, -1, 1, 2, 0]
 
 
 def test_no_output_before_the_end_spreads_over_its_chain():
     edges = [(1, 2, CHAINED), (2, 3, CHAINED), (3, 4, OPEN)]
-    assert order_depth_first(arrays(edges, no_output={2})).no_output == [True, True, True, False]
+    assert order_depth_first(arrays(edges, no_output={2})).no_output.tolist() == [True, True, True, False]
 
 
 def test_topologies_of_one_table_do_not_know_of_each_other():
@@ -149,8 +157,8 @@ def test_topologies_of_one_table_do_not_know_of_each_other():
     second = [(1, 3, OPEN), (2, 3, OPEN), (3, 4, CHAINED)]
     alone = [order_depth_first(arrays(edges)) for edges in (first, second)]
     both = order_depth_first(arrays(first, second))
-    assert both.branch == alone[0].branch + alone[1].branch
-    assert [rank - 3 for rank in both.preorder[3:]] == alone[1].preorder
+    assert both.branch.tolist() == [*alone[0].branch, *alone[1].branch]
+    assert [rank - 3 for rank in both.preorder[3:]] == alone[1].preorder.tolist()
 
 
 @given(st.lists(st.one_of(st.none(), st.text(st.characters(exclude_categories=("Cs",)))), max_size=8))
@@ -213,4 +221,5 @@ def test_components_have_their_smallest_rank(data):
     for _ in range(count):
         for a, b in pairs:
             smallest[a] = smallest[b] = min(smallest[a], smallest[b])
-    assert smallest_in_component(list(ranks), pairs) == smallest
+    ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+    assert smallest_in_component(np.array(ranks, np.int64), ones, others).tolist() == smallest

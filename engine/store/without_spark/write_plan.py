@@ -31,6 +31,14 @@ def write_plan(
         version = nothing_changed(store, tables, planner_version=planner_version, options=options)
         if version is not None:
             return version
+    return write_version(store, tables, planner_version=planner_version, options=options)
+
+
+def write_version(
+    store: str, tables: Mapping[str, pa.Table], *, planner_version: str, options: Mapping[str, str]
+) -> int:
+    """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
+    require_plan(tables)
     write_id = new_write_id()
     try:
         _append_all(store, tables, write_id)

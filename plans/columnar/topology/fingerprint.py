@@ -15,17 +15,15 @@ _ITEM = pl.element()
 
 
 def fingerprints(
-    headers: list[bytes], rows: pl.DataFrame, order: Ints | None, starts: Ints, lengths: Ints
+    headers: list[bytes], texts: pl.Series, order: Ints | None, starts: Ints, lengths: Ints
 ) -> list[str]:
-    """Hex digests of topologies whose TRANSFORMATIONS are right.
+    """Hex digests of topologies whose TRANSFORMATIONS are right; `texts` are their canonical_rows.
 
-    Those of a topology are `lengths` rows from `starts` (ascending) on in id order, where `rows` are taken in
-    `order`, if one is given.
+    Those of a topology are `lengths` rows from `starts` (ascending) on in id order, where texts are taken in
+    `order`, if one is given: moving rows with lists, maps and structs costs more than making the text.
     """
     if not headers:
         return []
-    # Texts are put in order, not rows: moving lists, maps and structs costs more than making the text.
-    texts = pl.concat([canonical_rows(part) for part in rows.iter_slices(_ROWS_AT_ONCE)]).rechunk()
     digests: list[str] = []
     first = 0
     while first < len(headers):

@@ -10,10 +10,13 @@ import polars as pl
 from plans.columnar.frames import TOPOLOGY
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
-from plans.columnar.topology.fingerprint import canonical_headers, fingerprints
+from plans.columnar.side_by_side import side_by_side
+from plans.columnar.topology.fingerprint import canonical_headers, canonical_rows, fingerprints
 from plans.columnar.topology.suspicious_transformation import suspicious_transformation
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.vocabulary import TopologyForm
+
+_ROWS_AT_ONCE = 2**16
 
 
 def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]) -> pl.DataFrame:
@@ -22,11 +25,7 @@ def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collect
     In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are not looked
     at, and no topology_id comes twice but there. Whatever is not given back may be wrong.
     """
-    checked = rows.select(
-        pl.col(TOPOLOGY).fill_null(0),
-        pl.col("id").fill_null(0),
-        suspicious_transformation().alias("suspicious"),
-    )
+    checked = pl.concat(side_by_side(_checked, list(rows.iter_slices(_ROWS_AT_ONCE)) or [rows])).rechunk()
     ids, numbers = ints(checked, TOPOLOGY), ints(checked, "id")
     of_topologies, order = runs(ids), None
     right = (of_topologies.numbers() + 1 == numbers) & ~checked["suspicious"].to_numpy()
@@ -53,8 +52,18 @@ def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collect
         .join(of_ids.filter("rows_hold"), on=TOPOLOGY)
         .sort("start")
     )
-    texts = fingerprints(canonical_headers(sound), rows, order, ints(sound, "start"), ints(sound, "size"))
+    texts = fingerprints(
+        canonical_headers(sound), checked["text"], order, ints(sound, "start"), ints(sound, "size")
+    )
     return sound.select("position", pl.Series("fingerprint", texts, pl.String)).sort("position")
+
+
+def _checked(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(
+        pl.col(TOPOLOGY).fill_null(0),
+        pl.col("id").fill_null(0),
+        suspicious_transformation().alias("suspicious"),
+    ).with_columns(canonical_rows(rows).alias("text"))
 
 
 def _topology_holds() -> pl.Expr:

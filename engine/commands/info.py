@@ -1,0 +1,136 @@
+"""`penstock info`: the plan of a script, without running it."""
+
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from engine.commands.people import console_for_people, print_table
+from engine.commands.write_lines import write_texts
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+def command(
+    script: Annotated[
+        str | None,
+        typer.Argument(metavar="SCRIPT", help="A Python script for PyFlink's or Penstock's API."),
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Handed to the script as sys.argv.")
+    ] = None,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            "-p",
+            "--parallelism",
+            min=1,
+            help="Default parallelism of its jobs; default: the number of cores.",
+        ),
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The plan as JSON lines, one a job.")] = False,
+    execution_plan: Annotated[
+        bool,
+        typer.Option("--execution-plan", help="Flink's own JSON of the StreamGraph, for its visualizer."),
+    ] = False,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="STORE", help="Write the plans as a new version of STORE.")
+    ] = None,
+    api: Annotated[
+        bool, typer.Option("--api", help="List what of PyFlink's API is supported, and end.")
+    ] = False,
+    real_pyflink: Annotated[
+        bool,
+        typer.Option("--real-pyflink", help="Leave `import pyflink` alone: it means PyFlink itself."),
+    ] = False,
+) -> None:
+    """Run SCRIPT up to its first execute, and show the plan of that job; nothing of it runs on Spark."""
+    if api:
+        from engine.pyflink_names.supported import support_table
+
+        write_texts(support_table(), None)
+        return
+    if script is None:
+        raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
+    from engine.commands.run_script import key_values, run_script
+    from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.datastream.job import Job
+    from plans.errors import InputError
+
+    captured: list[Job] = []
+    settings = EnvironmentSettings(
+        parallelism=parallelism, config=key_values(define, "-D"), captured=captured
+    )
+    run_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
+    if not captured:
+        raise InputError(
+            f"{script}: it ended without executing a job", "a job is planned when it is executed"
+        )
+    if execution_plan:
+        from engine.datastream.execution_plan import execution_plan_json
+
+        write_texts([execution_plan_json(job) for job in captured], None)
+        return
+    from engine.runtime.plan_job import plan_job
+
+    plans = [plan_job(job) for job in captured]
+    if json:
+        write_texts([_json_line(tables) for tables in plans], None)
+    else:
+        for tables in plans:
+            _show(tables)
+    if to is not None:
+        _store(to, captured)
+
+
+def _json_line(tables: dict[str, Any]) -> str:
+    from plans.columnar.frames import from_arrow
+    from plans.columnar.plan_json import to_plan_lines
+
+    return str(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
+
+
+def _show(tables: dict[str, Any]) -> None:
+    (job,) = tables["topologies"].to_pylist()
+    sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
+    names = {row["vertex"]: row["name"] for row in tables["job_vertices"].to_pylist()}
+    inputs: dict[int, list[str]] = {}
+    for edge in sorted(tables["job_edges"].to_pylist(), key=lambda row: row["input_index"]):
+        source = sizes[edge["source_vertex"]]
+        inputs.setdefault(edge["target_vertex"], []).append(
+            f"{edge['ship_strategy']} from {names[edge['source_vertex']]} ({source['parallelism']})"
+        )
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("vertex", "parallelism", "max", "inputs"):
+        table.add_column(
+            column, overflow="fold", justify="right" if column in ("parallelism", "max") else "left"
+        )
+    for row in sorted(tables["job_vertices"].to_pylist(), key=lambda one: one["topological_order"]):
+        size = sizes[row["vertex"]]
+        table.add_row(
+            row["name"],
+            str(size["parallelism"]),
+            str(size["max_parallelism"]),
+            "\n".join(inputs.get(row["vertex"], [])),
+        )
+    slots = sum(row["slots"] for row in tables["required_slots"].to_pylist())
+    subtasks = sum(size["parallelism"] for size in sizes.values())
+    console_for_people().print(
+        f"job {job['name']!r}: {len(names)} vertices, {subtasks} subtasks, {slots} slots"
+    )
+    print_table(table)
+
+
+def _store(to: str, jobs: list[Any]) -> None:
+    from engine.datastream.job import topology_of
+    from engine.plan_on_driver import plan_on_driver
+    from engine.store.without_spark.write_plan import write_plan
+
+    planned = plan_on_driver([topology_of(job) for job in jobs])
+    number = write_plan(to, planned.tables, planner_version=version("penstock"), options={"of": "scripts"})
+    console_for_people().print(f"version {number} of {to}")

@@ -1,0 +1,108 @@
+"""`penstock run`: a PyFlink or Penstock script on Spark."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from engine.commands.people import console_beside_output
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+def command(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="A Python script for PyFlink's or Penstock's API.")
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Handed to the script as sys.argv.")
+    ] = None,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            "-p",
+            "--parallelism",
+            min=1,
+            help="Default parallelism of its jobs; default: the number of cores.",
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("-m", "--master", metavar="URL", help="Spark master; default local[*]."),
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
+    ] = None,
+    py_files: Annotated[
+        str | None,
+        typer.Option(
+            "--py-files", metavar="FILE,…", help="Python files, zips or folders that its functions import."
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="STORE", help="Record each run, with its plan, as a version of STORE."),
+    ] = None,
+    real_pyflink: Annotated[
+        bool,
+        typer.Option("--real-pyflink", help="Leave `import pyflink` alone: it means PyFlink itself."),
+    ] = False,
+) -> None:
+    """Run SCRIPT: its streaming jobs are planned as Flink plans them, and run on Spark over bounded input.
+
+    In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
+    standard output, progress and a summary of each run to standard error.
+    """
+    from engine.commands.run_script import key_values, run_script
+    from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.runtime.record_run import write_run
+    from engine.runtime.run_environment import use_session_settings
+    from engine.runtime.run_job import JobResult, run_listeners
+
+    settings = EnvironmentSettings(parallelism=parallelism, config=key_values(define, "-D"))
+
+    def ended(result: JobResult) -> None:
+        if sys.stderr.isatty():
+            _show(result)
+        if to is not None:
+            number = write_run(to, result)
+            console_beside_output().print(f"job {result.name!r}: version {number} of {to}")
+
+    run_listeners.append(ended)
+    try:
+        with use_session_settings(master, key_values(conf, "--conf")):
+            run_script(
+                script,
+                list(arguments or []),
+                settings,
+                py_files=[file for file in (py_files or "").split(",") if file],
+                real_pyflink=real_pyflink,
+            )
+    finally:
+        run_listeners.remove(ended)
+
+
+def _show(result: object) -> None:
+    from engine.runtime.run_job import JobResult, summaries
+
+    assert isinstance(result, JobResult)
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("vertex", "subtasks", "records in", "records out", "attempts"):
+        table.add_column(column, overflow="fold", justify="left" if column == "vertex" else "right")
+    for name, summary in summaries(result):
+        table.add_row(
+            name,
+            str(summary["subtasks"]),
+            f"{summary['records_in']:,}",
+            f"{summary['records_out']:,}",
+            str(summary["attempts"]),
+        )
+    console_beside_output().print(table)
+    seconds = result.milliseconds / 1000
+    console_beside_output().print(f"job {result.name!r} {result.state.lower()} in {seconds:.1f} s")

@@ -1,0 +1,56 @@
+"""Running a script inside `penstock run` and `penstock info`."""
+
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
+from plans.errors import ConfigurationError, InputError
+
+
+def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:
+    """KEY=VALUE items as a dict; ConfigurationError naming all that are not."""
+    wrong = [item for item in items or [] if not item.partition("=")[0] or "=" not in item]
+    if wrong:
+        raise ConfigurationError(f"{option} {', '.join(wrong)}: not KEY=VALUE", f"write {option} key=value")
+    return {key: value for key, _, value in (item.partition("=") for item in items or [])}
+
+
+def run_script(
+    script: str,
+    arguments: Sequence[str],
+    settings: EnvironmentSettings,
+    *,
+    py_files: Sequence[str] = (),
+    real_pyflink: bool = False,
+) -> None:
+    """Run `script` as `python script arguments` would, with `settings` for its environments.
+
+    Unless `real_pyflink`, `import pyflink` means Penstock. Exceptions of the script come through; InputError
+    where there is no such file.
+    """
+    path = Path(script)
+    if not path.is_file():
+        raise InputError(f"{script}: no such script" if not path.exists() else f"{script}: not a file")
+    if not real_pyflink:
+        from engine.pyflink_names import install
+
+        install()
+    with use_settings(settings), _as_main(path, [script, *arguments], py_files):
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except JobCaptured:
+            return
+
+
+@contextmanager
+def _as_main(path: Path, argv: list[str], py_files: Sequence[str]) -> Iterator[None]:
+    before_argv, before_path = sys.argv, list(sys.path)
+    sys.argv = argv
+    sys.path[0:0] = [str(path.resolve().parent), *(str(Path(file).resolve()) for file in py_files)]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before_argv, before_path

@@ -1,0 +1,89 @@
+"""`penstock runs`: the runs that a store records."""
+
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.table import Table
+
+from engine.commands.people import console_for_people, print_table
+from engine.store.open_plan import open_plan
+from engine.store.without_spark.plan_versions import list_versions
+
+
+def command(
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="A store that penstock run --to has written.")
+    ],
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="The attempts of one run, by the start of its id."),
+    ] = None,
+) -> None:
+    """List the runs of a store, oldest first; or every attempt of one of them."""
+    found = [
+        (version.version, open_plan(store, version.version))
+        for version in list_versions(store)
+        if "runs" in version.tables
+    ]
+    if run is None:
+        _list([(number, plan.table("runs").collect()) for number, plan in found])
+        return
+    for _, plan in found:
+        rows = plan.table("runs").filter(pl.col("run_id").str.starts_with(run)).collect()
+        if rows.height:
+            names = plan.table("job_vertices").select("vertex", vertex_name="name")
+            _attempts(plan.table("executions").join(names, on="vertex").collect())
+            return
+    raise typer.BadParameter(f"{store} has no run {run!r}", param_hint="--run")
+
+
+def _list(runs: list[tuple[int | None, pl.DataFrame]]) -> None:
+    table = Table(show_edge=False, pad_edge=False)
+    for column in (
+        "version",
+        "run",
+        "job",
+        "mode",
+        "state",
+        "started (UTC)",
+        "seconds",
+        "subtasks",
+        "attempts",
+    ):
+        table.add_column(column, overflow="fold")
+    for number, rows in runs:
+        for row in rows.iter_rows(named=True):
+            table.add_row(
+                str(number),
+                row["run_id"][:12],
+                row["name"],
+                row["runtime_mode"],
+                row["state"],
+                f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
+                f"{row['milliseconds'] / 1000:.1f}",
+                str(row["subtasks"]),
+                str(row["attempts"]),
+            )
+    if table.row_count:
+        print_table(table)
+    else:
+        console_for_people().print("no runs: penstock run --to STORE records them")
+
+
+def _attempts(rows: pl.DataFrame) -> None:
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("vertex", "subtask", "attempt", "state", "host", "records in", "records out", "failure"):
+        table.add_column(column, overflow="fold")
+    for row in rows.sort("vertex", "subtask", "attempt_number").iter_rows(named=True):
+        table.add_row(
+            row["vertex_name"],
+            str(row["subtask"]),
+            str(row["attempt_number"]),
+            row["state"],
+            row["host"] or "",
+            str(row["records_in"] if row["records_in"] is not None else ""),
+            str(row["records_out"] if row["records_out"] is not None else ""),
+            row["failure"] or "",
+        )
+    print_table(table)

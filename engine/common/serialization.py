@@ -1,0 +1,23 @@
+"""How records become bytes and text, as pyflink.common.serialization names it."""
+
+from operators.formats.serialization import (
+    BulkWriterFactory,
+    ByteArraySchema,
+    DeserializationSchema,
+    Encoder,
+    RowDataBulkWriterFactory,
+    RowFieldExtractorSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
+
+__all__ = [
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowDataBulkWriterFactory",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]

@@ -1,0 +1,107 @@
+"""Streams through functions that wait for others.
+
+Source: pyflink.datastream.async_data_stream.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from engine.common.time import Time
+from engine.common.typeinfo import TypeInformation
+from engine.datastream.async_retry_strategies import NO_RETRY_STRATEGY
+from engine.datastream.functions import AsyncFunction, AsyncRetryStrategy
+from engine.datastream.operator_settings import as_output_type, check_function_object
+from operators.async_io.async_wait_operator import AsyncWaitOperator
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+
+#: Records under way at a time.
+CAPACITY = 100
+
+
+class AsyncDataStream:
+    """Applies an AsyncFunction: many records are under way at a time, `capacity` at most."""
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        capacity: int = CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results as they come; none overtakes a watermark."""
+        return AsyncDataStream.unordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results as they come, of calls that are made again as the strategy says."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, False)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        capacity: int = CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results in the order of the records."""
+        return AsyncDataStream.ordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results in the order of the records, of calls that are made again as the strategy says."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, True)
+
+
+def _wait(
+    stream: DataStream,
+    function: AsyncFunction[Any, Any],
+    timeout: Time,
+    strategy: AsyncRetryStrategy[Any],
+    capacity: int,
+    output_type: TypeInformation | None,
+    ordered: bool,
+) -> DataStream:
+    """The operator. Raises TypeError and ValueError for what PyFlink's AsyncDataStream refuses."""
+    check_function_object(function, AsyncFunction, "async_function")
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        raise TypeError(f"{type(function).__name__}.async_invoke: it has to be an 'async def'")
+    check_function_object(strategy, AsyncRetryStrategy, "async_retry_strategy")
+    milliseconds = timeout.to_milliseconds()
+    if strategy is not NO_RETRY_STRATEGY and milliseconds <= 0:
+        raise ValueError(f"timeout {milliseconds} ms: calls that may be made again need one above 0")
+    if strategy.get_retry_predicate() is None:
+        raise ValueError(f"{type(strategy).__name__}: it has no retry predicate")
+    if capacity < 1:
+        raise ValueError(f"capacity {capacity}: at least 1")
+    operator = AsyncWaitOperator(
+        function=function,
+        timeout_milliseconds=milliseconds,
+        capacity=capacity,
+        ordered=ordered,
+        retry_strategy=strategy,
+    )
+    return stream._of_one_input("async wait operator", operator, as_output_type(output_type), kind="async")

@@ -1,0 +1,9 @@
+"""Conditions for another attempt, under the name that pyflink.datastream.async_retry_predicates has here."""
+
+from operators.async_io.retry_predicates import (
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
+)
+
+__all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]

@@ -1,0 +1,71 @@
+"""Streams of which every subtask sees all records, connected with another stream.
+
+Source: pyflink.datastream.data_stream.{BroadcastStream,BroadcastConnectedStream};
+org.apache.flink.streaming.api.transformations.{BroadcastStateTransformation,KeyedBroadcastStateTransformation}.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.common.typeinfo import TypeInformation
+from engine.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from engine.datastream.operator_settings import as_output_type, check_function_object
+from engine.datastream.state import MapStateDescriptor
+from operators.process.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+
+
+class BroadcastStream:
+    """A stream that goes to every subtask, and the broadcast state that is kept of it."""
+
+    def __init__(
+        self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]
+    ) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = broadcast_state_descriptors
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, beside a BroadcastStream."""
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: list[MapStateDescriptor],
+    ) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = broadcast_state_descriptors
+
+    def process(
+        self,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Records of both streams through `func`; in BATCH mode all broadcast records come first.
+
+        TypeError unless a keyed stream gets a KeyedBroadcastProcessFunction and another a
+        BroadcastProcessFunction.
+        """
+        stream = self.non_broadcast_stream
+        selector = stream._key_selector_or_none()
+        if selector is None:
+            check_function_object(func, BroadcastProcessFunction, "the function of a stream without keys")
+            return stream._connected_with(
+                self.broadcast_stream.input_stream,
+                "Co-Process-Broadcast",
+                BroadcastProcessOperator(func, self.broadcast_state_descriptors),
+                as_output_type(output_type),
+            )
+        check_function_object(func, KeyedBroadcastProcessFunction, "the function of a keyed stream")
+        return stream._connected_with(
+            self.broadcast_stream.input_stream,
+            "Keyed-Co-Process-Broadcast",
+            KeyedBroadcastProcessOperator(func, selector, self.broadcast_state_descriptors),
+            as_output_type(output_type),
+            key_selectors=(selector,),
+        )

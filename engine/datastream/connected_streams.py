@@ -1,0 +1,84 @@
+"""Two streams that one operator reads.
+
+Source: pyflink.datastream.data_stream.ConnectedStreams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from engine.common.typeinfo import TypeInformation
+from engine.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeySelector,
+)
+from engine.datastream.operator_settings import as_output_type, check_function_object
+from operators.process.keyed_function_operators import KeyedCoFlatMapOperator, KeyedCoMapOperator
+from operators.process.keyed_process_operators import KeyedCoProcessOperator
+from operators.process.process_operators import CoProcessOperator
+from operators.records.co_map_records import CoFlatMapOperator, CoMapOperator
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+
+_Selectors = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class ConnectedStreams:
+    """`stream1` and `stream2`, whose types may differ; keyed where both are keyed streams."""
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self,
+        key_selector1: Callable[[Any], Any] | KeySelector,
+        key_selector2: Callable[[Any], Any] | KeySelector,
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams:
+        """Both streams by keys of one type; records of the same key meet in the same subtask."""
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """One result a record, by `map1` or `map2`; None is no result."""
+        check_function_object(func, CoMapFunction, "map's function on two streams")
+        selectors = self._selectors()
+        operator = KeyedCoMapOperator(func, *selectors) if selectors else CoMapOperator(func)
+        return self._result("Co-Map", operator, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Any number of results a record, by `flat_map1` or `flat_map2`."""
+        check_function_object(func, CoFlatMapFunction, "flat_map's function on two streams")
+        selectors = self._selectors()
+        operator = KeyedCoFlatMapOperator(func, *selectors) if selectors else CoFlatMapOperator(func)
+        return self._result("Co-Flat Map", operator, output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results a record, with side outputs and, on keyed streams, state and timers.
+
+        TypeError unless keyed streams get a KeyedCoProcessFunction and others a CoProcessFunction.
+        """
+        selectors = self._selectors()
+        if selectors is None:
+            check_function_object(func, CoProcessFunction, "process's function on two streams without keys")
+            return self._result("Co-Process", CoProcessOperator(func), output_type)
+        check_function_object(func, KeyedCoProcessFunction, "process's function on two keyed streams")
+        return self._result("Keyed Co-Process", KeyedCoProcessOperator(func, *selectors), output_type)
+
+    def _selectors(self) -> _Selectors | None:
+        first, second = self.stream1._key_selector_or_none(), self.stream2._key_selector_or_none()
+        return None if first is None or second is None else (first, second)
+
+    def _result(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
+        return self.stream1._connected_with(
+            self.stream2, name, operator, as_output_type(output_type), key_selectors=self._selectors() or ()
+        )

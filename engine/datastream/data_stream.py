@@ -1,0 +1,203 @@
+"""Streams of records: PyFlink's module of this name.
+
+Source: pyflink.datastream.data_stream; org.apache.flink.streaming.api.datastream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from engine.common.typeinfo import TypeInformation
+from engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from engine.datastream.closeable_iterator import CloseableIterator
+from engine.datastream.connected_streams import ConnectedStreams
+from engine.datastream.data_stream_sink import DataStreamSink
+from engine.datastream.functions import KeySelector, NullByteKeySelector, Partitioner
+from engine.datastream.keyed_stream import KeyedOperations
+from engine.datastream.operator_settings import as_output_type
+from engine.datastream.partitioning import Partitioning, selector_of
+from engine.datastream.state import MapStateDescriptor
+from engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
+from engine.datastream.stream_outputs import StreamOutputs
+from engine.datastream.transformations import Transformation
+from engine.datastream.unsettable_stream import UnsettableStream
+from engine.datastream.window import WindowAssigner
+from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
+
+__all__ = [
+    "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CachedDataStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]
+
+
+class DataStream(StreamOutputs, Partitioning):
+    """Records of one type, on their way from one operator to the next."""
+
+    def _stream(self, transformation: Transformation) -> DataStream:
+        return DataStream(self._environment, transformation)
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Bring records of the same key to the same subtask, for what has state by key.
+
+        Keys of no declared type are hashed by their pickled bytes.
+        """
+        selector = selector_of(key_selector)
+        return KeyedStream(self._partitioned_by(selector, as_output_type(key_type)), self, selector)
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """The records of all the streams, which have the same type. TypeError where they have not."""
+        mine = self._transformation.output_type
+        for one in streams:
+            theirs = one._transformation.output_type
+            if theirs != mine:
+                raise TypeError(
+                    f"union of streams of different types: {self.get_type()} and {one.get_type()}"
+                )
+        inputs = [one._transformation for one in (self, *streams)]
+        return self._stream(Transformation(kind="union", name="Union", inputs=inputs, output_type=mine))
+
+    def connect(  # type: ignore[no-untyped-def]
+        self, ds: DataStream | BroadcastStream
+    ):
+        """This stream and another of any type: ConnectedStreams; with a BroadcastStream a
+        BroadcastConnectedStream.
+        """
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        return ConnectedStreams(self, ds)
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """All records in windows, by one subtask."""
+        return AllWindowedStream(self.key_by(NullByteKeySelector()), window_assigner)
+
+    def cache(self) -> CachedDataStream:
+        """This stream, computed by the first job that reads it and kept for the others of the environment."""
+        cached = Transformation(
+            kind="union",
+            name="Cache",
+            inputs=[self._transformation],
+            output_type=self._transformation.output_type,
+        )
+        self._environment.register_cache(cached)
+        return CachedDataStream(self._environment, cached)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Pairs of records of the same key and window: `join(s).where(…).equal_to(…).window(…).apply(…)`."""
+        return JoinedStreams(self, other)
+
+    def co_group(self, other: DataStream) -> CoGroupedStreams:
+        """The records of both streams of a key and window: `co_group(s).where(…).equal_to(…)…apply(…)`."""
+        return CoGroupedStreams(self, other)
+
+    def _partitioned_by(
+        self, selector: Callable[[Any], Any], key_type: TypeInformation | None
+    ) -> Transformation:
+        return self._partitioned("hash", key_selector=selector, key_type=key_type)._transformation
+
+    def _key_selector_or_none(self) -> Callable[[Any], Any] | None:
+        return None
+
+    def _connected_with(
+        self,
+        other: DataStream,
+        name: str,
+        operator: Any,
+        output_type: TypeInformation | None,
+        key_selectors: tuple[Callable[[Any], Any], ...] = (),
+    ) -> DataStream:
+        """A new operator of two inputs, registered with the environment."""
+        made = Transformation(
+            kind="two_input",
+            name=name,
+            inputs=[self._transformation, other._transformation],
+            operator=operator,
+            output_type=output_type,
+            key_selectors=key_selectors,
+        )
+        return self._stream(self._environment.add_operator(made))
+
+
+class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignore[misc]
+    """A stream whose records reach the subtask of their key; what reads it has state by key."""
+
+    def __init__(
+        self, partitioned: Transformation, origin: DataStream, key_selector: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(origin._environment, partitioned)
+        self._origin_stream = origin
+        self._key_selector = key_selector
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """By other keys, instead of these."""
+        return self._origin_stream.key_by(key_selector, key_type)
+
+    def interval_join(self, other: KeyedStream) -> KeyedIntervalJoin:
+        """Pairs of records of the same key that are close in event time."""
+        return KeyedIntervalJoin(self, other)
+
+    def shuffle(self) -> NoReturn:
+        """Raises TypeError, as everything does that would send records elsewhere than their key."""
+        self._keep_partitioning()
+
+    def rebalance(self) -> NoReturn:
+        """Raises TypeError."""
+        self._keep_partitioning()
+
+    def rescale(self) -> NoReturn:
+        """Raises TypeError."""
+        self._keep_partitioning()
+
+    def forward(self) -> NoReturn:
+        """Raises TypeError."""
+        self._keep_partitioning()
+
+    def global_(self) -> NoReturn:
+        """Raises TypeError."""
+        self._keep_partitioning()
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> NoReturn:
+        """Raises TypeError."""
+        self._keep_partitioning()
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector,
+    ) -> NoReturn:
+        """Raises TypeError."""
+        self._keep_partitioning()
+
+    def cache(self) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("cache")
+
+    def _keep_partitioning(self) -> NoReturn:
+        raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")
+
+    def _key_selector_or_none(self) -> Callable[[Any], Any]:
+        return self._key_selector
+
+
+class CachedDataStream(UnsettableStream, DataStream):
+    """A stream whose records are kept once a job has computed them."""
+
+    def invalidate(self) -> None:
+        """Forget the records; the next job that reads the stream computes them again."""
+        self._environment.invalidate_cache(self._transformation)

@@ -1,0 +1,58 @@
+"""The end of a stream.
+
+Source: org.apache.flink.streaming.api.datastream.DataStreamSink.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.datastream.operator_settings import check_parallelism, check_uid_hash, set_slot_sharing_group
+from engine.datastream.slot_sharing_group import SlotSharingGroup
+from engine.datastream.transformations import Transformation
+
+if TYPE_CHECKING:
+    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+class DataStreamSink:
+    """A sink that is registered with its environment, to be named and placed."""
+
+    def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._environment = environment
+        self._transformation = transformation
+
+    def name(self, name: str) -> DataStreamSink:
+        """Name the sink."""
+        self._transformation.name = name
+        return self
+
+    def uid(self, uid: str) -> DataStreamSink:
+        """Give the sink an id that stays the same when the job changes; unique in the job."""
+        self._transformation.uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+        """Set the sink's id itself: 32 hex digits. ValueError for anything else."""
+        self._transformation.uid_hash = check_uid_hash(uid_hash)
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStreamSink:
+        """Number of subtasks, -1 for the environment's. ValueError below."""
+        self._transformation.parallelism = check_parallelism(parallelism)
+        return self
+
+    def set_description(self, description: str) -> DataStreamSink:
+        """A longer text about the sink, for plans."""
+        self._transformation.description = description
+        return self
+
+    def disable_chaining(self) -> DataStreamSink:
+        """Do not chain the sink to its input."""
+        self._transformation.chaining = "NEVER"
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
+        """Put the sink's subtasks into slots of this group."""
+        set_slot_sharing_group(self._transformation, self._environment, slot_sharing_group)
+        return self

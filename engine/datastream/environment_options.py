@@ -1,0 +1,237 @@
+"""What an environment can be told about all of its jobs.
+
+Source: pyflink.datastream.stream_execution_environment.StreamExecutionEnvironment;
+org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self
+
+from engine.common.configuration import Configuration
+from engine.common.execution_config import ExecutionConfig
+from engine.datastream.checkpoint_config import CheckpointConfig
+from engine.datastream.checkpointing_mode import CheckpointingMode
+from engine.datastream.environment_settings import default_local_parallelism, set_default_local_parallelism
+from engine.datastream.execution_mode import RuntimeExecutionMode
+from engine.datastream.job import RUNTIME_MODE, CachedFile
+from engine.datastream.operator_settings import check_max_parallelism
+from engine.datastream.python_options import (
+    FILE_DELIMITER,
+    PARAM_DELIMITER,
+    PYTHON_ARCHIVES,
+    PYTHON_EXECUTABLE,
+    PYTHON_FILES,
+    PYTHON_REQUIREMENTS,
+)
+from engine.datastream.slot_sharing_group import SlotSharingGroup
+from plans.topology import flink_options as options
+from plans.topology.flink_options import FlinkOption, read_option
+
+_CHANGELOG = "state.changelog.enabled"
+_SAVEPOINTS = "execution.checkpointing.savepoint-dir"
+
+
+class EnvironmentOptions:
+    """Configuration, parallelism, chaining, checkpoints, python dependencies of an environment.
+
+    Everything that Flink has an option for is kept in one Configuration, which goes into the jobs' plans.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._config = ExecutionConfig(configuration)
+        self._checkpoint_config = CheckpointConfig(configuration)
+        self._cached_files: dict[str, CachedFile] = {}
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+
+    def get_config(self) -> ExecutionConfig:
+        """The settings of execution, to be changed in place."""
+        return self._config
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Number of subtasks of operators that are made from here on and set none."""
+        self._config.set_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """The default number of subtasks."""
+        return self._config.get_parallelism()
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Number of key groups of operators that set none: 1 to 32768. ValueError for others."""
+        self._config.set_max_parallelism(check_max_parallelism(max_parallelism))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The default number of key groups; -1: derived from each operator's parallelism."""
+        return self._config.get_max_parallelism()
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+        """Let the operators of this group have its resources."""
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
+        """STREAMING, BATCH, or AUTOMATIC, which is BATCH: all sources here are bounded."""
+        self._configuration.set_string(RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Milliseconds a record may wait in a buffer; -1: until it is full. Only plans show it."""
+        if timeout_millis < -1:
+            raise ValueError(f"buffer timeout {timeout_millis}: at least -1")
+        if timeout_millis == -1:
+            self._configuration.set_string(options.BUFFER_TIMEOUT_ENABLED.key, "false")
+        else:
+            self._configuration.set_string(options.BUFFER_TIMEOUT.key, f"{timeout_millis} ms")
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Milliseconds, or -1."""
+        return (
+            int(self._option(options.BUFFER_TIMEOUT)) if self._option(options.BUFFER_TIMEOUT_ENABLED) else -1
+        )
+
+    def disable_operator_chaining(self) -> Self:
+        """Chain no operators."""
+        self._configuration.set_string(options.OPERATOR_CHAINING.key, "false")
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators are chained."""
+        return bool(self._option(options.OPERATOR_CHAINING))
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators of different maximum parallelism are chained."""
+        return bool(self._option(options.CHAIN_DIFFERENT_MAX_PARALLELISM))
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """The settings of checkpoints, to be changed in place. Jobs here take none; plans show them."""
+        return self._checkpoint_config
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> Self:
+        """Set interval (milliseconds) and mode of checkpoints, for plans."""
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds, or -1: no checkpoints."""
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """EXACTLY_ONCE or AT_LEAST_ONCE."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """EXACTLY_ONCE or AT_LEAST_ONCE."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints are unaligned."""
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Whether checkpoints are unaligned whatever the job."""
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> Self:
+        """Set the option; state here needs no changelog."""
+        self._configuration.set_string(_CHANGELOG, "true" if enabled else "false")
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """The option; None where it was never set."""
+        if not self._configuration.contains_key(_CHANGELOG):
+            return None
+        return self._configuration.get_string(_CHANGELOG, "") == "true"
+
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Set the option; nothing here is saved there."""
+        self._configuration.set_string(_SAVEPOINTS, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """The option; None where it was never set."""
+        return self._string(_SAVEPOINTS)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over all options that `configuration` sets."""
+        self._configuration.add_all(configuration)
+        self._read_configuration(configuration)
+
+    def add_python_file(self, file_path: str) -> None:
+        """Let the workers import from this file, package or folder."""
+        before = self._string(PYTHON_FILES)
+        joined = file_path if before is None else FILE_DELIMITER.join([file_path, before])
+        self._configuration.set_string(PYTHON_FILES, joined)
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> None:
+        """Install what the file names, from the folder of packages if there is one, for the workers."""
+        parts = [requirements_file_path, *([requirements_cache_dir] if requirements_cache_dir else [])]
+        self._configuration.set_string(PYTHON_REQUIREMENTS, PARAM_DELIMITER.join(parts))
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Extract a zip into the workers' working folder, below `target_dir` or the archive's name."""
+        entry = archive_path if target_dir is None else PARAM_DELIMITER.join([archive_path, target_dir])
+        before = self._string(PYTHON_ARCHIVES)
+        joined = entry if before is None else FILE_DELIMITER.join([before, entry])
+        self._configuration.set_string(PYTHON_ARCHIVES, joined)
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """The interpreter of the workers."""
+        self._configuration.set_string(PYTHON_EXECUTABLE, python_exec)
+
+    def add_jars(self, *jars_path: str) -> NoReturn:
+        """Raises NotImplementedError: nothing of Java runs in Penstock's jobs."""
+        raise NotImplementedError(f"add_jars({', '.join(jars_path)}): {_NO_JAVA}")
+
+    def add_classpaths(self, *classpaths: str) -> NoReturn:
+        """Raises NotImplementedError: nothing of Java runs in Penstock's jobs."""
+        raise NotImplementedError(f"add_classpaths({', '.join(classpaths)}): {_NO_JAVA}")
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Bring a file or folder to all workers, where functions find it by `name`."""
+        self._cached_files[name] = CachedFile(path=file_path, executable=executable)
+
+    def get_default_local_parallelism(self) -> int:
+        """Parallelism of environments that are made without one."""
+        return default_local_parallelism()
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Set the parallelism of environments that are made from here on without one."""
+        set_default_local_parallelism(parallelism)
+
+    def options(self) -> dict[str, str]:
+        """Every option that is set, Penstock's and Flink's."""
+        return dict(self._configuration.to_dict())
+
+    def cached_files(self) -> dict[str, CachedFile]:
+        """The files of the distributed cache by name."""
+        return dict(self._cached_files)
+
+    def _read_configuration(self, configuration: Configuration) -> None:
+        given = self._string(_CACHED) if configuration.contains_key(_CACHED) else None
+        if given is not None:
+            self._cached_files = {
+                name: CachedFile(path=path) for name, path in options.CACHED_FILES.parse(given).items()
+            }
+
+    def _option(self, option: FlinkOption) -> Any:
+        return read_option(self._configuration.to_dict(), option)
+
+    def _string(self, key: str) -> str | None:
+        if not self._configuration.contains_key(key):
+            return None
+        return str(self._configuration.get_string(key, ""))
+
+
+_CACHED = options.CACHED_FILES.key
+_NO_JAVA = (
+    "nothing of Java runs in Penstock's jobs; read and write with its own sources and sinks, and bring "
+    "python code with add_python_file"
+)

@@ -1,0 +1,67 @@
+"""What StreamExecutionEnvironment.get_execution_environment gives depends on how a script is started.
+
+`penstock run` and `penstock info` put their settings here before the script runs; started plainly with
+python, a script gets the defaults: a local Spark with as many cores as the machine has.
+
+Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironmentFactory;
+org.apache.flink.client.program.{StreamContextEnvironment,StreamPlanEnvironment}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from engine.datastream.job import Job
+from engine.machine import cores
+
+
+class JobCaptured(BaseException):
+    """Raised in place of running a job that is only to be planned; it ends the script.
+
+    Not an Exception, so that a script's own handlers let it pass.
+    Source: org.apache.flink.client.program.ProgramAbortException.
+    """
+
+
+@dataclass(kw_only=True)
+class EnvironmentSettings:
+    """How jobs of this process start."""
+
+    parallelism: int | None = None  #: default of new environments; None: the number of cores
+    config: Mapping[str, str] = field(default_factory=dict)  #: Flink options under those of the script
+    #: Jobs are put here instead of being run, and end the script with JobCaptured; None: they run.
+    captured: list[Job] | None = None
+
+
+#: What is in force is the last.
+_settings = [EnvironmentSettings()]
+_local_parallelism: list[int] = []
+
+
+def current_settings() -> EnvironmentSettings:
+    """What new environments and execute go by."""
+    return _settings[-1]
+
+
+@contextmanager
+def use_settings(settings: EnvironmentSettings) -> Iterator[EnvironmentSettings]:
+    """`settings` while the block runs."""
+    _settings.append(settings)
+    try:
+        yield settings
+    finally:
+        _settings.pop()
+
+
+def default_local_parallelism() -> int:
+    """The number of cores, unless set_default_local_parallelism said otherwise."""
+    return _local_parallelism[-1] if _local_parallelism else cores()
+
+
+def set_default_local_parallelism(parallelism: int) -> None:
+    """Let environments that are made from now on have `parallelism`."""
+    if parallelism < 1:
+        raise ValueError(f"parallelism {parallelism}: at least 1")
+    _local_parallelism[:] = [parallelism]

@@ -1,0 +1,11 @@
+"""What becomes of checkpoints. Source: pyflink.datastream.externalized_checkpoint_retention."""
+
+from enum import Enum
+
+
+class ExternalizedCheckpointRetention(Enum):
+    """Whether the checkpoints of a job that is cancelled are kept."""
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2

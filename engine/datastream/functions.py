@@ -1,0 +1,111 @@
+"""All function classes, under the name that PyFlink's pyflink.datastream.functions has here."""
+
+from operators.functions.async_functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
+from operators.functions.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from operators.functions.functions import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    FunctionWrapper,
+    KeySelector,
+    MapFunction,
+    NullByteKeySelector,
+    Partitioner,
+    ReduceFunction,
+    ReduceFunctionWrapper,
+)
+from operators.functions.java_functions import JavaFunctionWrapper, SinkFunction, SourceFunction
+from operators.functions.keyed_state_store import KeyedStateStore
+from operators.functions.process_functions import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from operators.functions.runtime_context import RuntimeContext
+from operators.functions.time_domain import TimeDomain
+from operators.functions.timer_service import TimerService
+from operators.functions.window_functions import (
+    AllWindowFunction,
+    PassThroughAllWindowFunction,
+    PassThroughWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from operators.windows.window_functions import (
+    InternalIterableAllWindowFunction,
+    InternalIterableProcessAllWindowFunction,
+    InternalIterableProcessWindowFunction,
+    InternalIterableWindowFunction,
+    InternalProcessAllWindowContext,
+    InternalProcessWindowContext,
+    InternalSingleValueAllWindowFunction,
+    InternalSingleValueProcessAllWindowFunction,
+    InternalSingleValueProcessWindowFunction,
+    InternalSingleValueWindowFunction,
+    InternalWindowFunction,
+)
+
+__all__ = [
+    "AggregateFunction",
+    "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "FunctionWrapper",
+    "InternalIterableAllWindowFunction",
+    "InternalIterableProcessAllWindowFunction",
+    "InternalIterableProcessWindowFunction",
+    "InternalIterableWindowFunction",
+    "InternalProcessAllWindowContext",
+    "InternalProcessWindowContext",
+    "InternalSingleValueAllWindowFunction",
+    "InternalSingleValueProcessAllWindowFunction",
+    "InternalSingleValueProcessWindowFunction",
+    "InternalSingleValueWindowFunction",
+    "InternalWindowFunction",
+    "JavaFunctionWrapper",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "MapFunction",
+    "NullByteKeySelector",
+    "Partitioner",
+    "PassThroughAllWindowFunction",
+    "PassThroughWindowFunction",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "ReduceFunctionWrapper",
+    "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
+    "TimeDomain",
+    "TimerService",
+    "WindowFunction",
+]

@@ -1,0 +1,97 @@
+"""A Job from what its environment was told.
+
+Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.{generate,configureStreamGraph}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.datastream.job import RUNTIME_MODE, CachedFile, Job
+from engine.datastream.python_options import (
+    FILE_DELIMITER,
+    PARAM_DELIMITER,
+    PYTHON_ARCHIVES,
+    PYTHON_EXECUTABLE,
+    PYTHON_FILES,
+    PYTHON_REQUIREMENTS,
+)
+from engine.datastream.transformations import Transformation, reachable
+from plans.topology import flink_options as options
+from plans.topology.flink_options import read_option
+
+if TYPE_CHECKING:
+    from engine.datastream.environment_options import EnvironmentOptions
+
+#: StreamGraphGenerator.DEFAULT_{STREAMING,BATCH}_JOB_NAME.
+STREAMING_JOB = "Flink Streaming Job"
+BATCH_JOB = "Flink Batch Job"
+
+
+def is_batch(config: dict[str, str]) -> bool:
+    """Whether jobs with these options run in BATCH mode; AUTOMATIC is, since all sources are bounded."""
+    return bool(read_option(config, options.RUNTIME_MODE) != "STREAMING")
+
+
+def job_from_environment(
+    environment: EnvironmentOptions, roots: Sequence[Transformation], job_name: str | None
+) -> Job:
+    """The job of `roots` and all that they read.
+
+    Raises ValueError for an option that Flink could not parse.
+    """
+    config = environment.options()
+    batch = is_batch(config)
+    if batch:
+        config[RUNTIME_MODE] = "BATCH"
+    files = environment.cached_files()
+    if files:
+        config[options.CACHED_FILES.key] = cached_files_option(files)
+    max_parallelism = environment.get_max_parallelism()
+    requirements, _, cache = config.get(PYTHON_REQUIREMENTS, "").partition(PARAM_DELIMITER)
+    return Job(
+        name=job_name or read_option(config, options.JOB_NAME) or (BATCH_JOB if batch else STREAMING_JOB),
+        transformations=reachable(roots),
+        parallelism=environment.get_parallelism(),
+        max_parallelism=max_parallelism if max_parallelism > 0 else None,
+        chaining=environment.is_chaining_enabled(),
+        config=config,
+        batch=batch,
+        job_parameters=dict(environment.get_config().get_global_job_parameters()),
+        cached_files=files,
+        python_files=_paths(config.get(PYTHON_FILES)),
+        requirements=requirements or None,
+        requirements_cache=cache or None,
+        archives=tuple(
+            (path, folder or None)
+            for path, _, folder in (
+                one.partition(PARAM_DELIMITER) for one in _paths(config.get(PYTHON_ARCHIVES))
+            )
+        ),
+        python_executable=config.get(PYTHON_EXECUTABLE),
+        auto_watermark_interval_milliseconds=environment.get_config().get_auto_watermark_interval(),
+    )
+
+
+def cached_files_option(files: dict[str, CachedFile]) -> str:
+    """As DistributedCache.parseStringFromCachedFiles writes them."""
+    entries = []
+    for name, one in files.items():
+        fields = {"name": name, "path": one.path, "executable": str(one.executable).lower()}
+        entries.append(
+            ",".join(_quoted(f"{key}:{_quoted(value, ':')}", ",") for key, value in fields.items())
+        )
+    return ";".join(_quoted(entry, ";") for entry in entries)
+
+
+def _quoted(text: str, delimiter: str) -> str:
+    """`text` as one part of what is split at `delimiter` (ConfigurationUtils, StructuredOptionsSplitter)."""
+    if delimiter not in text and "'" not in text and not any(map(str.isspace, text)):
+        return text
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _paths(option: str | None) -> tuple[str, ...]:
+    return tuple(one.strip() for one in (option or "").split(FILE_DELIMITER) if one.strip())

@@ -1,0 +1,29 @@
+"""The plan of a job as plan JSON (SPEC, section 2), made in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from engine.plan_on_driver import plan_on_driver
+from engine.runtime.errors import JobCompileError
+from plans.columnar.frames import from_arrow
+from plans.columnar.plan_json import to_plan_lines
+from plans.vocabulary import Layer
+
+
+def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The section `stream_graph` or `job_graph` of the plan.
+
+    Raises JobCompileError with Flink's error where Flink refuses the job.
+    """
+    until = Layer.STREAM_GRAPH if section == "stream_graph" else Layer.JOB_GRAPH
+    tables = plan_on_driver([topology], until=until).tables
+    line = json.loads(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
+    if "error" in line:
+        raise JobCompileError(
+            f"job {topology['name']!r} cannot be planned ({line['error']}): {line['message']}"
+        )
+    found: dict[str, Any] = line[section]
+    return found

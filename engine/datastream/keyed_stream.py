@@ -1,0 +1,109 @@
+"""What can be done with a stream by key.
+
+Source: pyflink.datastream.data_stream.KeyedStream; org.apache.flink.streaming.api.datastream.KeyedStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from engine.common.typeinfo import TypeInformation
+from engine.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
+from engine.datastream.stream_settings import StreamSettings
+from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
+from engine.datastream.windowed_stream import WindowedStream
+from operators.process.keyed_function_operators import (
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
+)
+from operators.process.keyed_process_operators import KeyedProcessOperator
+from operators.process.reduce_operator import ReduceOperator
+from operators.records.field_aggregates import Field, FieldAggregate
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+
+
+class KeyedOperations(StreamSettings):
+    """map, flat_map, filter, process, reduce, sum and its like, windows."""
+
+    _key_selector: Callable[[Any], Any]
+
+    def map(
+        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """One result a record; a MapFunction may use keyed state."""
+        check_function(func, MapFunction, "map's function")
+        return self._keyed("Map", KeyedMapOperator(func, self._key_selector), as_output_type(output_type))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results a record; a FlatMapFunction may use keyed state."""
+        check_function(func, FlatMapFunction, "flat_map's function")
+        operator = KeyedFlatMapOperator(func, self._key_selector)
+        return self._keyed("FlatMap", operator, as_output_type(output_type))
+
+    def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
+        """The records for which the function is true; a FilterFunction may use keyed state."""
+        if isinstance(func, pc.Expression):
+            raise TypeError("an expression needs no keys: filter by it before key_by")
+        check_function(func, FilterFunction, "filter's function")
+        operator = KeyedFilterOperator(func, self._key_selector)
+        return self._keyed("Filter", operator, self._transformation.output_type)
+
+    def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Any number of results a record, with state and timers by key."""
+        check_function_object(func, KeyedProcessFunction, "process's function on a KeyedStream")
+        operator = KeyedProcessOperator(func, self._key_selector)
+        return self._keyed("KEYED PROCESS", operator, as_output_type(output_type))
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """Records of a key combined: every update in STREAMING mode, the last one in BATCH mode."""
+        check_function(func, ReduceFunction, "reduce's function")
+        operator = ReduceOperator(func, self._key_selector)
+        return self._keyed("Reduce", operator, self._transformation.output_type)
+
+    def sum(self, position_to_sum: Field = 0) -> DataStream:
+        """The sum of a field (by number or name; of the value itself where it has none) by key so far."""
+        return self.reduce(FieldAggregate("sum", position_to_sum))
+
+    def min(self, position_to_min: Field = 0) -> DataStream:
+        """The least value of a field by key so far, in the first record of its key."""
+        return self.reduce(FieldAggregate("min", position_to_min))
+
+    def max(self, position_to_max: Field = 0) -> DataStream:
+        """The largest value of a field by key so far, in the first record of its key."""
+        return self.reduce(FieldAggregate("max", position_to_max))
+
+    def min_by(self, position_to_min_by: Field = 0) -> DataStream:
+        """The record with the least value of a field by key so far, the first of equals."""
+        return self.reduce(FieldAggregate("min_by", position_to_min_by))
+
+    def max_by(self, position_to_max_by: Field = 0) -> DataStream:
+        """The record with the largest value of a field by key so far, the first of equals."""
+        return self.reduce(FieldAggregate("max_by", position_to_max_by))
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """The records of each key in windows."""
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` records of a key, one every `slide` records; 0: one behind the other."""
+        if slide == 0:
+            return WindowedStream(self, CountTumblingWindowAssigner(size))
+        return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
+
+    def _keyed(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
+        return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,))

@@ -1,0 +1,107 @@
+"""How the records of a stream reach the subtasks behind it.
+
+Source: org.apache.flink.streaming.api.datastream.DataStream.setConnectionType;
+org.apache.flink.streaming.runtime.partitioner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from engine.datastream.broadcast_streams import BroadcastStream
+from engine.datastream.functions import KeySelector, Partitioner
+from engine.datastream.operator_settings import check_function
+from engine.datastream.record_operations import RecordOperations
+from engine.datastream.state import MapStateDescriptor
+from engine.datastream.transformations import Transformation
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+
+
+class Partitioning(RecordOperations):
+    """shuffle, rebalance, rescale, forward, broadcast, global_ and partition_custom."""
+
+    def shuffle(self) -> DataStream:
+        """Each record to a subtask drawn at random; the draws are the same in every run of a job."""
+        return self._partitioned("shuffle")
+
+    def rebalance(self) -> DataStream:
+        """To the subtasks in turn."""
+        return self._partitioned("rebalance")
+
+    def rescale(self) -> DataStream:
+        """In turn to a part of the subtasks, where every subtask upstream has a part of its own."""
+        return self._partitioned("rescale")
+
+    def forward(self) -> DataStream:
+        """To the subtask of the same number; the operator behind needs the same parallelism."""
+        return self._partitioned("forward")
+
+    def global_(self) -> DataStream:
+        """To the first subtask. Java's `global`, which is no name in Python."""
+        return self._partitioned("global")
+
+    def broadcast(  # type: ignore[no-untyped-def]
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ):
+        """To every subtask; with descriptors of broadcast state a BroadcastStream for `connect`."""
+        everywhere = self._partitioned("broadcast")
+        if broadcast_state_descriptor is None:
+            return everywhere
+        descriptors = [broadcast_state_descriptor, *other_broadcast_state_descriptors]
+        for one in descriptors:
+            if not isinstance(one, MapStateDescriptor):
+                raise TypeError(f"broadcast state needs a MapStateDescriptor, not {type(one).__name__}")
+        return BroadcastStream(everywhere, descriptors)
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector,
+    ) -> DataStream:
+        """To the subtask whose number `partitioner` gives for the record's key and the number of subtasks."""
+        check_function(partitioner, Partitioner, "partitioner")
+        return self._partitioned(
+            "custom",
+            key_selector=selector_of(key_selector),
+            custom_partitioner=without_open(partitioner, Partitioner, "partition"),
+        )
+
+    def _partitioned(self, partitioner: str, **settings: Any) -> DataStream:
+        return self._stream(
+            Transformation(
+                kind="partition",
+                name="Partition",
+                inputs=[self._transformation],
+                output_type=self._transformation.output_type,
+                partitioner=partitioner,
+                **settings,
+            )
+        )
+
+
+def selector_of(key_selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any], Any]:
+    """The key of a record. TypeError unless it is a KeySelector or a callable."""
+    check_function(key_selector, KeySelector, "key_selector")
+    return without_open(key_selector, KeySelector, "get_key")
+
+
+def without_open(function: Any, kind: type, method: str) -> Callable[..., Any]:
+    """`method` of a function object, or the plain callable `function`.
+
+    NotImplementedError where open or close are overridden: keys are computed wherever a record's way is
+    chosen, which is not inside one operator that could open them.
+    """
+    if not isinstance(function, kind):
+        return function  # type: ignore[no-any-return]
+    for name in ("open", "close"):
+        if getattr(type(function), name) is not getattr(kind, name):
+            raise NotImplementedError(
+                f"{type(function).__name__}.{name} would not be called: a {kind.__name__} is used wherever a "
+                "record's subtask is chosen; compute what it needs in __init__, or in a map before"
+            )
+    return getattr(function, method)  # type: ignore[no-any-return]

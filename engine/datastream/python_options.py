@@ -1,0 +1,12 @@
+"""Flink's options for what python code needs beside itself.
+
+Source: org.apache.flink.python.PythonOptions, org.apache.flink.python.util.PythonDependencyUtils.
+"""
+
+PYTHON_FILES = "python.files"
+PYTHON_REQUIREMENTS = "python.requirements"
+PYTHON_ARCHIVES = "python.archives"
+PYTHON_EXECUTABLE = "python.executable"
+
+FILE_DELIMITER = ","  #: between paths
+PARAM_DELIMITER = "#"  #: between a path and what belongs to it

@@ -1,0 +1,105 @@
+"""What can be done with the records of a stream one by one.
+
+Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.api.datastream.DataStream, whose
+plans these calls give: PyFlink's own helper operators around keys and timestamps are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.common.typeinfo import TupleTypeInfo, TypeInformation
+from engine.common.watermark_strategy import WatermarkStrategy
+from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from engine.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
+from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
+from engine.datastream.stream_settings import StreamSettings
+from engine.datastream.transformations import effective_parallelism
+from operators.process.process_operators import ProcessOperator
+from operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
+from operators.records.project_records import Projection
+from operators.records.record_batches import FilterBatchesOperator, MapBatchesOperator
+from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+
+#: A pyarrow RecordBatch to another, or to several.
+BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch | Iterable[pa.RecordBatch]]
+
+
+class RecordOperations(StreamSettings):
+    """map, flat_map, filter, process, project, timestamps."""
+
+    def map(
+        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """One result a record. Results of no declared type travel pickled."""
+        check_function(func, MapFunction, "map's function")
+        return self._of_one_input("Map", MapOperator(func), as_output_type(output_type))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results a record."""
+        check_function(func, FlatMapFunction, "flat_map's function")
+        return self._of_one_input("FlatMap", FlatMapOperator(func), as_output_type(output_type))
+
+    def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
+        """The records for which the function, or a pyarrow compute expression over their fields, is true."""
+        if isinstance(func, pc.Expression):
+            return self._of_one_input("Filter", FilterBatchesOperator(func), self._transformation.output_type)
+        check_function(func, FilterFunction, "filter's function")
+        return self._of_one_input("Filter", FilterOperator(func), self._transformation.output_type)
+
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Any number of results a record, also to side outputs."""
+        check_function_object(func, ProcessFunction, "process's function")
+        return self._of_one_input("PROCESS", ProcessOperator(func), as_output_type(output_type))
+
+    def map_batches(
+        self, func: BatchFunction, schema: pa.Schema | TypeInformation | None = None
+    ) -> DataStream:
+        """Vectorised: a pyarrow RecordBatch to a RecordBatch, or several, with the columns of `schema`.
+
+        Penstock's own. The input needs a declared type of rows, tuples or basic values: a column a field, or
+        the one column `value`. `schema` None: the function's batches look like its input's.
+        """
+        if not callable(func):
+            raise TypeError(f"map_batches needs a callable, not {type(func).__name__}")
+        given = self._transformation.output_type
+        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or given
+        operator = MapBatchesOperator(func, schema_of_type(given), schema_of_type(output_type))
+        return self._of_one_input("Map Batches", operator, output_type)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
+        given = self.get_type()
+        if not isinstance(given, TupleTypeInfo):
+            raise TypeError(f"only streams of tuples can be projected, not of {given}")
+        types = given.get_field_types()
+        if not 1 <= len(field_indexes) <= 24:
+            raise ValueError(f"project to {len(field_indexes)} fields: from 1 to 24 are possible")
+        for index in field_indexes:
+            if not 0 <= index < len(types):
+                raise IndexError(f"field {index} of a tuple of {len(types)}")
+        output_type = TupleTypeInfo([types[index] for index in field_indexes])
+        return self._of_one_input("Projection", MapOperator(Projection(field_indexes)), output_type)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give the records event time, and watermarks behind it.
+
+        With a timestamp assigner the operator has the environment's parallelism, as PyFlink's extraction of
+        timestamps has, otherwise its input's.
+        """
+        settings = {}
+        if watermark_strategy.timestamp_assigner is None:
+            settings["default_parallelism"] = effective_parallelism(self._transformation)
+        operator = TimestampsAndWatermarksOperator(watermark_strategy)
+        return self._of_one_input(
+            "Timestamps/Watermarks", operator, self._transformation.output_type, **settings
+        )

@@ -1,0 +1,225 @@
+"""Where jobs are written and started.
+
+Source: pyflink.datastream.stream_execution_environment; org.apache.flink.streaming.api.environment.
+StreamExecutionEnvironment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.common.configuration import Configuration
+from engine.common.io import InputFormat
+from engine.common.job_client import JobClient
+from engine.common.job_execution_result import JobExecutionResult
+from engine.common.typeinfo import TypeInformation
+from engine.common.watermark_strategy import WatermarkStrategy
+from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from engine.datastream.cached_streams import CachedStreams
+from engine.datastream.data_stream import DataStream
+from engine.datastream.environment_options import EnvironmentOptions
+from engine.datastream.environment_settings import JobCaptured, current_settings, default_local_parallelism
+from engine.datastream.execution_plan import execution_plan_json
+from engine.datastream.job import Job, topology_of
+from engine.datastream.job_from_environment import is_batch, job_from_environment
+from engine.datastream.job_plan import job_plan
+from engine.datastream.operator_settings import as_output_type
+from engine.datastream.source_checks import SideOutputTypes, check_source
+from engine.datastream.transformations import Transformation
+from operators.connectors.collection import CollectionSource
+from operators.connectors.dataframe_source import DataFrameSource
+from operators.connectors.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PARALLELISM = "parallelism.default"
+
+
+class StreamExecutionEnvironment(EnvironmentOptions):
+    """Jobs are written with its streams, and run by `execute` and `execute_and_collect`.
+
+    Operators and sinks are registered when they are made; sources, and what only says how records travel,
+    belong to a job when an operator reads them.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(Configuration() if configuration is None else configuration)
+        if not self._configuration.contains_key(_PARALLELISM):
+            self.set_parallelism(current_settings().parallelism or default_local_parallelism())
+        self._read_configuration(self._configuration)
+        self._registered: list[Transformation] = []
+        self._caches = CachedStreams()
+        #: Types that side outputs were asked for with, by operator and tag.
+        self.side_output_types: SideOutputTypes = {}
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """An environment for however this script was started, with `configuration` over its options."""
+        stacked = Configuration()
+        for key, value in current_settings().config.items():
+            stacked.set_string(key, value)
+        if configuration is not None:
+            stacked.add_all(configuration)
+        return StreamExecutionEnvironment(stacked)
+
+    def from_collection(
+        self, collection: Sequence[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """The elements of a collection, by one subtask. Elements of no declared type travel pickled.
+
+        Raises TypeError or ValueError where an element does not have the declared type.
+        """
+        source = CollectionSource(collection, as_output_type(type_info))
+        stream = self._source("legacy_source", "Collection Source", source, type_info)
+        return stream.force_non_parallel()
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
+        check_source(source)
+        stream = self._source("source", source_name, source, type_info or source.type_info)
+        stream._transformation.watermark_strategy = watermark_strategy
+        return stream
+
+    def add_source(
+        self,
+        source_func: Source,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The records of a source function; Penstock's sources are both sources and source functions."""
+        check_source(source_func)
+        return self._source("legacy_source", source_name, source_func, type_info or source_func.type_info)
+
+    def create_input(self, input_format: InputFormat, type_info: TypeInformation | None = None) -> DataStream:
+        """The records of an input format of Penstock's (such as ParquetColumnarRowInputFormat)."""
+        check_source(input_format)
+        return self._source(
+            "legacy_source", "Custom File Source", input_format, type_info or input_format.type_info
+        )
+
+    def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
+        """The rows of a Spark DataFrame, lazily. Penstock's own.
+
+        Rows have the fields of `type_info`, by position, or those of the DataFrame. Subtasks read them as
+        Spark partitions them.
+        """
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        given = type_of_schema(to_arrow_schema(df.schema)) if type_info is None else type_info
+        source = DataFrameSource(df, given, schema_of_type(given))
+        return self._source("source", "DataFrame", source, source.type_info)
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run everything that is registered, and wait for it.
+
+        Raises JobCompileError, JobExecutionError and JobCancelledError of engine.runtime.errors, and
+        RuntimeError where nothing is registered.
+        """
+        from engine.runtime.run_job import run_job
+
+        result = run_job(self._job_to_run(self._take_registered(), job_name))
+        return JobExecutionResult(result.job_id, result.milliseconds)
+
+    def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
+        """Run everything that is registered, without waiting for it. Raises as `execute` up to its start."""
+        from engine.runtime.start_job import RunningJob
+
+        return JobClient(RunningJob(self._job_to_run(self._take_registered(), job_name)).start())
+
+    def get_execution_plan(self) -> str:
+        """Flink's JSON of the StreamGraph of what is registered."""
+        return execution_plan_json(self.new_job())
+
+    def get_stream_graph(self) -> dict[str, Any]:
+        """The StreamGraph of what is registered: plan JSON (nodes, edges). Penstock's own."""
+        return job_plan(topology_of(self.new_job()), "stream_graph")
+
+    def get_job_graph(self) -> dict[str, Any]:
+        """The JobGraph of what is registered: plan JSON (vertices, topological_order). Penstock's own."""
+        return job_plan(topology_of(self.new_job()), "job_graph")
+
+    def close(self) -> None:
+        """Forget what is registered and cached."""
+        self._registered.clear()
+        self._caches.clear()
+
+    def add_operator(self, transformation: Transformation) -> Transformation:
+        """Register an operator or sink; its default parallelism is the environment's now."""
+        if transformation.default_parallelism is None:
+            transformation.default_parallelism = self.get_parallelism()
+        self._registered.append(transformation)
+        return transformation
+
+    def new_job(self, job_name: str | None = None) -> Job:
+        """What is registered, as a job; it stays registered. RuntimeError where nothing is."""
+        if not self._registered:
+            raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
+        return job_from_environment(self, self._registered, job_name)
+
+    def collect(self, job_name: str, sink: Transformation) -> Iterator[Any]:
+        """Run what is registered, and give the records of one of its sinks, a CollectSink."""
+        from engine.runtime.run_job import collect_job
+
+        return collect_job(self._job_to_run(self._take_registered(), job_name), sink)
+
+    def dataframe_of(self, sink: Transformation) -> DataFrame:
+        """What leads to `sink` as a lazy DataFrame; it leaves what is registered."""
+        from engine.runtime.dataframe_of_job import dataframe_of_job
+
+        job = self._job_to_run([sink], None)
+        done = {one.created for one in job.transformations}
+        self._registered = [one for one in self._registered if one.created not in done]
+        return dataframe_of_job(job, sink)
+
+    def register_cache(self, cached: Transformation) -> None:
+        """A stream whose records are kept."""
+        self._caches.register(cached)
+
+    def invalidate_cache(self, cached: Transformation) -> None:
+        """Forget the records of a cached stream."""
+        self._caches.invalidate(cached)
+
+    def _source(self, kind: str, name: str, source: Any, type_info: TypeInformation | None) -> DataStream:
+        made = Transformation(
+            kind=kind,
+            name=name,
+            operator=source,
+            output_type=as_output_type(type_info),
+            default_parallelism=self.get_parallelism(),
+        )
+        return DataStream(self, made)
+
+    def _take_registered(self) -> list[Transformation]:
+        if not self._registered:
+            raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
+        taken, self._registered = self._registered, []
+        return taken
+
+    def _job_to_run(self, roots: list[Transformation], job_name: str | None) -> Job:
+        """The job of `roots`, with the caches filled that it reads; JobCaptured where it is not to run."""
+        captured = current_settings().captured
+        if captured is not None:
+            captured.append(job_from_environment(self, roots, job_name))
+            raise JobCaptured
+        if is_batch(self.options()):
+            for cached in self._caches.unfilled(roots):
+                done = self._fill(cached)
+                roots = [one for one in roots if one not in done]
+        return job_from_environment(self, roots, job_name)
+
+    def _fill(self, cached: Transformation) -> list[Transformation]:
+        """Compute a cached stream; gives what has run for it."""
+        from engine.runtime.run_job import collect_job
+
+        sink = DataStream(self, cached)._collect_sink()
+        job = job_from_environment(self, [sink], f"{cached.name} of {cached.inputs[0].name}")
+        self._caches.fill(cached, list(collect_job(job, sink)))
+        return job.transformations

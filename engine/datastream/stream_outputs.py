@@ -1,0 +1,113 @@
+"""Where the records of a stream end: sinks, this process, side outputs, a DataFrame.
+
+Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.api.datastream.DataStream.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from engine.datastream.closeable_iterator import CloseableIterator
+from engine.datastream.data_stream_sink import DataStreamSink
+from engine.datastream.output_tag import OutputTag
+from engine.datastream.source_checks import side_output_type
+from engine.datastream.stream_settings import StreamSettings
+from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
+from operators.connectors.sink import CollectSink, PrintSink, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from engine.datastream.data_stream import DataStream
+
+#: Flink's names of jobs and sinks (DataStream.executeAndCollect, CollectStreamSink).
+COLLECT_JOB = "DataStream Collect"
+COLLECT_SINK = "Data stream collect sink"
+
+
+class StreamOutputs(StreamSettings):
+    """add_sink, sink_to, print, execute_and_collect, to_dataframe, get_side_output."""
+
+    def add_sink(self, sink_func: Sink) -> DataStreamSink:
+        """Write the records to a sink function; Penstock's sinks are both sinks and sink functions."""
+        return self._sink_to(sink_func, "Unnamed")
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the records to a sink, behind what the sink wants done with them before."""
+        transformer = sink.get_transformer() if hasattr(sink, "get_transformer") else None
+        stream = self if transformer is None else transformer.apply(self)
+        return stream._sink_to(sink, "Writer")
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """A line a record on the driver's standard output.
+
+        In front of it are `sink_identifier` and, where there are several, the subtask's number from 1.
+        """
+        return self._sink_to(
+            PrintSink(sink_identifier, self._transformation.output_type), "Print to Std. Out"
+        )
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run all that is registered with the environment, and give this stream's records.
+
+        With `limit`: a list of at most that many. ValueError for a limit below 1; and as `execute`.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit {limit}: at least 1")
+        sink = self._collect_sink()
+        self._environment.add_operator(sink)
+        results = self._environment.collect(job_execution_name or COLLECT_JOB, sink)
+        return CloseableIterator(results) if limit is None else list(islice(results, limit))
+
+    def to_dataframe(self) -> DataFrame:
+        """This stream as a Spark DataFrame, lazily: it runs when the DataFrame does.
+
+        Penstock's own. A column a field, or the one column `value`, pickled where no type is declared. The
+        operators that lead to the stream leave the environment: execute does not run them too, unless
+        others still read them.
+        """
+        return self._environment.dataframe_of(self._collect_sink())
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The records that the operator before put out with this tag.
+
+        TypeError where the stream comes from no operator, or gave the tag's id with another type before.
+        """
+        one = self._transformation
+        if one.kind in VIRTUAL_KINDS:
+            raise TypeError(f"get_side_output: a stream that comes from {one.name} has no side outputs")
+        output_type = side_output_type(self._environment.side_output_types, one, output_tag)
+        return self._stream(
+            Transformation(
+                kind="side_output",
+                name="SideOutput",
+                inputs=[one],
+                tag=output_tag.tag_id,
+                output_type=output_type,
+            )
+        )
+
+    def _sink_to(self, sink: Any, name: str) -> DataStreamSink:
+        if not isinstance(sink, Sink):
+            raise TypeError(
+                f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
+            )
+        return DataStreamSink(self._environment, self._environment.add_operator(self._ending(sink, name)))
+
+    def _collect_sink(self) -> Transformation:
+        sink = self._ending(CollectSink(), COLLECT_SINK)
+        sink.parallelism = 1
+        sink.uid = f"dataStreamCollect_{sink.created}"
+        return sink
+
+    def _ending(self, sink: Sink, name: str) -> Transformation:
+        return Transformation(
+            kind="sink",
+            name=name,
+            inputs=[self._transformation],
+            operator=sink,
+            output_type=self._transformation.output_type,
+        )

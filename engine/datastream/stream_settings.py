@@ -1,0 +1,142 @@
+"""What every operator of a stream can be told: names, ids, parallelism, chaining, slots.
+
+Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator; pyflink.datastream.data_stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from engine.common.execution_config import ExecutionConfig
+from engine.common.typeinfo import TypeInformation, Types
+from engine.datastream.operator_settings import (
+    check_max_parallelism,
+    check_parallelism,
+    check_uid_hash,
+    set_slot_sharing_group,
+)
+from engine.datastream.slot_sharing_group import SlotSharingGroup
+from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
+
+if TYPE_CHECKING:
+    from engine.datastream.data_stream import DataStream
+    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+class StreamSettings:
+    """A stream as the result of an operator: `transformation` of the environment `environment`.
+
+    Streams of a virtual transformation (union, repartitioned, side output) have no operator: what would set
+    something on it raises TypeError.
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._environment = environment
+        self._transformation = transformation
+        self._non_parallel = False
+
+    if TYPE_CHECKING:
+
+        def _stream(self, transformation: Transformation) -> DataStream: ...
+
+    def get_name(self) -> str:
+        """Name of the operator."""
+        return self._operator("get_name").name
+
+    def name(self, name: str) -> Self:
+        """Name the operator."""
+        self._operator("name").name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Give the operator an id that stays the same when the job changes; unique in the job."""
+        self._operator("uid").uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Set the operator's id itself: 32 hex digits. ValueError for anything else."""
+        self._operator("set_uid_hash").uid_hash = check_uid_hash(uid_hash)
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Number of subtasks, -1 for the environment's. ValueError below, and on non-parallel operators."""
+        one = self._operator("set_parallelism")
+        one.parallelism = check_parallelism(parallelism, self._can_be_parallel())
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Number of key groups, 1 to 32768. ValueError for others, and on non-parallel operators."""
+        one = self._operator("set_max_parallelism")
+        one.max_parallelism = check_max_parallelism(max_parallelism, self._can_be_parallel())
+        return self
+
+    def force_non_parallel(self) -> Self:
+        """One subtask, for good."""
+        one = self._operator("force_non_parallel")
+        one.parallelism = one.max_parallelism = 1
+        self._non_parallel = True
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Milliseconds a result may wait in a buffer; -1: until the buffer is full. Only plans show it."""
+        if timeout_millis < -1:
+            raise ValueError(f"buffer timeout {timeout_millis}: at least -1")
+        self._operator("set_buffer_timeout").buffer_timeout = timeout_millis
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Do not chain the operator to its inputs."""
+        self._operator("start_new_chain").chaining = "HEAD"
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Chain the operator to nothing."""
+        self._operator("disable_chaining").chaining = "NEVER"
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Put the operator's subtasks into slots of this group, which is registered if it has resources."""
+        set_slot_sharing_group(self._operator("slot_sharing_group"), self._environment, slot_sharing_group)
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """A longer text about the operator, for plans."""
+        self._operator("set_description").description = description
+        return self
+
+    def get_type(self) -> TypeInformation:
+        """Type of the stream's records; that of pickled bytes where none was declared."""
+        return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment that the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The environment's ExecutionConfig."""
+        return self._environment.get_config()
+
+    def _operator(self, method: str) -> Transformation:
+        one = self._transformation
+        if one.kind in VIRTUAL_KINDS:
+            raise TypeError(f"{method}: a stream that comes from {one.name} has no operator of its own")
+        return one
+
+    def _can_be_parallel(self) -> bool:
+        return not self._non_parallel
+
+    def _of_one_input(
+        self, name: str, operator: Any, output_type: TypeInformation | None, **settings: Any
+    ) -> DataStream:
+        """A new operator behind this stream, registered with the environment."""
+        made = self._environment.add_operator(
+            Transformation(
+                kind=settings.pop("kind", "one_input"),
+                name=name,
+                inputs=[self._transformation],
+                operator=operator,
+                output_type=output_type,
+                **settings,
+            )
+        )
+        return self._stream(made)

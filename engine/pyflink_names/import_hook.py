@@ -1,0 +1,97 @@
+"""Makes `pyflink` and its public modules resolve to Penstock's, whether or not PyFlink is installed.
+
+`import pyflink.common.typeinfo` gives the module object engine.common.typeinfo itself, so that its classes
+are the same whichever name they are imported by. What Penstock lacks raises ModuleNotFoundError (a module) or
+ImportError (a name), which say why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, REFUSED_MODULES, REFUSED_NAMES, refusal
+from engine.unsupported_names import unsupported_name
+
+_ROOT = "pyflink"
+
+
+class PyflinkFinder(MetaPathFinder, Loader):
+    """Finds `pyflink` and everything below it; nothing else."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A spec for a module of PyFlink's that Penstock has; ModuleNotFoundError for its other modules."""
+        if fullname == _ROOT:
+            return ModuleSpec(fullname, self, is_package=True)
+        if not fullname.startswith(_ROOT + "."):
+            return None
+        if fullname not in MODULES:
+            why = str(unsupported_name(fullname, refusal(fullname) or ""))
+            raise ModuleNotFoundError(why, name=fullname)
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """A new module: only `pyflink` itself keeps it."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put Penstock's module in the place of `module`, or fill `pyflink` itself."""
+        name = module.__spec__.name if module.__spec__ is not None else module.__name__
+        if name == _ROOT:
+            module.__version__ = PYFLINK_VERSION  # type: ignore[attr-defined]
+            module.__doc__ = "Penstock in the place of PyFlink."
+            return
+        ours = importlib.import_module(MODULES[name])
+        if name in REFUSED_NAMES and "__getattr__" not in vars(ours):
+            ours.__getattr__ = _explaining(name, ours)  # type: ignore[method-assign]
+        # importlib gives the importer what stands here when this returns
+        sys.modules[name] = ours
+
+
+_finder = PyflinkFinder()
+
+
+def install() -> None:
+    """Let `pyflink` mean Penstock from here on; does nothing where it does already.
+
+    Modules of a real PyFlink that were imported before are forgotten.
+    """
+    if installed():
+        return
+    _forget()
+    sys.meta_path.insert(0, _finder)
+
+
+def installed() -> bool:
+    """Whether `pyflink` means Penstock in this process."""
+    return _finder in sys.meta_path
+
+
+def uninstall() -> None:
+    """Let `pyflink` mean what it meant before."""
+    if installed():
+        sys.meta_path.remove(_finder)
+        _forget()
+
+
+def _forget() -> None:
+    for name in [name for name in sys.modules if name == _ROOT or name.startswith(_ROOT + ".")]:
+        del sys.modules[name]
+
+
+def _explaining(name: str, ours: ModuleType) -> Callable[[str], Any]:
+    """`__getattr__` for a module: names that PyFlink has there, and Penstock refuses, say why."""
+    refused = REFUSED_NAMES[name]
+
+    def explain(attribute: str) -> Any:
+        if attribute in refused:
+            raise unsupported_name(f"{name}.{attribute}", REFUSED_MODULES[refused[attribute]])
+        raise AttributeError(f"module {ours.__name__!r} has no attribute {attribute!r}")
+
+    return explain

@@ -1,0 +1,5 @@
+"""The version of PyFlink whose names these are."""
+
+from engine.pyflink_names.modules import PYFLINK_VERSION
+
+__version__ = PYFLINK_VERSION

@@ -1,0 +1,316 @@
+"""From a plan and the transformations it was made from to what Spark tasks run.
+
+Nothing is decided here: vertices, chains, parallelism, partitioners and who reads what are the plan's. What
+the plan does not know (functions, selectors, types) is looked up in the transformations.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
+from engine.runtime.errors import JobCompileError
+from engine.runtime.resolve_inputs import StreamInput, inputs_of
+from operators.chain.build_chain import chain_order
+from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from operators.connectors.sink import Sink
+from operators.exchange.output_spec import GateSpec, OutputSpec
+from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from operators.task.sink_operators import terminal_operator
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A sink: the edge its rows come to the driver by."""
+
+    edge: int  #: negative
+    node: int
+    name: str
+    sink: Any
+    transformation: Transformation
+
+
+@dataclass(frozen=True)
+class CompiledVertex:
+    """One JobVertex, and how its input reaches it."""
+
+    chain: ChainSpec
+    vertex_id: str
+    producers: tuple[int, ...]  #: vertices that its gates read, each once
+    forward_only: bool  #: one gate, and subtask i reads subtask i alone: no shuffle
+
+
+@dataclass(frozen=True)
+class CompiledJob:
+    """All vertices, producers before consumers."""
+
+    vertices: tuple[CompiledVertex, ...]
+    terminals: tuple[Terminal, ...]
+
+
+def compile_job(
+    transformations: Sequence[Transformation], tables: Mapping[str, pa.Table], *, batch: bool
+) -> CompiledJob:
+    """What runs. `transformations`: those that `tables` (all layers of one job) were planned from, in order.
+
+    Raises JobCompileError where plan and transformations do not belong together, or cannot run.
+    """
+    rows = {name: tables[name].to_pylist() for name in _READ}
+    by_node = dict(enumerate(transformations, 1))
+    inputs = {node: inputs_of(one) for node, one in by_node.items() if one.kind not in VIRTUAL_KINDS}
+    nodes = {one.created: node for node, one in by_node.items()}
+    stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
+    given: dict[tuple[int, int], StreamInput] = {}
+    for (target, in_index), edge in stream_edges.items():
+        found = inputs[target][in_index]
+        if nodes[found.source.created] != edge["source"]:
+            raise JobCompileError(f"edge {edge['edge_id']}: the plan is not of these transformations")
+        given[target, in_index] = found
+
+    order = {row["vertex"]: row["topological_order"] for row in rows["job_vertices"]}
+    job_edges = sorted(rows["job_edges"], key=lambda row: (order[row["target_vertex"]], row["input_index"]))
+    edge_numbers = {(row["target_vertex"], row["input_index"]): n for n, row in enumerate(job_edges)}
+    sizes = {row["vertex"]: row for row in rows["execution_job_vertices"]}
+    readers = _readers(rows)
+    wants_batches = _columnar_sources(by_node, stream_edges)
+    terminals = _terminals(by_node, rows["chained_operators"])
+
+    vertices = []
+    for vertex in sorted(rows["job_vertices"], key=lambda row: row["topological_order"]):
+        key = vertex["vertex"]
+        members = [row for row in rows["chained_operators"] if row["vertex"] == key]
+        outputs = tuple(
+            _output(row, given, edge_numbers, sizes, readers, by_node, batch)
+            for row in job_edges
+            if row["source_vertex"] == key
+        )
+        gates = tuple(
+            _gate(row, given, edge_numbers, by_node, batch)
+            for row in job_edges
+            if row["target_vertex"] == key
+        )
+        operators, edges = _chain(
+            members, given, stream_edges, by_node, sizes[key]["parallelism"], terminals, wants_batches
+        )
+        chain = ChainSpec(
+            vertex=key,
+            name=vertex["name"],
+            parallelism=sizes[key]["parallelism"],
+            max_parallelism=sizes[key]["max_parallelism"],
+            operators=operators,
+            edges=edges,
+            outputs=outputs,
+            gates=gates,
+        )
+        incoming = [row for row in job_edges if row["target_vertex"] == key]
+        vertices.append(
+            CompiledVertex(
+                chain=chain,
+                vertex_id=vertex["vertex_id"],
+                producers=tuple(dict.fromkeys(row["source_vertex"] for row in incoming)),
+                forward_only=len(incoming) == 1
+                and incoming[0]["ship_strategy"] == "FORWARD"
+                and sizes[incoming[0]["source_vertex"]]["parallelism"] == sizes[key]["parallelism"],
+            )
+        )
+    return CompiledJob(tuple(vertices), tuple(terminals.values()))
+
+
+_READ = (
+    "stream_edges",
+    "job_vertices",
+    "chained_operators",
+    "job_edges",
+    "intermediate_data_sets",
+    "execution_job_vertices",
+    "intermediate_result_partitions",
+)
+
+
+def _readers(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
+    """Of each data set and partition: the first subtask that reads it, and how many do."""
+    data_sets = {
+        (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
+    }
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for row in rows["intermediate_result_partitions"]:
+        data_set = data_sets[row["vertex"], row["output_index"]]
+        found.setdefault(data_set, {})[row["partition"]] = (row["first_consumer"], row["subpartitions"])
+    return found
+
+
+def _columnar_sources(
+    by_node: Mapping[int, Transformation], stream_edges: Mapping[tuple[int, int], dict[str, Any]]
+) -> dict[int, bool]:
+    """Of each node: whether what it puts out are record batches."""
+    columnar: dict[int, bool] = {}
+    for node, one in by_node.items():
+        if one.kind in VIRTUAL_KINDS:
+            continue
+        if "source" in one.kind:
+            readers = [
+                by_node[target] for (target, _), edge in stream_edges.items() if edge["source"] == node
+            ]
+            wanted = bool(readers) and all(_takes_batches(reader) for reader in readers)
+            stamped = getattr(one, "watermark_strategy", None) is not None and _stamps(one)
+            source: Any = one.operator
+            columnar[node] = source.columnar or (source.has_batches and wanted and not stamped)
+        else:
+            columnar[node] = getattr(one.operator, "columnar", False)
+    return columnar
+
+
+def _takes_batches(one: Transformation) -> bool:
+    return bool(getattr(one.operator, "columnar", False))
+
+
+def _stamps(one: Transformation) -> bool:
+    strategy = one.watermark_strategy
+    return strategy is not None and (
+        strategy.timestamp_assigner is not None or strategy.out_of_orderness_milliseconds is not None
+    )
+
+
+def _terminals(by_node: Mapping[int, Transformation], members: Rows) -> dict[int, Terminal]:
+    found: dict[int, Terminal] = {}
+    for row in members:
+        one = by_node[row["node"]]
+        if isinstance(one.operator, Sink):
+            started = one.operator.start()
+            found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, one)
+    return found
+
+
+def _edge_parts(row: dict[str, Any], given: Mapping[tuple[int, int], StreamInput]) -> StreamInput:
+    return given[row["target_node"], row["in_index"]]
+
+
+def _output(
+    row: dict[str, Any],
+    given: Mapping[tuple[int, int], StreamInput],
+    edge_numbers: Mapping[tuple[int, int], int],
+    sizes: Mapping[int, dict[str, Any]],
+    readers: Mapping[str, Mapping[int, tuple[int, int]]],
+    by_node: Mapping[int, Transformation],
+    batch: bool,
+) -> OutputSpec:
+    edge = _edge_parts(row, given)
+    target = by_node[row["target_node"]]
+    partition = edge.partition
+    partitioner = row["ship_strategy"].lower()
+    partitions = readers[row["data_set_id"]]
+    producer, consumer = sizes[row["source_vertex"]], sizes[row["target_vertex"]]
+    return OutputSpec(
+        source_node=row["source_node"],
+        tag=None if edge.tag is None else edge.tag.tag,
+        edge=edge_numbers[row["target_vertex"], row["input_index"]],
+        partitioner=partitioner,
+        type_info=(edge.tag or edge.source).output_type,
+        consumers=consumer["parallelism"],
+        consumer_max_parallelism=consumer["max_parallelism"],
+        reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
+        key_selector=None if partition is None else partition.key_selector,
+        key_type=None if partition is None else partition.key_type,
+        custom_partitioner=None if partition is None else partition.custom_partitioner,
+        grouped=_grouped(partitioner, target, batch),
+        first=_first(row, target),
+    )
+
+
+def _gate(
+    row: dict[str, Any],
+    given: Mapping[tuple[int, int], StreamInput],
+    edge_numbers: Mapping[tuple[int, int], int],
+    by_node: Mapping[int, Transformation],
+    batch: bool,
+) -> GateSpec:
+    edge = _edge_parts(row, given)
+    target = by_node[row["target_node"]]
+    return GateSpec(
+        edge=edge_numbers[row["target_vertex"], row["input_index"]],
+        input_number=edge.number,
+        target_node=row["target_node"],
+        type_info=(edge.tag or edge.source).output_type,
+        key_selector=None if edge.partition is None else edge.partition.key_selector,
+        grouped=_grouped(row["ship_strategy"].lower(), target, batch),
+        first=_first(row, target),
+    )
+
+
+def _grouped(partitioner: str, target: Transformation, batch: bool) -> bool:
+    return batch and partitioner == "hash" and bool(getattr(target.operator, "keyed", False))
+
+
+def _first(row: dict[str, Any], target: Transformation) -> bool:
+    return row["broadcast"] and len(target.inputs) > 1
+
+
+def _chain(
+    members: Rows,
+    given: Mapping[tuple[int, int], StreamInput],
+    stream_edges: Mapping[tuple[int, int], dict[str, Any]],
+    by_node: Mapping[int, Transformation],
+    parallelism: int,
+    terminals: Mapping[int, Terminal],
+    columnar: Mapping[int, bool],
+) -> tuple[tuple[OperatorSpec, ...], tuple[ChainedEdge, ...]]:
+    names = {row["node"]: row["name"] for row in members}
+    edges = [
+        ChainedEdge(
+            source_node=edge["source"],
+            target_node=target,
+            input_number=given[target, in_index].number,
+            tag=edge["output_tag"],
+        )
+        for (target, in_index), edge in stream_edges.items()
+        if edge["source"] in names and target in names and (edge["chainable"] or edge["chained_source"])
+    ]
+    sides: dict[int, dict[str, Any]] = {}
+    for found in given.values():
+        if found.tag is not None:
+            node = next(n for n, one in by_node.items() if one is found.source)
+            sides.setdefault(node, {})[str(found.tag.tag)] = found.tag.output_type
+    specs: dict[int, OperatorSpec] = {}
+    for node, name in names.items():
+        one = by_node[node]
+        source = "source" in one.kind
+        operator: Any = one.operator
+        if source and columnar[node]:
+            operator = operator.batches()
+        if node in terminals:
+            feeding = given[node, 0]
+            gives = columnar[next(n for n, other in by_node.items() if other is feeding.source)]
+            operator = terminal_operator(
+                terminals[node].edge,
+                terminals[node].sink,
+                (feeding.tag or feeding.source).output_type,
+                columnar=gives and feeding.tag is None,
+            )
+        specs[node] = OperatorSpec(
+            node=node,
+            name=name,
+            operator=operator,
+            output_type=one.output_type,
+            side_output_types=sides.get(node, {}),
+            source=source,
+            splits=tuple(map(tuple, operator.splits(parallelism))) if source else (),
+        )
+        if source and _stamps(one):
+            # in Flink part of the source operator; here an operator of its own behind the reader
+            specs[node] = replace(specs[node], node=-node)
+            specs[-node], specs[node] = (
+                specs[node],
+                OperatorSpec(
+                    node=node,
+                    name=name,
+                    operator=TimestampsAndWatermarksOperator(one.watermark_strategy),
+                    output_type=one.output_type,
+                ),
+            )
+            edges.append(ChainedEdge(source_node=-node, target_node=node))
+    in_order = chain_order(specs, tuple(edges))
+    return tuple(specs[node] for node in in_order), tuple(edges)

@@ -1,0 +1,66 @@
+"""A stream as a lazy DataFrame: a topology in the middle of a Spark job."""
+
+import sys
+import uuid
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from engine.datastream.job import Job
+from engine.datastream.transformations import Transformation
+from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from engine.runtime.exchange_on_spark import JobFrames
+from engine.runtime.plan_job import plan_job
+from engine.runtime.run_environment import cached_files_on_spark, run_session, ship_python
+from engine.runtime.run_job import required_slots, source_dataframes
+from engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from operators.chain.rows_and_batches import VALUE_COLUMN
+from operators.common.arrow_columns import arrow_type
+from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from operators.exchange.blocks import is_pickled
+from operators.task.sink_operators import DataFrameOperator, PickledDataFrameOperator
+
+
+def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
+    """The records that reach `sink`, the only sink of `job`: nothing runs until the DataFrame does.
+
+    A column a field of a row or tuple, else one column `value`; pickled where no type is declared. Raises
+    JobCompileError. A vertex that several read stays cached in the session once it has run.
+    """
+    type_info = sink.inputs[0].output_type
+    tables = plan_job(job)
+    compiled = compile_job(job.transformations, tables, batch=job.batch)
+    (terminal,) = compiled.terminals
+    ended = _ending_in_dataframe(compiled, terminal.node, type_info)
+    spark = run_session(required_slots(tables))
+    ship_python(spark.sparkContext, job)
+    files = cached_files_on_spark(spark.sparkContext, job.cached_files)
+    settings = task_settings(job, uuid.uuid4().hex, None, files, "pyflink" in sys.modules)
+    with spark_settings_for_runs(spark):
+        return JobFrames(spark, ended, settings, source_dataframes(ended), spark_schema(type_info)).result()
+
+
+def spark_schema(type_info: TypeInformation | None) -> StructType:
+    """Columns of a DataFrame of records of that type."""
+    if is_pickled(type_info):
+        return from_arrow_schema(pa.schema([pa.field(VALUE_COLUMN, pa.binary())]))
+    kind = arrow_type(type_info)
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return from_arrow_schema(pa.schema([kind.field(n) for n in range(kind.num_fields)]))
+    return from_arrow_schema(pa.schema([pa.field(VALUE_COLUMN, kind)]))
+
+
+def _ending_in_dataframe(compiled: CompiledJob, node: int, type_info: TypeInformation | None) -> CompiledJob:
+    from dataclasses import replace
+
+    last = (PickledDataFrameOperator if is_pickled(type_info) else DataFrameOperator)(type_info)
+
+    def ended(vertex: CompiledVertex) -> CompiledVertex:
+        operators = tuple(
+            replace(one, operator=last) if one.node == node else one for one in vertex.chain.operators
+        )
+        return replace(vertex, chain=replace(vertex.chain, operators=operators))
+
+    return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)

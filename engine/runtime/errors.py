@@ -1,0 +1,25 @@
+"""What can go wrong between a job and its result."""
+
+from plans.errors import PenstockError
+
+
+class JobCompileError(PenstockError):
+    """A job cannot be made to run: Flink refuses its graph, or what it asks for is not supported here."""
+
+    exit_code = 3
+
+
+class JobExecutionError(PenstockError):
+    """A job failed while it ran.
+
+    Source: org.apache.flink.runtime.client.JobExecutionException.
+    """
+
+
+class JobCancelledError(PenstockError):
+    """A job was cancelled.
+
+    Source: org.apache.flink.runtime.client.JobCancellationException.
+    """
+
+    exit_code = 130

@@ -1,0 +1,139 @@
+"""The job as DataFrames of exchange rows: one mapInArrow a JobVertex, at most one shuffle in front of it.
+
+An exchange row is a block of records with the subtask it is for. All gates of a vertex share one shuffle,
+which puts each row into exactly the Spark partition that is the subtask, and sorts it in there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from engine.runtime.compile_job import CompiledJob, CompiledVertex
+from operators.exchange.blocks import cloudpickle_bytes
+from operators.exchange.channel_writer import FIRST_OF_ALL
+from operators.task.run_task import task_function
+from operators.task.task_spec import TaskSettings, TaskSpec
+
+EXCHANGE_ROWS = StructType(
+    [
+        StructField("edge", IntegerType(), False, {"comment": "JobEdge; negative: for the driver"}),
+        StructField("target", IntegerType(), False, {"comment": "consuming subtask"}),
+        StructField("order", LongType(), False, {"comment": "watermark, or key group in BATCH mode"}),
+        StructField("channel", IntegerType(), False, {"comment": "producing subtask"}),
+        StructField("sequence", LongType(), False, {"comment": "position in the channel"}),
+        StructField("payload", BinaryType(), False, {"comment": "block of records"}),
+    ]
+)
+
+
+class JobFrames:
+    """The DataFrames of a job's vertices, and those of them that are kept because several read them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: CompiledJob,
+        settings: TaskSettings,
+        dataframes: Mapping[int, DataFrame],
+        result_schema: StructType | None = None,
+    ) -> None:
+        """`dataframes`: of each vertex whose source is a DataFrame, that DataFrame.
+
+        `result_schema`: of what the last vertex yields where that are results instead of exchange rows.
+        """
+        self._spark, self._job, self._settings = spark, job, settings
+        self._dataframes = dataframes
+        self._rows: dict[int, DataFrame] = {}
+        self.kept: list[DataFrame] = []
+        for vertex in job.vertices:
+            rows = self._input(vertex).mapInArrow(
+                self._function(vertex),
+                result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS,
+            )
+            if self._readers(vertex) > 1:
+                rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+                self.kept.append(rows)
+            self._rows[vertex.chain.vertex] = rows
+
+    def terminal(self) -> DataFrame:
+        """The rows for the driver, of all vertices that have any; running it runs the whole job."""
+        parts = []
+        for vertex in self._job.vertices:
+            rows = self._rows[vertex.chain.vertex]
+            if not vertex.chain.outputs:
+                parts.append(rows)
+            elif self._has_terminals(vertex):
+                parts.append(rows.where(F.col("edge") < 0))
+        return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
+
+    def result(self) -> DataFrame:
+        """What the last vertex yields; the job has one that nobody reads."""
+        (last,) = (vertex for vertex in self._job.vertices if not vertex.chain.outputs)
+        return self._rows[last.chain.vertex]
+
+    def release(self) -> None:
+        """Let go of what is kept."""
+        for rows in self.kept:
+            rows.unpersist()
+
+    def _function(
+        self, vertex: CompiledVertex
+    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        spec = TaskSpec(chain=vertex.chain, settings=self._settings)
+        return task_function(cloudpickle_bytes(spec))
+
+    def _input(self, vertex: CompiledVertex) -> DataFrame:
+        parallelism = vertex.chain.parallelism
+        if not vertex.chain.gates:
+            given = self._dataframes.get(vertex.chain.vertex)
+            if given is None:
+                return self._spark.range(0, parallelism, 1, parallelism)
+            return given if given.rdd.getNumPartitions() == parallelism else given.repartition(parallelism)
+        edges = [gate.edge for gate in vertex.chain.gates]
+        parts = [self._read(producer, edges) for producer in vertex.producers]
+        if vertex.forward_only:
+            return parts[0]
+        together = reduce(DataFrame.unionAll, [self._greetings(parallelism), *parts])
+        return together.repartitionById(parallelism, F.col("target")).sortWithinPartitions(
+            "order", "edge", "channel", "sequence"
+        )
+
+    def _greetings(self, parallelism: int) -> DataFrame:
+        """A row for each subtask that sorts before all others and tells it its number."""
+        first = {"edge": -1, "order": FIRST_OF_ALL, "channel": -1, "sequence": -1}
+        return self._spark.range(0, parallelism, 1, 1).select(
+            *(
+                F.col("id").cast(IntegerType()).alias("target")
+                if field.name == "target"
+                else F.lit(bytearray() if field.name == "payload" else first[field.name])
+                .cast(field.dataType)
+                .alias(field.name)
+                for field in EXCHANGE_ROWS
+            )
+        )
+
+    def _read(self, producer: int, edges: Sequence[int]) -> DataFrame:
+        vertex = next(one for one in self._job.vertices if one.chain.vertex == producer)
+        rows = self._rows[producer]
+        if self._readers(vertex) == 1:
+            return rows
+        return rows.where(F.col("edge").isin(list(edges)))
+
+    def _readers(self, vertex: CompiledVertex) -> int:
+        consumers = {
+            one.chain.vertex
+            for one in self._job.vertices
+            for gate in one.chain.gates
+            for output in vertex.chain.outputs
+            if gate.edge == output.edge
+        }
+        return len(consumers) + self._has_terminals(vertex)
+
+    def _has_terminals(self, vertex: CompiledVertex) -> bool:
+        nodes = {terminal.node for terminal in self._job.terminals}
+        return any(one.node in nodes for one in vertex.chain.operators)

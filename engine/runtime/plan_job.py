@@ -1,0 +1,17 @@
+"""A job's plan, made in this process."""
+
+import pyarrow as pa
+
+from engine.datastream.job import Job, topology_of
+from engine.plan_on_driver import plan_on_driver
+from engine.runtime.errors import JobCompileError
+
+
+def plan_job(job: Job) -> dict[str, pa.Table]:
+    """Tables of all layers; JobCompileError with what Flink says where it refuses the job."""
+    planned = plan_on_driver([topology_of(job)])
+    refused = planned.tables["rejected"].to_pylist()
+    if refused:
+        one = refused[0]
+        raise JobCompileError(f"job {job.name!r} cannot be planned ({one['error']}): {one['message']}")
+    return planned.tables

@@ -1,0 +1,76 @@
+"""A run as rows: its executions and its summary, beside the plan that ran."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import pyarrow as pa
+
+from engine.runtime.run_job import JobResult
+from plans.columnar.frames import arrow_schema
+
+
+def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
+    """Tables `executions` and `runs` of plans.schema, for one run.
+
+    Source of attempt ids: org.apache.flink.runtime.executiongraph.ExecutionAttemptID.toString.
+    """
+    (topology_id,) = result.tables["topologies"]["topology_id"].to_pylist()
+    vertex_ids = {vertex.chain.vertex: vertex.vertex_id for vertex in result.compiled.vertices}
+    executions = [
+        {
+            "topology_id": topology_id,
+            "vertex": one.vertex,
+            "subtask": one.subtask,
+            "attempt_number": one.attempt_number,
+            "attempt_id": f"{result.job_id}_{vertex_ids[one.vertex]}_{one.subtask}_{one.attempt_number}",
+            "state": one.state.value,
+            "state_timestamps": [(state, _time(at)) for state, at in one.state_timestamps.items()],
+            "host": one.host,
+            **{
+                name: getattr(one, name) if one.host else None
+                for name in ("records_in", "records_out", "bytes_in", "bytes_out")
+            },
+            "failure": _of(one.failure, "cause") or _of(one.failure, "error"),
+            "failed_operator": _of(one.failure, "operator"),
+            "failed_record": _of(one.failure, "record"),
+        }
+        for one in result.attempts
+    ]
+    run = {
+        "topology_id": topology_id,
+        "run_id": result.job_id,
+        "name": result.name,
+        "state": result.state,
+        "runtime_mode": "BATCH" if result.batch else "STREAMING",
+        "started_at": _time(result.started_at),
+        "milliseconds": result.milliseconds,
+        "vertices": len(result.compiled.vertices),
+        "subtasks": sum(vertex.chain.parallelism for vertex in result.compiled.vertices),
+        "attempts": sum(one.host is not None for one in result.attempts),
+        "failure": result.failure,
+    }
+    return {
+        "executions": pa.Table.from_pylist(executions, arrow_schema("executions")),
+        "runs": pa.Table.from_pylist([run], arrow_schema("runs")),
+    }
+
+
+def write_run(store: str, result: JobResult) -> int:
+    """The number of the new version of `store` that holds the run and the plan it ran; StoreError."""
+    from engine.store.without_spark.write_plan import write_version
+
+    return write_version(
+        store,
+        {**result.tables, **tables_of_run(result)},
+        planner_version=version("penstock"),
+        options={"run": result.job_id},
+    )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _of(failure: Mapping[str, str] | None, key: str) -> str | None:
+    return None if failure is None else failure.get(key)

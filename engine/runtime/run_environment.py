@@ -1,0 +1,134 @@
+"""What a run needs around it: a session, files on the workers, a picture of how far it is."""
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from engine.datastream.job import CachedFile, Job
+from engine.runtime.compile_job import CompiledJob
+from engine.runtime.errors import JobCompileError
+from engine.runtime.job_monitor import JobMonitor
+from engine.session import get_session
+
+
+def run_session(slots: int) -> SparkSession:
+    """The session that jobs run in: the process's own, else a new one as `use_session_settings` says.
+
+    A new one on a Spark cluster asks for as many cores as the plan has slots, unless spark.cores.max is set.
+    """
+    conf = dict(_settings.conf)
+    on_cluster = (_settings.master or "").startswith("spark://")
+    if on_cluster and SparkContext._active_spark_context is None:
+        conf.setdefault("spark.cores.max", str(slots))
+    return get_session(master=_settings.master, conf=conf)
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What a session is started with: a Spark master (None: local[*]) and Spark settings."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+_settings = SessionSettings()
+
+
+@contextmanager
+def use_session_settings(master: str | None, conf: Mapping[str, str]) -> Iterator[None]:
+    """Jobs that run inside the block run on `master`."""
+    global _settings  # noqa: PLW0603 scripts start jobs through an environment
+    before, _settings = _settings, SessionSettings(master, conf)
+    try:
+        yield
+    finally:
+        _settings = before
+
+
+def cached_files_on_spark(context: SparkContext, files: Mapping[str, CachedFile]) -> dict[str, str]:
+    """Send the files of the distributed cache to the workers; name to the file's name among Spark's."""
+    sent = {}
+    for name, file in files.items():
+        path = Path(file.path.removeprefix("file://"))
+        if not path.exists():
+            raise JobCompileError(f"cached file {name!r}: {path} does not exist")
+        context.addFile(str(path), recursive=path.is_dir())
+        sent[name] = path.name
+    return sent
+
+
+def ship_python(context: SparkContext, job: Job) -> None:
+    """Send python files, packages of a requirements file, and archives to the workers."""
+    for file in job.python_files:
+        context.addPyFile(str(_zipped(Path(file)) if Path(file).is_dir() else file))
+    if job.requirements is not None:
+        context.addPyFile(str(_installed(job.requirements, job.requirements_cache)))
+    for archive, folder in job.archives:
+        context.addArchive(archive if folder is None else f"{archive}#{folder}")
+
+
+@contextmanager
+def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor], None]]:
+    """Progress by JobVertex on a terminal's standard error; nothing elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda monitor: None
+        return
+    columns = (
+        TextColumn("{task.description}", table_column=None),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} subtasks"),
+        TextColumn("{task.fields[records]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks: dict[int, TaskID] = {
+            one.chain.vertex: bar.add_task(
+                one.chain.name[:48], total=one.chain.parallelism, records="", start=False
+            )
+            for one in compiled.vertices
+        }
+
+        def on_change(monitor: JobMonitor) -> None:
+            for vertex, task in tasks.items():
+                summary = monitor.summary(vertex)
+                if any(
+                    attempt.vertex == vertex and attempt.host for attempt in monitor.attempts.copy().values()
+                ):
+                    bar.start_task(task)
+                records = max(summary["records_in"], summary["records_out"])
+                bar.update(
+                    task, completed=summary["finished"], records=f"{records:,} records" if records else ""
+                )
+
+        yield on_change
+
+
+def _zipped(folder: Path) -> Path:
+    target = Path(tempfile.mkdtemp(prefix="penstock-py-")) / f"{folder.name}.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, file.relative_to(folder))
+    return target
+
+
+def _installed(requirements: str, cache: str | None) -> Path:
+    target = Path(tempfile.mkdtemp(prefix="penstock-requirements-"))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "-r", requirements]
+    if cache is not None:
+        command += ["--no-index", "--find-links", cache]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise JobCompileError(f"requirements {requirements}: pip failed: {done.stderr.strip()[-500:]}")
+    return _zipped(target)

@@ -1,0 +1,68 @@
+"""Settings a run goes by: Flink options that mean something here, and what Spark needs while it lasts."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from engine.datastream.job import Job
+from engine.runtime.errors import JobCompileError
+from operators.task.task_spec import ReportAddress, TaskSettings
+
+#: Penstock's own options, set like Flink's.
+BLOCK_BYTES = "penstock.exchange.block-bytes"
+SORT_MEMORY_BYTES = "penstock.batch.sort-memory-bytes"
+STATE_MEMORY_BYTES = "penstock.state.memory-bytes"
+SEED = "penstock.seed"
+
+_DEFAULTS = {BLOCK_BYTES: 1 << 20, SORT_MEMORY_BYTES: 64 << 20, STATE_MEMORY_BYTES: 256 << 20, SEED: 0}
+
+#: Blocks are up to a megabyte each: few of them make an Arrow batch large enough.
+_SPARK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
+    "spark.sql.execution.sortBeforeRepartition": "false",
+}
+
+
+def task_settings(
+    job: Job, job_id: str, reports: ReportAddress | None, cached_files: Mapping[str, str], pyflink_names: bool
+) -> TaskSettings:
+    """What every task of `job` is told; JobCompileError for a Penstock option that is no number."""
+    numbers = {}
+    for key, default in _DEFAULTS.items():
+        given = job.config.get(key, str(default))
+        try:
+            numbers[key] = int(given)
+        except ValueError:
+            raise JobCompileError(f"option {key}: {given!r} is no whole number") from None
+    return TaskSettings(
+        job_id=job_id,
+        job_name=job.name,
+        batch=job.batch,
+        seed=numbers[SEED],
+        block_bytes=numbers[BLOCK_BYTES],
+        sort_memory_bytes=numbers[SORT_MEMORY_BYTES],
+        state_memory_bytes=numbers[STATE_MEMORY_BYTES],
+        auto_watermark_interval_milliseconds=job.auto_watermark_interval_milliseconds,
+        job_parameters=dict(job.job_parameters),
+        cached_files=dict(cached_files),
+        pyflink_names=pyflink_names,
+        reports=reports,
+    )
+
+
+@contextmanager
+def spark_settings_for_runs(spark: SparkSession) -> Iterator[None]:
+    """Sets what exchanges rely on, and puts back what was there: a caller's session may differ."""
+    before = {key: spark.conf.get(key, None) for key in _SPARK}
+    for key, value in _SPARK.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

@@ -1,0 +1,1 @@
+"""Asynchronous calls to the outside, with timeout, capacity and retry."""

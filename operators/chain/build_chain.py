@@ -1,0 +1,166 @@
+"""Wires the operators of a chain: direct calls inside, writers at the ends.
+
+Source: org.apache.flink.streaming.runtime.tasks.OperatorChain (createOutputCollector, the order of
+initializeStateAndOpenOperators and finishOperators).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from operators.chain.operator import Operator, OperatorContext, Timestamps, Values
+from operators.chain.rows_and_batches import batch_of_values, values_of_batch
+from operators.common.typeinfo import TypeInformation
+from operators.exchange.channel_writer import ChannelWriter
+from operators.exchange.output_spec import OutputSpec
+
+
+class ChainedInput:
+    """The target end of a chained edge: hands over lists, or batches where the operator takes those."""
+
+    def __init__(self, operator: Operator, number: int, type_info: TypeInformation | None) -> None:
+        self._operator, self._type_info = operator, type_info
+        self._columnar = operator.columnar
+        if self._columnar:
+            self.collect = self._convert_values
+            self.collect_batch = operator.process_batch
+        else:
+            self.collect = (
+                operator.process
+                if number == 1
+                else operator.process_second
+                if number == 2
+                else lambda values, timestamps: operator.process_input(number, values, timestamps)
+            )
+            self.collect_batch = self._convert_batch
+        self.watermark = operator.process_watermark
+
+    def _convert_values(self, values: Values, timestamps: Timestamps) -> None:
+        stamps = None if timestamps is None else pa.array(timestamps, pa.int64())
+        self._operator.process_batch(batch_of_values(values, self._type_info), stamps)
+
+    def _convert_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        stamps = None if timestamps is None else timestamps.to_pylist()
+        self.collect(values_of_batch(batch, self._type_info), stamps)
+
+
+Receiver = ChainedInput | ChannelWriter
+
+
+class OperatorOutput:
+    """The Output of one operator: everything that reads it."""
+
+    def __init__(self, main: list[Receiver], sides: Mapping[str, list[Receiver]], operator_name: str) -> None:
+        self._main, self._sides, self._name = main, sides, operator_name
+        self._all = [*main, *(one for receivers in sides.values() for one in receivers)]
+        self.records_out = 0
+        # the usual case, one chained reader, costs one call
+        if len(main) == 1 and isinstance(main[0], ChainedInput):
+            self.collect = main[0].collect  # type: ignore[method-assign]
+            self.collect_batch = main[0].collect_batch  # type: ignore[method-assign]
+
+    def collect(self, values: Values, timestamps: Timestamps) -> None:
+        """To all readers of the main output; each gets lists of its own."""
+        for place, receiver in enumerate(self._main):
+            last = place == len(self._main) - 1
+            receiver.collect(
+                values if last else list(values),
+                timestamps if last or timestamps is None else list(timestamps),
+            )
+
+    def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        """To all readers of the main output."""
+        for receiver in self._main:
+            receiver.collect_batch(batch, timestamps)
+
+    def collect_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
+        """To the readers of a side output; without any, dropped as in Flink."""
+        for receiver in self._sides.get(tag, ()):
+            receiver.collect(list(values), None if timestamps is None else list(timestamps))
+
+    def watermark(self, timestamp: int) -> None:
+        """To everything that reads any output."""
+        for receiver in self._all:
+            receiver.watermark(timestamp)
+
+
+class Chain:
+    """The running operators of one subtask."""
+
+    def __init__(
+        self, spec: ChainSpec, context: OperatorContext, writer: Callable[[OutputSpec], ChannelWriter]
+    ) -> None:
+        self.spec = spec
+        self.writers = [writer(output) for output in spec.outputs]
+        self.operators: dict[int, Operator] = {
+            one.node: one.operator for one in spec.operators if not one.source
+        }
+        self.outputs: dict[int, OperatorOutput] = {}
+        for one in reversed(spec.operators):
+            output = self._output_of(one)
+            self.outputs[one.node] = output
+            if not one.source:
+                self.operators[one.node].setup(_context_of(context, one), output)
+
+    def open(self) -> None:
+        """Open the operators, tail first."""
+        for operator in reversed(list(self.operators.values())):
+            operator.open()
+
+    def finish(self) -> None:
+        """Finish the operators, head first, then put out what is buffered."""
+        for operator in self.operators.values():
+            operator.finish()
+        for writer in self.writers:
+            writer.flush()
+
+    def close(self) -> None:
+        """Close the operators, head first; all of them, whatever one of them raises."""
+        failure: Exception | None = None
+        for operator in self.operators.values():
+            try:
+                operator.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def input_of(self, node: int, number: int, type_info: TypeInformation | None) -> ChainedInput:
+        """Where records for input `number` of a head go in."""
+        return ChainedInput(self.operators[node], number, type_info)
+
+    def _output_of(self, one: OperatorSpec) -> OperatorOutput:
+        main: list[Receiver] = []
+        sides: dict[str, list[Receiver]] = {}
+        for edge in self.spec.edges:
+            if edge.source_node == one.node:
+                type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
+                reader = ChainedInput(self.operators[edge.target_node], edge.input_number, type_info)
+                (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
+        for output, writer in zip(self.spec.outputs, self.writers, strict=True):
+            if output.source_node == one.node:
+                (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
+        return OperatorOutput(main, sides, one.name)
+
+
+def _context_of(context: OperatorContext, one: OperatorSpec) -> OperatorContext:
+    return replace(context, operator_name=one.name)
+
+
+def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:
+    """Nodes of a chain, every operator before those that read it."""
+    waiting = {node: sum(edge.target_node == node for edge in edges) for node in operators}
+    ready = [node for node, count in waiting.items() if count == 0]
+    order: list[int] = []
+    while ready:
+        node = ready.pop(0)
+        order.append(node)
+        for edge in edges:
+            if edge.source_node == node:
+                waiting[edge.target_node] -= 1
+                if waiting[edge.target_node] == 0:
+                    ready.append(edge.target_node)
+    return order

@@ -1,0 +1,45 @@
+"""What one JobVertex runs, as data that a Spark task receives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from operators.common.typeinfo import TypeInformation
+from operators.exchange.output_spec import GateSpec, OutputSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSpec:
+    """One operator of a chain."""
+
+    node: int  #: its stream node
+    name: str
+    operator: Any  #: an Operator; a Source where `source`
+    output_type: TypeInformation | None = None
+    side_output_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
+    source: bool = False
+    splits: tuple[tuple[Any, ...], ...] = ()  #: of a source: what each subtask reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainedEdge:
+    """An edge inside a chain: a direct call."""
+
+    source_node: int
+    target_node: int
+    input_number: int = 1
+    tag: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainSpec:
+    """A JobVertex: its operators, head first, how they hang together, and its ends in the network."""
+
+    vertex: int
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[OperatorSpec, ...]
+    edges: tuple[ChainedEdge, ...]
+    outputs: tuple[OutputSpec, ...]
+    gates: tuple[GateSpec, ...]

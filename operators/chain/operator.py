@@ -1,0 +1,150 @@
+"""What every operator of a chain is: records in, records out, watermarks in between.
+
+Records travel in lists, not one by one: a list of values and, beside it, a list of their timestamps. That
+keeps the cost of a call per operator and list instead of per operator and record. An operator handles the
+records of a list in order, so that nothing but the moment of side effects tells the two apart.
+
+Source: org.apache.flink.streaming.api.operators.{AbstractStreamOperator,Output,OneInputStreamOperator,
+TwoInputStreamOperator} and OperatorChain, for the calls and their order.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from operators.chain.errors import UserFunctionError
+
+Values = list[Any]
+#: Milliseconds since the epoch, one a value; None in place of the list: no value has one.
+Timestamps = list[int | None] | None
+
+MIN_WATERMARK = -(2**63)
+MAX_WATERMARK = 2**63 - 1
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Output(Protocol):
+    """Where an operator puts its results: the operators chained behind it, side outputs and the network."""
+
+    def collect(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the main output; the lists are the receiver's from here on."""
+
+    def collect_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
+        """Records of a side output, by the tag's id."""
+
+    def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        """Records of the main output that never became Python objects."""
+
+    def watermark(self, timestamp: int) -> None:
+        """No record below `timestamp` (milliseconds) follows."""
+
+
+@dataclass(kw_only=True)
+class OperatorContext:
+    """What an operator may know of where it runs."""
+
+    job_name: str = "job"
+    task_name: str = "task"
+    operator_name: str = "operator"
+    subtask: int = 0
+    parallelism: int = 1
+    max_parallelism: int = 128
+    attempt_number: int = 0
+    batch: bool = False  #: BATCH runtime mode: keyed operators see one key after the other
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    cached_files: Mapping[str, str] = field(default_factory=dict)  #: distributed cache: name to local path
+    state_memory_bytes: int = 256 << 20  #: keyed state beyond this goes to disk
+    auto_watermark_interval_milliseconds: int = 200
+    #: milliseconds since the epoch; tests put a clock of their own here
+    processing_time: Callable[[], int] = field(default=_now)
+
+
+class Operator:
+    """One operator of a chain: made on the driver, then per subtask setup, open, process…, finish, close.
+
+    Subclasses hold the user's function and what else describes them in attributes set by `__init__` (all of
+    it picklable), and keep what is only alive in a subtask out of them until `open`.
+    """
+
+    #: True: takes record batches (`process_batch`); records are converted before they reach it.
+    columnar: ClassVar[bool] = False
+    #: True: has a key selector an input, and keeps state by key.
+    keyed: ClassVar[bool] = False
+
+    context: OperatorContext
+    output: Output
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Called once in the subtask, before `open` of any operator of the chain."""
+        self.context = context
+        self.output = output
+
+    def open(self) -> None:
+        """Called tail first: what is behind this operator is open already."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the only input, or of the first of two."""
+        raise NotImplementedError
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the second of two inputs."""
+        raise NotImplementedError
+
+    def process_input(self, number: int, values: Values, timestamps: Timestamps) -> None:
+        """Records of input `number`, from 1."""
+        if number == 1:
+            self.process(values, timestamps)
+        else:
+            self.process_second(values, timestamps)
+
+    def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        """A record batch of the only input, of operators that are `columnar`."""
+        raise NotImplementedError
+
+    def process_watermark(self, watermark: int) -> None:
+        """The watermark of all inputs together has risen to this (milliseconds)."""
+        self.output.watermark(watermark)
+
+    def end_key(self) -> None:
+        """BATCH mode, keyed operators: no record of the current key follows; forget its state."""
+
+    def finish(self) -> None:
+        """No input follows; called head first, after the last watermark. Results may still be put out."""
+
+    def close(self) -> None:
+        """Called head first at the end, also after a failure: let go of everything."""
+
+    def failed(self, error: Exception, value: Any) -> UserFunctionError:
+        """`error` of a user's function, with the job, operator, subtask and record it happened at."""
+        if isinstance(error, UserFunctionError):
+            return error
+        context = self.context
+        return UserFunctionError(
+            job=context.job_name,
+            operator=context.operator_name,
+            subtask=context.subtask,
+            record=describe_record(value),
+            cause=f"{type(error).__name__}: {error}",
+        )
+
+
+def describe_record(value: Any, limit: int = 200) -> str:
+    """At most `limit` characters of the record's repr; its type's name where repr itself fails."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def repeated(timestamps: Timestamps, counts: Sequence[int]) -> Timestamps:
+    """The timestamp of each input record, as often as it had results."""
+    if timestamps is None:
+        return None
+    return [stamp for stamp, count in zip(timestamps, counts, strict=True) for _ in range(count)]

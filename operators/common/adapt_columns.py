@@ -1,0 +1,79 @@
+"""Columns of other Arrow types than `arrow_type` names, as DataFrames and files have them."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+
+def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> pa.Array:
+    """`column` as an array of type `expected`; structs keep a last field that `expected` lacks.
+
+    Times and timestamps are cut to the unit of `expected`. ArrowInvalid for values that do not fit,
+    ArrowNotImplementedError for types that do not go together.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if column.type == expected:
+        return column
+    if kinds.is_dictionary(column.type):
+        return as_arrow_type(column.dictionary_decode(), expected)
+    if kinds.is_struct(expected):
+        if kinds.is_timestamp(column.type):
+            return _instants(column, expected)
+        return _struct(column, expected)
+    if kinds.is_list(expected):
+        lists = column if kinds.is_list(column.type) else column.cast(pa.list_(column.type.value_type))
+        values = as_arrow_type(lists.values, expected.value_type)
+        return pa.ListArray.from_arrays(_offsets(lists), values, mask=_mask(lists))
+    if kinds.is_map(expected):
+        keys, items = (
+            as_arrow_type(column.keys, expected.key_type),
+            as_arrow_type(column.items, expected.item_type),
+        )
+        return pa.MapArray.from_arrays(column.offsets, keys, items, mask=_mask(column))
+    if kinds.is_temporal(expected) and kinds.is_temporal(column.type):
+        return _cut(column, expected)
+    return pc.cast(column, expected)
+
+
+def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:
+    given = column.type.num_fields
+    if given not in (expected.num_fields, expected.num_fields + 1):
+        raise pa.ArrowInvalid(f"{column.type} has {given} fields, {expected} has {expected.num_fields}")
+    fields = [as_arrow_type(column.field(at), one.type) for at, one in enumerate(expected)]
+    names = [one.name for one in expected]
+    if given > expected.num_fields:
+        fields.append(column.field(given - 1))
+        names.append(column.type.field(given - 1).name)
+    if not fields:
+        return column
+    return pa.StructArray.from_arrays(fields, names=names, mask=_mask(column))
+
+
+def _instants(column: pa.TimestampArray, expected: pa.StructType) -> pa.StructArray:
+    seconds = pc.floor_temporal(column, unit="second").cast(pa.timestamp("s", column.type.tz))
+    rest = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    seconds = seconds.cast(pa.int64())
+    nanos = pc.subtract(rest, pc.multiply(seconds, 10**9)).cast(pa.int32())
+    return pa.StructArray.from_arrays([seconds, nanos], fields=list(expected), mask=_mask(column))
+
+
+def _cut(column: pa.Array, expected: pa.DataType) -> pa.Array:
+    if kinds.is_timestamp(column.type):
+        if column.type.tz is not None:
+            column = pc.local_timestamp(column)
+        if kinds.is_timestamp(expected):
+            column = pc.floor_temporal(column, unit=_UNITS[expected.unit])
+    return pc.cast(column, expected, safe=False)
+
+
+_UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    # a copy: Arrow takes no slice of offsets together with a mask
+    return pa.array(column.offsets.to_numpy(), pa.int32())
+
+
+def _mask(column: pa.Array) -> pa.Array | None:
+    return column.is_null() if column.null_count else None

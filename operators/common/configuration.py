@@ -1,0 +1,186 @@
+"""Options by key, set as one type and read as another. Source: pyflink.common.configuration."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from operators.common.polynomial_hashes import Hashes, string_hashes
+from operators.common.yaml_lists import parse_list
+
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fFdD]?|[-+]?(?:NaN|Infinity)")
+
+
+class Configuration:
+    """Options by key. What was set as text is read as a number if it is one; ValueError if it is none.
+
+    Two configurations are equal if they hold the same values under the same keys, a number not being the same
+    as its text.
+    """
+
+    def __init__(self, other: Configuration | None = None) -> None:
+        self._entries: dict[str, Any] = {} if other is None else dict(other._entries)
+
+    @classmethod
+    def from_dict(cls, map: Mapping[str, str]) -> Configuration:
+        """A configuration of these strings. TypeError for anything else."""
+        found = Configuration()
+        for key, value in map.items():
+            found.set_string(key, value)
+        return found
+
+    def get_string(self, key: str, default_value: str | None) -> str | None:
+        """The value as text."""
+        return self._text(key) if key in self._entries else default_value
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        """Set text. TypeError for anything else."""
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"{key!r}: {value!r}: key and value have to be strings")
+        self._entries[key] = value
+        return self
+
+    @staticmethod
+    def parse_list_value(value: str | None) -> list[Any]:
+        """The parts of a YAML list, or of text between semicolons."""
+        return parse_list(value)
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        """The value as an int of 64 bits."""
+        value = self._entries.get(key, default_value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        text = self._text(key)
+        if not _INTEGER.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+            raise ValueError(f"option {key!r}: {text!r} is no integer of 64 bits")
+        return int(text)
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        """Set an int."""
+        self._entries[key] = value
+        return self
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        """The value as a bool."""
+        value = self._entries.get(key, default_value)
+        if isinstance(value, bool):
+            return value
+        text = self._text(key)
+        if text.upper() not in ("TRUE", "FALSE"):
+            raise ValueError(f"option {key!r}: {text!r} is neither true nor false")
+        return text.upper() == "TRUE"
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        """Set a bool."""
+        self._entries[key] = value
+        return self
+
+    def get_float(self, key: str, default_value: float) -> float:
+        """The value as a float."""
+        if key not in self._entries:
+            return float(default_value)
+        value = self._entries[key]
+        if isinstance(value, float):
+            return value
+        text = self._text(key).strip()
+        if not _DECIMAL.fullmatch(text):
+            raise ValueError(f"option {key!r}: {text!r} is no number")
+        return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        """Set a float."""
+        self._entries[key] = float(value)
+        return self
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        """The value as bytes; only what was set as bytes."""
+        value = self._entries.get(key, default_value)
+        if not isinstance(value, (bytes, bytearray)):
+            raise ValueError(f"option {key!r}: {self._text(key)!r} is no bytes")
+        return bytearray(value)
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        """Set bytes."""
+        self._entries[key] = bytes(value)
+        return self
+
+    def key_set(self) -> set[str]:
+        """All keys."""
+        return set(self._entries)
+
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Put all values, as they were set, into `target_dict`."""
+        target_dict.update(self._entries)
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Set all that `other` has, its keys behind `prefix`."""
+        for key, value in other._entries.items():
+            self._entries[(prefix or "") + key] = value
+        return self
+
+    def contains_key(self, key: str) -> bool:
+        """Whether there is a value under `key`."""
+        return key in self._entries
+
+    def to_dict(self) -> dict[str, str]:
+        """All values as text."""
+        return {key: self._text(key) for key in self._in_java_order()}
+
+    def remove_config(self, key: str) -> bool:
+        """Remove a value; whether there was one."""
+        return self._entries.pop(key, None) is not None
+
+    def __deepcopy__(self, memodict: dict[int, Any] | None = None) -> Configuration:
+        return Configuration(self)
+
+    def __hash__(self) -> int:
+        return int(np.bitwise_xor.reduce(self._key_hashes()).astype(np.int32))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Configuration) or self._entries.keys() != other._entries.keys():
+            return False
+        pairs = ((value, other._entries[key]) for key, value in self._entries.items())
+        return all(type(mine) is type(its) and mine == its for mine, its in pairs)
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{key}={self._text(key)}" for key in self._in_java_order()) + "}"
+
+    def _text(self, key: str) -> str:
+        value = self._entries[key]
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, float):
+            return java_text(value)
+        if isinstance(value, bytes):
+            return "!!binary |-\n  " + base64.b64encode(value).decode()
+        return str(value)
+
+    def _key_hashes(self) -> Hashes:
+        return string_hashes(pa.array(list(self._entries), pa.string()))
+
+    def _in_java_order(self) -> list[str]:
+        hashes, table = self._key_hashes(), 16
+        while len(hashes) > table * 3 // 4:
+            table *= 2
+        order = np.argsort((hashes ^ hashes >> np.uint32(16)) & np.uint32(table - 1), kind="stable")
+        keys = list(self._entries)
+        return [keys[at] for at in order.tolist()]
+
+
+def java_text(value: float) -> str:
+    """The text that Java's Double.toString gives."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return format(value, "f") if "e" in repr(value) else repr(value)
+    digits, _, exponent = format(value, ".17e").partition("e")
+    shortest = repr(value)
+    sign = "-" if value < 0 else ""
+    figures = re.sub(r"e.*|[-.]", "", shortest).lstrip("0").rstrip("0") or digits[:1]
+    return f"{sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent)}"

@@ -1,0 +1,108 @@
+"""Flink's key groups: which of a job's max parallelism of groups a key is in, and whose the group is.
+
+Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment, org.apache.flink.util.MathUtils.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from operators.common.arrow_columns import to_arrow
+from operators.common.arrow_types import type_info_of_arrow
+from operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
+from operators.common.hashable_key import hashable_key
+from operators.common.java_hash import key_hashes
+from operators.common.pickled_keys import pickled_key_hashes
+from operators.common.polynomial_hashes import Hashes
+
+KeyGroups = npt.NDArray[np.int32]
+
+UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
+
+
+def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_parallelism: int) -> list[int]:
+    """Key group of each key; of keys with the same hashable_key it is the same.
+
+    TypeError or OverflowError for keys that are not of the type; None stands for no declared type.
+    """
+    if type_info is not None and not isinstance(type_info, PickledBytesTypeInfo):
+        column = to_arrow(keys, type_info)
+        return _listed(_of_hashes(key_hashes(column, type_info), max_parallelism))
+    types = set(map(type, keys))
+    if types in ({str}, {int}):
+        return _listed(_of_pickles(keys, max_parallelism))
+    forms = list(map(hashable_key, keys))
+    distinct = dict(zip(forms, keys, strict=True))
+    groups = _listed(_of_pickles(list(distinct.values()), max_parallelism))
+    group_of = dict(zip(distinct, groups, strict=True))
+    return [group_of[form] for form in forms]
+
+
+def key_groups_of_column(
+    column: pa.Array | pa.ChunkedArray, type_info: TypeInformation | None, max_parallelism: int
+) -> KeyGroups:
+    """Key group of each value of a column; without declared type, by the type that the column has."""
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        type_info = type_info_of_arrow(column.type)
+    return _of_hashes(key_hashes(column, type_info), max_parallelism)
+
+
+def operator_index(key_group: int, max_parallelism: int, parallelism: int) -> int:
+    """The subtask, of `parallelism`, that has the key group."""
+    return key_group * parallelism // max_parallelism
+
+
+def key_group_range(max_parallelism: int, parallelism: int, subtask: int) -> range:
+    """The key groups of a subtask."""
+    start = (subtask * max_parallelism + parallelism - 1) // parallelism
+    return range(start, ((subtask + 1) * max_parallelism - 1) // parallelism + 1)
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Number of key groups of an operator that does not say: one and a half times the subtasks, rounded up.
+
+    A power of two from 128 to 32768. ValueError for a parallelism outside 1 to 32768.
+    """
+    if not 0 < parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise ValueError(f"parallelism {parallelism}: 1 to {UPPER_BOUND_MAX_PARALLELISM}")
+    rounded = 1 << (parallelism + parallelism // 2 - 1).bit_length()
+    return min(max(rounded, _LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
+
+
+def _of_pickles(keys: Sequence[Any], max_parallelism: int) -> KeyGroups:
+    return _of_hashes(pickled_key_hashes(keys), max_parallelism)
+
+
+def _of_hashes(hashes: Hashes, max_parallelism: int) -> KeyGroups:
+    found: KeyGroups = (murmur_hash(hashes) % max_parallelism).astype(np.int32)
+    return found
+
+
+def _listed(groups: KeyGroups) -> list[int]:
+    found: list[int] = groups.tolist()
+    return found
+
+
+def murmur_hash(codes: Hashes) -> Hashes:
+    """Java ints mixed into numbers from 0 to 2^31 - 1."""
+    code = codes * np.uint32(0xCC9E2D51)
+    code = _rotated_left(code, 15) * np.uint32(0x1B873593)
+    code = _rotated_left(code, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    code ^= np.uint32(4)
+    code ^= code >> np.uint32(16)
+    code *= np.uint32(0x85EBCA6B)
+    code ^= code >> np.uint32(13)
+    code *= np.uint32(0xC2B2AE35)
+    code ^= code >> np.uint32(16)
+    negative = code >= np.uint32(1 << 31)
+    code[negative] = (~code[negative] + np.uint32(1)) & np.uint32((1 << 31) - 1)
+    return code
+
+
+def _rotated_left(code: Hashes, bits: int) -> Hashes:
+    found: Hashes = (code << np.uint32(bits)) | (code >> np.uint32(32 - bits))
+    return found

@@ -1,0 +1,33 @@
+"""Names of side outputs. Source: pyflink.datastream.output_tag."""
+
+from typing import NoReturn
+
+from operators.common.basic_types import TypeInformation
+from operators.common.composite_types import RowTypeInfo
+from operators.common.no_java import no_java
+from operators.common.typeinfo import Types
+
+
+class OutputTag:
+    """Id and type of a side output. A list of types stands for a row of them, None for any Python object.
+
+    ValueError for an empty id, TypeError for another type_info.
+    """
+
+    def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
+        if not tag_id:
+            raise ValueError("the tag_id of an OutputTag must not be empty")
+        self.tag_id = tag_id
+        self.type_info: TypeInformation
+        if type_info is None:
+            self.type_info = Types.PICKLED_BYTE_ARRAY()
+        elif isinstance(type_info, list):
+            self.type_info = RowTypeInfo(type_info)
+        elif isinstance(type_info, TypeInformation):
+            self.type_info = type_info
+        else:
+            raise TypeError(f"type_info of an OutputTag: a type, a list of types or None, not {type_info!r}")
+
+    def get_java_output_tag(self) -> NoReturn:
+        """NoJavaError, always."""
+        no_java("OutputTag.get_java_output_tag")

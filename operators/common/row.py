@@ -1,0 +1,198 @@
+"""Rows: values by position and, mostly, by name. Source: pyflink.common.types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+from operators.common.no_java import no_java
+
+
+class RowKind(Enum):
+    """What kind of change a row stands for."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    def __str__(self) -> str:
+        return ("+I", "-U", "+U", "-D")[self.value]
+
+    def to_j_row_kind(self) -> NoReturn:
+        """NoJavaError, always."""
+        no_java("RowKind.to_j_row_kind")
+
+
+class Row:
+    """A row of values: `Row(1, "a")` by position, `Row(n=1, s="a")` by name, in the order given.
+
+    `row[0]`, `row["n"]` and `row.n` read a value; `row[0] = …` and `row["n"] = …` set one. A row of names is
+    a factory of rows: `Row("n", "s")(1, "a")`. Two rows are equal if their kinds are and either both have no
+    names and the same values, or both have the same names and under each name the same value.
+
+    ValueError for arguments of both sorts.
+    """
+
+    __slots__ = ("_names", "_row_kind", "_values")
+
+    _names: list[str] | None
+    _row_kind: RowKind
+    _values: list[Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs:
+            if args:
+                raise ValueError("a Row takes its values either by position or by name, not both")
+            set_names(self, list(kwargs))
+            set_values(self, list(kwargs.values()))
+        else:
+            set_names(self, None)
+            set_values(self, list(args))
+        set_kind(self, RowKind.INSERT)
+
+    @property
+    def _fields(self) -> list[str]:
+        # PyFlink's name for it; there as here, rows without names do not have it
+        if self._names is None:
+            raise AttributeError("_fields")
+        return self._names
+
+    @_fields.setter
+    def _fields(self, names: list[str] | None) -> None:
+        set_names(self, names)
+
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """Values by name; `recursive`: those of rows in them, and in their lists and dicts, too.
+
+        TypeError without names.
+        """
+        if self._names is None:
+            raise TypeError("a Row without field names has no dict")
+        values = map(_plain, self._values) if recursive else self._values
+        return dict(zip(self._names, values, strict=False))
+
+    def get_row_kind(self) -> RowKind:
+        """The kind of change."""
+        return self._row_kind
+
+    def set_row_kind(self, row_kind: RowKind) -> None:
+        """Set the kind of change."""
+        set_kind(self, row_kind)
+
+    def set_field_names(self, field_names: list[str]) -> None:
+        """Name the values, in their order."""
+        set_names(self, field_names)
+
+    def get_fields_by_names(self, names: list[str]) -> list[Any]:
+        """The values under `names`, in that order; all values if the row has no names.
+
+        ValueError if the row has names, but not all of these.
+        """
+        own = self._names
+        if own is None or names == own:
+            return self._values
+        missing = [name for name in names if name not in own]
+        if missing:
+            raise ValueError(f"fields {missing} are not among the fields {own} of the row")
+        return [self._values[own.index(name)] for name in names]
+
+    @staticmethod
+    def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
+        """A row of that kind."""
+        row = Row(*args, **kwargs)
+        set_kind(row, row_kind)
+        return row
+
+    def _is_retract_msg(self) -> bool:
+        return self._row_kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+    def _is_accumulate_msg(self) -> bool:
+        return not self._is_retract_msg()
+
+    def __call__(self, *args: Any) -> Row:
+        """A row whose names are the values of this one. ValueError for more values than that."""
+        if len(args) > len(self._values):
+            raise ValueError(f"{self} takes at most {len(self._values)} values, not {len(args)}: {args}")
+        return create_row(self._values, args, self._row_kind)
+
+    def __contains__(self, item: object) -> bool:
+        return item in (self._values if self._names is None else self._names)
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, (int, slice)):
+            return self._values[item]
+        return self._values[self._fields.index(item)]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, (int, slice)):
+            self._values[key] = value
+        elif self._names is None:
+            raise KeyError(key)
+        else:
+            self._values[self._names.index(key)] = value
+
+    def __getattr__(self, item: str) -> Any:
+        if item.startswith("_") or self._names is None or item not in self._names:
+            raise AttributeError(item)
+        return self._values[self._names.index(item)]
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key not in ("_fields", "_values", "_row_kind"):
+            raise AttributeError(f"{key}: fields are set by row[{key!r}] = …")
+        object.__setattr__(self, key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return create_row, (self._names, tuple(self._values), self._row_kind)
+
+    def __repr__(self) -> str:
+        if self._names is None:
+            return f"<Row({', '.join(map(repr, self._values))})>"
+        pairs = zip(self._names, self._values, strict=False)
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row) or self.__class__ != other.__class__:
+            return False
+        if self._row_kind is not other._row_kind:
+            return False
+        if self._names is None or other._names is None or self._names == other._names:
+            return self._values == other._values and self._names == other._names
+        if sorted(self._names) != sorted(other._names):
+            return False
+        return all(self[name] == other[name] for name in self._names)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+#: Setters past `__setattr__`, which is slow: (row, value).
+set_names = Row.__dict__["_names"].__set__
+set_values = Row.__dict__["_values"].__set__
+set_kind = Row.__dict__["_row_kind"].__set__
+
+
+def create_row(names: list[str] | None, values: Sequence[Any], kind: RowKind | None = None) -> Row:
+    """A row of `values` named `names`, of kind INSERT if None."""
+    row = Row.__new__(Row)
+    set_names(row, names)
+    set_values(row, list(values))
+    set_kind(row, RowKind.INSERT if kind is None else kind)
+    return row
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value.as_dict(True)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value

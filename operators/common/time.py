@@ -1,0 +1,144 @@
+"""Lengths of time and points in time. Source: pyflink.common.time, java.time.Duration."""
+
+from __future__ import annotations
+
+_MAX_SECONDS = 2**63 - 1
+
+
+class Duration:
+    """A length of time, to the nanosecond. Made by the `of_…` functions.
+
+    TypeError for amounts that are no int, OverflowError for more than 2^63 seconds.
+    """
+
+    def __init__(self, nanoseconds: int) -> None:
+        if not -_MAX_SECONDS - 1 <= nanoseconds // 10**9 <= _MAX_SECONDS:
+            raise OverflowError(f"a Duration of {nanoseconds} ns does not fit 64 bits of seconds")
+        self.nanoseconds = nanoseconds
+
+    @staticmethod
+    def of_days(days: int) -> Duration:
+        """Days of 24 hours."""
+        return Duration(_whole(days) * 86_400 * 10**9)
+
+    @staticmethod
+    def of_hours(hours: int) -> Duration:
+        """Hours."""
+        return Duration(_whole(hours) * 3_600 * 10**9)
+
+    @staticmethod
+    def of_millis(millis: int) -> Duration:
+        """Milliseconds."""
+        return Duration(_whole(millis) * 10**6)
+
+    @staticmethod
+    def of_minutes(minutes: int) -> Duration:
+        """Minutes."""
+        return Duration(_whole(minutes) * 60 * 10**9)
+
+    @staticmethod
+    def of_nanos(nanos: int) -> Duration:
+        """Nanoseconds."""
+        return Duration(_whole(nanos))
+
+    @staticmethod
+    def of_seconds(seconds: int) -> Duration:
+        """Seconds."""
+        return Duration(_whole(seconds) * 10**9)
+
+    @property
+    def milliseconds(self) -> int:
+        """Whole milliseconds, rounded down."""
+        return self.nanoseconds // 10**6
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self.nanoseconds == other.nanoseconds
+
+    def __hash__(self) -> int:
+        return hash(self.nanoseconds)
+
+
+class Instant:
+    """A point in time: `seconds` since the epoch and `nanos` (0 to 999,999,999) of that second."""
+
+    def __init__(self, seconds: int, nanos: int) -> None:
+        self.seconds = seconds
+        self.nanos = nanos
+
+    def to_epoch_milli(self) -> int:
+        """Milliseconds since the epoch, rounded down."""
+        return self.seconds * 1000 + self.nanos // 10**6
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        """The instant that many milliseconds after the epoch."""
+        return Instant(epoch_milli // 1000, epoch_milli % 1000 * 10**6)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Instant)
+            and self.__class__ == other.__class__
+            and self.seconds == other.seconds
+            and self.nanos == other.nanos
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.seconds, self.nanos))
+
+    def __repr__(self) -> str:
+        return f"Instant<{self.seconds}, {self.nanos}>"
+
+
+class Time:
+    """A length of time in milliseconds, as windows take it."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self._milliseconds = milliseconds
+
+    def to_milliseconds(self) -> int:
+        """How long, in milliseconds."""
+        return self._milliseconds
+
+    @staticmethod
+    def milliseconds(milliseconds: int) -> Time:
+        """Milliseconds."""
+        return Time(milliseconds)
+
+    @staticmethod
+    def seconds(seconds: int) -> Time:
+        """Seconds."""
+        return Time(seconds * 1000)
+
+    @staticmethod
+    def minutes(minutes: int) -> Time:
+        """Minutes."""
+        return Time(minutes * 60_000)
+
+    @staticmethod
+    def hours(hours: int) -> Time:
+        """Hours."""
+        return Time(hours * 3_600_000)
+
+    @staticmethod
+    def days(days: int) -> Time:
+        """Days of 24 hours."""
+        return Time(days * 86_400_000)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Time)
+            and self.__class__ == other.__class__
+            and self._milliseconds == other._milliseconds
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._milliseconds)
+
+    def __str__(self) -> str:
+        return f"{self._milliseconds} ms"
+
+
+def _whole(amount: int) -> int:
+    if not isinstance(amount, int) or isinstance(amount, bool):
+        raise TypeError(f"a Duration is made of whole units, not of {amount!r}")
+    return amount

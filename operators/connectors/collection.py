@@ -1,0 +1,55 @@
+"""A collection of the driver's as a source.
+
+Source: pyflink.datastream.StreamExecutionEnvironment.from_collection, which reads it in one subtask.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from operators.chain.operator import OperatorContext
+from operators.common.arrow_columns import from_arrow, to_arrow
+from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+
+
+class CollectionSource(Source):
+    """The values of a collection in their order; all of them are subtask 0's.
+
+    `values` are as a user's function would see them; they are taken at once, and travel as Arrow columns of
+    `type_info`, or pickled where it is None or PICKLED_BYTE_ARRAY. TypeError or ValueError where a value is
+    not of the type; PicklingError where it cannot be pickled.
+    """
+
+    def __init__(self, values: Iterable[Any], type_info: TypeInformation | None = None) -> None:
+        super().__init__()
+        self.type_info = None if isinstance(type_info, PickledBytesTypeInfo) else type_info
+        self.has_batches = self.type_info is not None
+        taken = list(values)
+        parts = [taken[start : start + CHUNK_VALUES] for start in range(0, len(taken), CHUNK_VALUES)]
+        self._columns = [to_arrow(part, self.type_info) for part in parts] if self.has_batches else []
+        # not pickle: what a script defines in its main module must come along
+        self._pickles = [] if self.has_batches else [cloudpickle.dumps(part, protocol=5) for part in parts]
+
+    def splits(self, parallelism: int) -> list[list[int]]:
+        """The numbers of the collection's parts, for subtask 0."""
+        parts = list(range(len(self._columns) or len(self._pickles)))
+        return [parts, *([] for _ in range(parallelism - 1))]
+
+    def read(self, split: int, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
+        """A part of the collection."""
+        if self.columnar:
+            yield StampedBatch(_batch(self._columns[split], self.type_info))
+        elif self.has_batches:
+            yield Chunk(from_arrow(self._columns[split], self.type_info))
+        else:
+            yield Chunk(pickle.loads(self._pickles[split]))
+
+
+def _batch(column: pa.Array, type_info: TypeInformation | None) -> pa.RecordBatch:
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return pa.RecordBatch.from_struct_array(column)
+    return pa.RecordBatch.from_arrays([column], ["value"])

@@ -1,0 +1,89 @@
+"""Files that are written under a hidden name and renamed by the commit.
+
+What one run of a sink stages lies in one folder, `.penstock-<write id>` in the sink's own, below which every
+attempt of a subtask has a folder for itself. Readers (Spark's, Hive's, Flink's and this project's) skip names
+that start with a dot.
+
+Source: org.apache.flink.core.fs.RecoverableWriter and
+org.apache.flink.connector.file.sink.committer.FileCommitter, for what a commit has to survive.
+"""
+
+import posixpath
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from pyarrow import fs
+
+from operators.chain.operator import OperatorContext
+from operators.connectors.files.filesystem import filesystem_of
+from operators.connectors.sink import Committable
+
+_BUFFER = 1 << 20
+
+
+def staging_folder(base: str, write_id: str) -> str:
+    """Where one run of a sink stages its files."""
+    if not write_id:
+        raise RuntimeError("a sink is written after start() only")
+    return posixpath.join(base, f".penstock-{write_id}")
+
+
+class StagedFiles:
+    """The files that one attempt of a subtask stages; `base` is a path or URI."""
+
+    def __init__(self, base: str, write_id: str, context: OperatorContext) -> None:
+        self._system, self._base = filesystem_of(base)
+        # Spark counts attempts anew when it runs a stage a second time: the number alone is no name
+        attempt = f"{context.subtask}-{context.attempt_number}-{uuid.uuid4().hex[:8]}"
+        self._folder = posixpath.join(staging_folder(self._base, write_id), attempt)
+        self._subtask = context.subtask
+        self._opened = 0
+
+    def open(self, name: str) -> tuple[Any, str]:
+        """A stream for the file that will be `name` (relative to the base), and where it lies until then."""
+        staged = posixpath.join(self._folder, f"{self._opened}")
+        if not self._opened:
+            self._system.create_dir(self._folder, recursive=True)
+        self._opened += 1
+        return self._system.open_output_stream(staged, compression=None, buffer_size=_BUFFER), staged
+
+    def committable(self, staged: str, name: str, details: dict[str, Any] | None = None) -> Committable:
+        """What makes a closed file visible as `name`."""
+        size = self._system.get_file_info(staged).size
+        return Committable(staged, posixpath.join(self._base, name), size, self._subtask, details or {})
+
+    def remove(self) -> None:
+        """Delete everything that this attempt has written."""
+        _delete(self._system, self._folder)
+
+
+def commit_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
+    """Rename staged files to their targets, then delete what else was staged; may be repeated.
+
+    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it.
+    """
+    system, inside = filesystem_of(base)
+    system.create_dir(inside, recursive=True)
+    made = {inside}
+    for one in committables:
+        folder = posixpath.dirname(one.target)
+        if folder not in made:
+            system.create_dir(folder, recursive=True)
+            made.add(folder)
+        if system.get_file_info(one.staged).type == fs.FileType.File:
+            system.move(one.staged, one.target)
+        elif system.get_file_info(one.target).type != fs.FileType.File:
+            raise FileNotFoundError(f"{one.staged}: it was written, and is neither there nor at {one.target}")
+    _delete(system, staging_folder(inside, write_id))
+
+
+def abort_files(base: str, write_id: str) -> None:
+    """Delete everything that a run has staged."""
+    system, inside = filesystem_of(base)
+    _delete(system, staging_folder(inside, write_id))
+
+
+def _delete(system: fs.FileSystem, folder: str) -> None:
+    if system.get_file_info(folder).type == fs.FileType.Directory:
+        system.delete_dir(folder)

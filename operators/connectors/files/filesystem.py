@@ -1,0 +1,62 @@
+"""Files by path or URI, local or remote, through pyarrow's file systems.
+
+Source: org.apache.flink.connector.file.src.enumerate.{NonSplittingRecursiveEnumerator,DefaultFileFilter} for
+which files are found.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyarrow import fs
+
+
+class FileEntry(NamedTuple):
+    """A file as the enumerator found it."""
+
+    path: str
+    size: int
+
+
+def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI (`file:`, `s3:`, `hdfs:`, `gs:`, …), and the path within it."""
+    if "://" in path:
+        return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
+    return fs.LocalFileSystem(), os.path.abspath(path.removeprefix("file:"))
+
+
+def find_files(paths: Iterable[str]) -> list[FileEntry]:
+    """All files at and below `paths`, folder by folder in order of name.
+
+    As in Flink, files and folders whose name starts with `.` or `_` are left out, also where `paths` names
+    one. FileNotFoundError where a path leads nowhere, ValueError without any path.
+    """
+    given = list(paths)
+    if not given:
+        raise ValueError("paths must not be empty")
+    found: list[FileEntry] = []
+    for path in given:
+        system, inside = filesystem_of(path)
+        info = system.get_file_info(inside)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(f"{path} does not exist")
+        if _hidden(inside):
+            continue
+        if info.type != fs.FileType.Directory:
+            found.append(FileEntry(path, info.size))
+            continue
+        below = system.get_file_info(fs.FileSelector(inside, recursive=True))
+        files = [one for one in below if one.type == fs.FileType.File]
+        names = {one.path: os.path.relpath(one.path, inside) for one in files}
+        for one in sorted(files, key=lambda file: names[file.path].split("/")):
+            if not any(map(_hidden, names[one.path].split("/"))):
+                found.append(FileEntry(_joined(path, names[one.path]), one.size))
+    return found
+
+
+def _hidden(path: str) -> bool:
+    return os.path.basename(path.rstrip("/")).startswith((".", "_"))
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"

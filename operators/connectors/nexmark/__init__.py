@@ -1,0 +1,1 @@
+"""Nexmark: persons, auctions and bids of an online auction, made inside the subtasks."""

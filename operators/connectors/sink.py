@@ -1,0 +1,159 @@
+"""What a sink is: writers in the subtasks, one commit on the driver.
+
+Source: org.apache.flink.api.connector.sink2.{Sink,SinkWriter,CommittingSinkWriter,Committer}. The input is
+bounded, so that there is one commit, after all subtasks have finished; a job that fails or is cancelled
+aborts, and leaves nothing behind that a reader could see.
+"""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pyarrow as pa
+
+from operators.chain.operator import OperatorContext, Timestamps, Values
+from operators.common.no_java import NoJavaError
+from operators.common.typeinfo import TypeInformation
+from operators.connectors.java_text import printed_text
+
+
+@dataclass(frozen=True)
+class Committable:
+    """One thing that a writer has written and that a commit makes visible: a file, mostly."""
+
+    staged: str  #: where it lies until the commit
+    target: str  #: where the commit puts it
+    size: int  #: bytes
+    subtask: int
+    details: dict[str, Any] = field(default_factory=dict)  #: what else this sink's commit needs; JSON values
+
+
+class SinkWriter:
+    """Takes the records of one attempt of one subtask."""
+
+    def write(self, values: Values, timestamps: Timestamps) -> None:
+        """Records as Python values; timestamps in milliseconds since the epoch."""
+        raise NotImplementedError
+
+    def write_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        """Records as columns; only called where the sink's `columnar` is true."""
+        raise NotImplementedError
+
+    def finish(self) -> list[Committable]:
+        """No record follows: everything is written and closed. The driver commits what this returns."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Called instead of `finish`, or after it failed: remove what this attempt wrote."""
+        raise NotImplementedError
+
+
+class Sink:
+    """Output of a job: made on the driver, pickled, written in the subtasks, committed on the driver.
+
+    The driver calls `start` once a run and uses the sink that it returns; then every attempt of a subtask
+    calls `writer`; then the driver calls `commit` with the committables of one attempt of every subtask, or
+    `abort`. Attempts that were lost or beaten leave staged files, which `commit` and `abort` remove.
+    """
+
+    #: Whether writers take record batches as well.
+    columnar: bool = False
+    #: Tells this run of the sink from every other; set by `start`.
+    write_id: str = ""
+
+    def __init__(self, *java: Any) -> None:
+        if type(self) is Sink or java:
+            raise NoJavaError(
+                "Sink: Penstock runs without Flink's JVM, so there are no sinks of Java classes; supported "
+                "are FileSink, StreamingFileSink, print and the sinks of operators.connectors"
+            )
+
+    def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
+        """This sink for one run over a stream of `type_info`, checked as far as the driver can.
+
+        The run gets an id of its own; give `write_id` (letters, digits, `-`) to make a run that is repeated
+        after its commit was lost commit once only. TypeError where the sink does not take such records.
+        """
+        started = copy.copy(self)
+        started.write_id = write_id or uuid.uuid4().hex
+        return started
+
+    def writer(self, context: OperatorContext) -> SinkWriter:
+        """A writer for one attempt (`context.attempt_number`) of one subtask."""
+        raise NotImplementedError
+
+    def commit(self, committables: list[Committable]) -> None:
+        """Make everything visible; safe to call again after a failure in the middle."""
+
+    def abort(self, committables: list[Committable] | None = None) -> None:
+        """Remove everything this run has staged, by whichever attempt."""
+
+
+class _NothingWriter(SinkWriter):
+    def write(self, values: Values, timestamps: Timestamps) -> None:
+        pass
+
+    def write_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        pass
+
+    def finish(self) -> list[Committable]:
+        return []
+
+    def abort(self) -> None:
+        pass
+
+
+class DiscardSink(Sink):
+    """Takes everything and keeps nothing.
+
+    Source: org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink.
+    """
+
+    columnar = True
+
+    def writer(self, context: OperatorContext) -> SinkWriter:
+        """A writer that does nothing."""
+        return _NothingWriter()
+
+
+class CollectSink(Sink):
+    """Marks the end of a stream whose records the runtime hands to the driver; it has no writer.
+
+    Source: org.apache.flink.streaming.api.operators.collect.CollectSinkOperator.
+    """
+
+    columnar = True
+
+
+class PrintSink(Sink):
+    """Makes a line of each record; the runtime brings the lines to the driver's standard output.
+
+    `type_info` is the type of the stream: it decides how a record looks (`printed_text`). It has no writer.
+
+    Source: org.apache.flink.streaming.api.functions.sink.PrintSink, PrintSinkOutputWriter.
+    """
+
+    def __init__(
+        self,
+        sink_identifier: str | None = None,
+        type_info: TypeInformation | None = None,
+        to_stderr: bool = False,
+    ) -> None:
+        super().__init__()
+        self.sink_identifier, self.type_info, self.to_stderr = sink_identifier or "", type_info, to_stderr
+
+    def prefix(self, context: OperatorContext) -> str:
+        """`identifier:N> `, `identifier> `, `N> ` or nothing; N counts subtasks from 1, if there are more."""
+        parts = [self.sink_identifier] if self.sink_identifier else []
+        if context.parallelism > 1:
+            parts.append(str(context.subtask + 1))
+        return ":".join(parts) + "> " if parts else ""
+
+    def lines(self, values: Values, context: OperatorContext) -> list[str]:
+        """A line a value, without line ends of its own."""
+        prefix = self.prefix(context)
+        text = printed_text(self.type_info)
+        return [prefix + text(value) for value in values]

@@ -1,0 +1,95 @@
+"""What a source is: splits on the driver, chunks of records in the subtasks.
+
+Source: org.apache.flink.api.connector.source.{Source,SplitEnumerator,SourceReader}. All sources are bounded,
+so that the enumerator's work is done once, on the driver, before anything runs: a subtask that is run a
+second time reads the same splits again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+
+from operators.chain.operator import OperatorContext, Timestamps, Values
+from operators.common.no_java import NoJavaError
+from operators.common.typeinfo import TypeInformation
+
+#: Values in a chunk, about; sources whose values may be large also keep chunks below CHUNK_BYTES.
+CHUNK_VALUES = 4096
+CHUNK_BYTES = 1 << 20
+
+
+class Chunk(NamedTuple):
+    """Some records of a split: a non-empty list of values and, beside it, their timestamps (milliseconds)."""
+
+    values: Values
+    timestamps: Timestamps = None
+
+
+class StampedBatch(NamedTuple):
+    """Some records of a split that never became Python objects, with timestamps (int64, milliseconds)."""
+
+    batch: pa.RecordBatch
+    timestamps: pa.Int64Array | None = None
+
+
+class Source:
+    """Bounded input of a job: made on the driver, pickled, read in the subtasks.
+
+    A source gives rows (`Chunk`) or, where `columnar` is true, record batches (`StampedBatch`). One that can
+    do both gives rows until `batches()` is asked for. A batch of rows has a column a field; a batch of values of
+    another type has the one column `value`.
+    """
+
+    #: Whether `read` gives record batches.
+    columnar: bool = False
+    #: Whether `batches()` works.
+    has_batches: bool = False
+    #: Type of the records; None: any Python values, which travel pickled.
+    type_info: TypeInformation | None = None
+
+    def __init__(self, *java: Any) -> None:
+        if type(self) is Source or java:
+            raise NoJavaError(
+                "Source: Penstock runs without Flink's JVM, so there are no sources of Java classes; "
+                "supported are NumberSequenceSource, FileSource, collections and the sources of operators.connectors"
+            )
+
+    def splits(self, parallelism: int) -> list[list[Any]]:
+        """The splits of each of `parallelism` subtasks, picklable; the same at every call."""
+        raise NotImplementedError
+
+    def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
+        """The records of a split in order, in chunks of bounded size; no chunk is empty."""
+        raise NotImplementedError
+
+    def rows(self) -> Self:
+        """This source, giving rows."""
+        return self._giving(columnar=False)
+
+    def batches(self) -> Self:
+        """This source, giving record batches. ValueError where its records have no columns."""
+        if not (self.has_batches or self.columnar):
+            raise ValueError(f"{type(self).__name__} has no declared schema: it gives no record batches")
+        return self._giving(columnar=True)
+
+    def _giving(self, *, columnar: bool) -> Self:
+        if self.columnar == columnar:
+            return self
+        other = copy.copy(self)
+        other.columnar = columnar
+        return other
+
+
+def chunks_of(values: Values, timestamps: Timestamps = None) -> Iterator[Chunk]:
+    """`values` cut into chunks of CHUNK_VALUES."""
+    if len(values) <= CHUNK_VALUES:
+        if values:
+            yield Chunk(values, timestamps)
+        return
+    for start in range(0, len(values), CHUNK_VALUES):
+        end = start + CHUNK_VALUES
+        yield Chunk(values[start:end], None if timestamps is None else timestamps[start:end])

@@ -1,0 +1,97 @@
+"""Blocks: many records of one channel as one byte string, Arrow IPC where their type is known.
+
+A block starts with nine bytes: what it holds, and the watermark that its channel had reached before it.
+"""
+
+import pickle
+import struct
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from operators.chain.operator import Timestamps, Values
+from operators.common.arrow_columns import from_arrow, to_arrow
+from operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
+
+_HEADER = struct.Struct("<Bq")
+_PICKLED, _VALUES, _BATCH = 0, 1, 2
+STAMPS = "$timestamp"
+
+
+class Block(NamedTuple):
+    """Either `values` or `batch`, with the timestamps of its records."""
+
+    watermark: int
+    values: Values | None
+    batch: pa.RecordBatch | None
+    timestamps: Any  #: a list for values, an Arrow array for a batch; None: no record has one
+
+    @property
+    def records(self) -> int:
+        """Number of records in it."""
+        return len(self.values) if self.values is not None else self.batch.num_rows  # type: ignore[union-attr]
+
+
+def is_pickled(type_info: TypeInformation | None) -> bool:
+    """Whether records of this type travel as pickles."""
+    return type_info is None or isinstance(type_info, PickledBytesTypeInfo)
+
+
+def encode_values(
+    values: Values, timestamps: Timestamps, type_info: TypeInformation | None, watermark: int
+) -> bytes:
+    """A block of Python values; TypeError or ValueError where one is not of the declared type."""
+    if is_pickled(type_info):
+        return _HEADER.pack(_PICKLED, watermark) + _pickled((values, timestamps))
+    columns, names = [to_arrow(values, type_info)], ["value"]
+    if timestamps is not None:
+        columns.append(pa.array(timestamps, pa.int64()))
+        names.append(STAMPS)
+    return _HEADER.pack(_VALUES, watermark) + _ipc(pa.RecordBatch.from_arrays(columns, names))
+
+
+def encode_batch(batch: pa.RecordBatch, timestamps: pa.Int64Array | None, watermark: int) -> bytes:
+    """A block of records that are in columns already."""
+    whole = batch if timestamps is None else batch.append_column(STAMPS, timestamps)
+    return _HEADER.pack(_BATCH, watermark) + _ipc(whole)
+
+
+def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
+    """What `encode_values` or `encode_batch` were given."""
+    kind, watermark = _HEADER.unpack(data[: _HEADER.size])
+    rest = data[_HEADER.size :]
+    if kind == _PICKLED:
+        values, timestamps = pickle.loads(rest)
+        return Block(watermark, values, None, timestamps)
+    batch = pa.ipc.open_stream(rest).read_next_batch()
+    stamps = None
+    if batch.schema.names[-1] == STAMPS:
+        last = batch.num_columns - 1
+        stamps = batch.column(last)
+        batch = batch.select(list(range(last)))
+    if kind == _BATCH:
+        return Block(watermark, None, batch, stamps)
+    values = from_arrow(batch.column(0), type_info)
+    return Block(watermark, values, None, None if stamps is None else stamps.to_pylist())
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def cloudpickle_bytes(value: object) -> bytes:
+    """A pickle that also takes what a script defines in its main module."""
+    pickled: bytes = cloudpickle.dumps(value, protocol=5)  # type: ignore[no-untyped-call]
+    return pickled
+
+
+def _pickled(records: object) -> bytes:
+    # cloudpickle takes everything, but is several times slower
+    try:
+        return pickle.dumps(records, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return cloudpickle_bytes(records)

@@ -1,0 +1,42 @@
+"""What a subtask must know of a JobEdge to write to it, and of a gate to read it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from operators.common.typeinfo import TypeInformation
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputSpec:
+    """One JobEdge at its producing end."""
+
+    source_node: int  #: the operator of the chain that writes to it
+    tag: str | None  #: side output; None: the main one
+    edge: int  #: number of the JobEdge in the job
+    partitioner: str  #: forward, rebalance, rescale, shuffle, broadcast, global, hash or custom
+    type_info: TypeInformation | None
+    consumers: int  #: subtasks of the consumer
+    consumer_max_parallelism: int
+    #: of each subtask of the producer: first subtask that reads it, and how many do (ExecutionGraph)
+    reading: tuple[tuple[int, int], ...]
+    key_selector: Callable[[Any], Any] | None = None
+    key_type: TypeInformation | None = None
+    custom_partitioner: Callable[[Any, int], int] | None = None
+    #: the consumer wants the records of a key group together (BATCH, keyed)
+    grouped: bool = False
+    #: the consumer reads this one before its others (broadcast state in any mode)
+    first: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateSpec:
+    """One JobEdge at its consuming end."""
+
+    edge: int
+    input_number: int  #: of the head operator, from 1
+    target_node: int
+    type_info: TypeInformation | None
+    key_selector: Callable[[Any], Any] | None = None
+    grouped: bool = False
+    first: bool = False

@@ -1,0 +1,1 @@
+"""What records look like in files and messages: CSV, JSON, Parquet, text."""

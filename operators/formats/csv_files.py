@@ -1,0 +1,114 @@
+"""CSV files: the reader's format for FileSource, and the writers' for FileSink.
+
+Source: pyflink.datastream.formats.csv.{CsvReaderFormat,CsvBulkWriters},
+org.apache.flink.formats.csv.{CsvReaderFormat,CsvBulkWriter}.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from operators.chain.operator import Values
+from operators.common.row import create_row
+from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
+from operators.connectors.file_sinks.part_formats import PartFormat, RowFormat
+from operators.connectors.files.file_format import StreamFormat
+from operators.connectors.files.open_file import open_bytes
+from operators.connectors.files.splits import FileSplit
+from operators.connectors.source import CHUNK_VALUES, Chunk
+from operators.formats.csv_rows import CsvLineWriter, parse_records, parsers, quoting, writers
+from operators.formats.csv_schema import CsvSchema
+from operators.formats.serialization import RowDataBulkWriterFactory
+
+
+class CsvReaderFormat(StreamFormat):
+    """Reads UTF-8 CSV into Rows. A file is read as a whole, since a value may hold line ends."""
+
+    def __init__(self, j_csv_format: CsvSchema) -> None:
+        super().__init__(*(() if isinstance(j_csv_format, CsvSchema) else (j_csv_format,)))
+        self.schema = j_csv_format
+        self.type_info: RowTypeInfo = self.schema.row_type
+        parsers(self.schema)  # TypeError now, not in the subtasks
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        """The format of files of this schema. TypeError for types of columns that CSV has no values of."""
+        return CsvReaderFormat(schema)
+
+    def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
+        """The rows of a file. ValueError where a line is wrong, as in Flink also where it is empty."""
+        names, of_columns = self.type_info.get_field_names(), parsers(self.schema)
+        rows: Values = []
+        for number, fields in enumerate(self._records(split.path), 1):
+            try:
+                values = [parse(text) for parse, text in zip(of_columns, fields, strict=True)]
+            except ValueError as error:
+                raise ValueError(f"record {number}, {fields}: {error}") from error
+            rows.append(create_row(names, values))
+            if len(rows) == CHUNK_VALUES:
+                yield Chunk(rows)
+                rows = []
+        if rows:
+            yield Chunk(rows)
+
+    def _records(self, path: str) -> Iterator[list[str]]:
+        settings, arity = self.schema.settings, len(self.schema)
+        with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
+            records = parse_records(lines, settings)
+            if settings.use_header:
+                self._check_header(next(records, None))
+            if settings.skip_first_data_row:
+                next(records, None)
+            for number, fields in enumerate(records, 1):
+                if len(fields) > arity:
+                    # a separator at the end of a line does no harm
+                    if settings.any_property_name is None and (len(fields) > arity + 1 or fields[-1]):
+                        raise ValueError(f"record {number}, {fields}: expected at most {arity} values")
+                    del fields[arity:]
+                elif len(fields) < arity:
+                    raise ValueError(f"record {number}, {fields}: expected {arity} values")
+                yield fields
+
+    def _check_header(self, header: list[str] | None) -> None:
+        names = [one.name for one in self.schema.columns]
+        if header is not None and self.schema.settings.strict_headers and header != names:
+            raise ValueError(f"found the header {header}; the schema's columns are {names}")
+
+
+class CsvLines(RowFormat):
+    """A line a Row (or tuple), values by position."""
+
+    def __init__(self, schema: CsvSchema) -> None:
+        self.schema = schema
+        writers(schema)  # TypeError now, not in the subtasks
+        quoted = quoting(schema.settings)
+        names = schema.settings.column_separator.join(quoted(one.name) for one in schema.columns)
+        self.header = (names + schema.settings.line_separator).encode() if schema.settings.use_header else b""
+
+    def for_type(self, type_info: TypeInformation | None) -> PartFormat:
+        """The same. TypeError for streams of other records than rows of as many fields."""
+        check_rows(type_info, len(self.schema))
+        return self
+
+    def encode(self, values: Values) -> list[bytes]:
+        """The lines, in UTF-8."""
+        line = CsvLineWriter(self.schema.settings, writers(self.schema)).line
+        return [line(value).encode() for value in values]
+
+
+class CsvBulkWriters:
+    """Makes the factory of CSV files for FileSink.for_bulk_format."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> RowDataBulkWriterFactory:
+        """Files of this schema, UTF-8. TypeError for types of columns that CSV has no values of."""
+        return RowDataBulkWriterFactory(CsvLines(schema), schema.row_type)
+
+
+def check_rows(type_info: TypeInformation | None, fields: int) -> None:
+    """TypeError for streams of a declared type other than rows of so many fields."""
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        return
+    if not isinstance(type_info, RowTypeInfo) or len(type_info.get_field_types()) != fields:
+        raise TypeError(f"the sink takes rows of {fields} fields, and the stream has {type_info!r}")

@@ -1,0 +1,239 @@
+"""Rows of CSV: values from fields and fields from values, as Flink's CSV format has them.
+
+Source: org.apache.flink.formats.csv.{CsvToRowDataConverters,RowDataToCsvConverters}, and the quoting of
+Jackson's com.fasterxml.jackson.dataformat.csv.impl.CsvEncoder.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+
+from operators.common.typeinfo import BasicType, BasicTypeInfo, ObjectArrayTypeInfo, TypeInformation
+from operators.connectors.java_text import java_boolean, java_double, java_float
+from operators.formats.csv_schema import CsvColumn, CsvSchema, CsvSettings
+from operators.formats.data_types import DecimalTypeInfo
+
+Parse = Callable[[str], Any]
+Write = Callable[[Any], str]
+
+#: Texts longer than this are always in quotes.
+_LONGEST_UNQUOTED = 24
+_FIELD_LIMIT = 1 << 30
+_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+_UNESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
+
+
+def parse_records(lines: Iterable[str], settings: CsvSettings) -> Iterator[list[str]]:
+    """The fields of each record; `lines` keep their line ends. csv.Error for quotes in wrong places.
+
+    An empty line is a record of one empty field; comments are none.
+    """
+    # the limit is the process's; 128 KB a field would refuse what Flink reads
+    csv.field_size_limit(_FIELD_LIMIT)
+    source = _Lines(lines, settings)
+    reader = csv.reader(
+        source,
+        delimiter=settings.column_separator,
+        quotechar=settings.quote,
+        escapechar=settings.escape,
+        quoting=csv.QUOTE_NONE if settings.quote is None else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    while True:
+        source.between_records = True
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"line {source.number}: {error}") from error
+        yield record or [""]
+
+
+class _Lines:
+    """Lines for csv.reader: without comments, and with escapes as Jackson has them."""
+
+    def __init__(self, lines: Iterable[str], settings: CsvSettings) -> None:
+        self._lines = iter(lines)
+        self._comments = settings.allow_comments
+        self._escapes = None if settings.escape is None else re.compile(f"({re.escape(settings.escape)})(.)")
+        self.between_records = True
+        self.number = 0
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.number += 1
+        while self._comments and self.between_records and line.lstrip(" \t").startswith("#"):
+            line = next(self._lines)
+            self.number += 1
+        self.between_records = False
+        if self._escapes is not None:
+            line = self._escapes.sub(lambda found: found[1] + _UNESCAPED.get(found[2], found[2]), line)
+        return line
+
+
+def parsers(schema: CsvSchema) -> list[Parse]:
+    """For each column, what makes a value of its text. They raise ValueError. TypeError for other types."""
+    null = schema.settings.null_value
+    return [_parser(one, schema.separator_of(one), null) for one in schema.columns]
+
+
+def _parser(column: CsvColumn, separator: str, null: str | None) -> Parse:
+    if isinstance(column.type_info, ObjectArrayTypeInfo):
+        element = _nullable(parse_value(column.type_info._element_type), null)
+        return lambda text: [element(one) for one in text.split(separator)] if text else []
+    return _nullable(parse_value(column.type_info), null)
+
+
+def _nullable(parse: Parse, null: str | None) -> Parse:
+    return parse if null is None else (lambda text: None if text == null else parse(text))
+
+
+def parse_value(type_info: TypeInformation) -> Parse:
+    """What makes a value of a text, spaces around numbers and booleans allowed. TypeError for other types."""
+    if isinstance(type_info, DecimalTypeInfo):
+        fitted = type_info.fitted
+        return lambda text: fitted(parse_decimal(text))
+    found = _PARSERS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
+    if found is None:
+        raise TypeError(f"CSV has no values of {type_info!r}")
+    return found
+
+
+def parse_decimal(text: str) -> Decimal:
+    """A decimal number."""
+    stripped = text.strip()
+    try:
+        value = Decimal(stripped)
+    except InvalidOperation as error:
+        raise ValueError(f"{text!r} is no decimal number") from error
+    if "_" in stripped or not value.is_finite():
+        raise ValueError(f"{text!r} is no decimal number")
+    return value
+
+
+def parse_double(text: str) -> float:
+    """A number as Java's Double.valueOf takes it, without hexadecimal ones."""
+    stripped = text.strip()
+    if _DOUBLE.fullmatch(stripped) is None:
+        raise ValueError(f"{text!r} is no number")
+    return float(stripped.rstrip("fFdD") if stripped[-1] in "fFdD" else stripped)
+
+
+def _integer(bits: int) -> Parse:
+    highest = 1 << (bits - 1)
+
+    def parse(text: str) -> int:
+        stripped = text.strip()
+        if _INTEGER.fullmatch(stripped) is None:
+            raise ValueError(f"{text!r} is no whole number")
+        number = int(stripped)
+        if not -highest <= number < highest:
+            raise ValueError(f"{text!r} does not fit {bits} bits")
+        return number
+
+    return parse
+
+
+_PARSERS: dict[BasicType, Parse] = {
+    BasicType.STRING: str,
+    BasicType.BOOLEAN: lambda text: text.strip().lower() == "true",
+    **{one: _integer(bits) for one, bits in _BITS.items()},
+    BasicType.BIG_INT: lambda text: int(parse_decimal(text)),
+    BasicType.FLOAT: lambda text: float(np.float32(parse_double(text))),
+    BasicType.DOUBLE: parse_double,
+    BasicType.BIG_DEC: parse_decimal,
+}
+
+
+class CsvLineWriter:
+    """Makes lines of rows; `writers` are those of the columns (see `writers`)."""
+
+    def __init__(self, settings: CsvSettings, writers: list[Write]) -> None:
+        self._separator, self._end = settings.column_separator, settings.line_separator
+        self._writers = writers
+
+    def line(self, values: Iterable[Any]) -> str:
+        """The line of a row's values. ValueError for another number of them than of columns."""
+        fields = [write(value) for write, value in zip(self._writers, values, strict=True)]
+        return self._separator.join(fields) + self._end
+
+
+def writers(schema: CsvSchema) -> list[Write]:
+    """For each column, what makes text of a value, in quotes where need be. TypeError for other types."""
+    return [_writer(schema, one) for one in schema.columns]
+
+
+def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
+    null, quoted = schema.settings.null_value or "", quoting(schema.settings)
+    if not isinstance(column.type_info, ObjectArrayTypeInfo):
+        text = value_text(column.type_info)
+        is_text = column.type_info == BasicTypeInfo.STRING_TYPE_INFO()
+        write = (lambda value: quoted(text(value))) if is_text else text
+        return lambda value: null if value is None else write(value)
+    separator = schema.separator_of(column)
+    if not separator:
+        raise ValueError(f"column {column.name!r}: an array needs a separator between its elements")
+    element = value_text(column.type_info._element_type)
+
+    def joined(values: Any) -> str:
+        if values is None:
+            return null
+        return quoted(separator.join([null if one is None else element(one) for one in values]))
+
+    return joined
+
+
+def quoting(settings: CsvSettings) -> Write:
+    """What puts a text in quotes where Jackson does: if it is long, or holds a low or special character."""
+    quote, escape = settings.quote, settings.escape
+    if quote is None:
+        return str
+    highest = chr(max(ord(settings.column_separator), ord(quote), ord("\r")))
+    search = re.compile(f"[\0-{re.escape(highest)}{re.escape(escape or chr(92))}]").search
+
+    def quoted(text: str) -> str:
+        if len(text) <= _LONGEST_UNQUOTED and search(text) is None:
+            return text
+        if escape is not None:
+            text = text.replace(escape, escape + escape)
+        return f"{quote}{text.replace(quote, quote + quote)}{quote}"
+
+    return quoted
+
+
+def value_text(type_info: TypeInformation) -> Write:
+    """What makes text of a value. TypeError for other types."""
+    if isinstance(type_info, DecimalTypeInfo):
+        fitted = type_info.fitted
+
+        def decimal(value: Decimal) -> str:
+            found = fitted(value)
+            # as Flink writes it: without zeros at the end, and 100 as 1E+2
+            return "" if found is None else f"{found.normalize()}"
+
+        return decimal
+    found = _TEXTS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
+    if found is None:
+        raise TypeError(f"CSV has no values of {type_info!r}")
+    return found
+
+
+_TEXTS: dict[BasicType, Write] = {
+    BasicType.STRING: str,
+    BasicType.BOOLEAN: java_boolean,
+    **dict.fromkeys(_BITS, str),
+    BasicType.BIG_INT: str,
+    BasicType.FLOAT: java_float,
+    BasicType.DOUBLE: java_double,
+    BasicType.BIG_DEC: str,
+}

@@ -1,0 +1,309 @@
+"""Rows as CSV messages and back.
+
+Source: pyflink.datastream.formats.csv, and
+org.apache.flink.formats.csv.{CsvRowSerializationSchema,CsvRowDeserializationSchema}. Rows within a row and
+arrays stand in one column, their parts with the array element separator between them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Self
+
+from operators.common.arrow_types import element_type, is_bytes
+from operators.common.row import create_row
+from operators.common.time import Instant
+from operators.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicTypeInfo,
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TypeInformation,
+    Types,
+)
+from operators.connectors.java_text import java_timestamp
+from operators.formats.csv_rows import parse_records, parse_value, quoting, value_text
+from operators.formats.csv_schema import CsvSettings
+from operators.formats.serialization import DeserializationSchema, SerializationSchema
+
+Parse = Callable[[str], Any]
+Write = Callable[[Any], str]
+
+_ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z?)")
+_LOCAL = LocalTimeTypeInfo.TimeType
+
+
+class _Builder:
+    def __init__(self, type_info: TypeInformation) -> None:
+        if type_info is None:
+            raise TypeError("Type information must not be None")
+        if not isinstance(type_info, RowTypeInfo):
+            raise TypeError(f"found {type_info!r} instead of the type of a row")
+        self._type_info = type_info
+        self._settings = CsvSettings()
+
+    def set_field_delimiter(self, delimiter: str) -> Self:
+        """Between fields; a comma unless set."""
+        return self._set(column_separator=_one_character(delimiter))
+
+    def set_array_element_delimiter(self, delimiter: str) -> Self:
+        """Between the parts of a field; a semicolon unless set."""
+        return self._set(array_separator=delimiter)
+
+    def set_quote_character(self, c: str) -> Self:
+        """What is around fields that hold characters with a meaning; a double quote unless set."""
+        return self._set(quote=_one_character(c))
+
+    def set_escape_character(self, c: str) -> Self:
+        """What takes its meaning from the character behind it; none unless set."""
+        return self._set(escape=_one_character(c))
+
+    def set_null_literal(self, null_literal: str) -> Self:
+        """What stands for null."""
+        return self._set(null_value=null_literal)
+
+    def _set(self, **settings: Any) -> Self:
+        self._settings = replace(self._settings, **settings)
+        return self
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Makes a Row of a CSV line. Made with `CsvRowDeserializationSchema.Builder(type_info)`."""
+
+    def __init__(
+        self,
+        j_deserialization_schema: Any,
+        settings: CsvSettings | None = None,
+        ignore_parse_errors: bool = False,
+    ) -> None:
+        typed = isinstance(j_deserialization_schema, RowTypeInfo)
+        super().__init__(None if typed else j_deserialization_schema)
+        self.type_info: RowTypeInfo = j_deserialization_schema
+        self.settings, self._ignore_errors = settings or CsvSettings(), ignore_parse_errors
+        _ = self._fields  # TypeError now, not in the subtasks
+
+    @cached_property
+    def _fields(self) -> list[Parse]:
+        return [self._nullable(_parser(one, self._parts)) for one in self.type_info.get_field_types()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_fields"}
+
+    def deserialize(self, message: bytes) -> Any:
+        """The row of the first line; None, or None for a field, for what is wrong if errors are ignored.
+
+        Else ValueError.
+        """
+        try:
+            text = message.decode().splitlines(keepends=True)
+            fields = next(parse_records(text, self.settings), None)
+            if fields is None:
+                raise ValueError("there is no line")
+            return self._row(fields)
+        except ValueError as error:
+            if self._ignore_errors:
+                return None
+            raise ValueError(f"failed to deserialize CSV row {message!r}: {error}") from error
+
+    def _row(self, fields: list[str]) -> Any:
+        names = self.type_info.get_field_names()
+        if len(fields) > len(names) or (len(fields) < len(names) and not self._ignore_errors):
+            raise ValueError(f"{len(names)} fields expected, {len(fields)} found")
+        values = [parse(text) for parse, text in zip(self._fields, fields, strict=False)]
+        return create_row(names, values + [None] * (len(names) - len(values)))
+
+    def _parts(self, text: str) -> list[str]:
+        return text.split(self.settings.array_separator) if text else []
+
+    def _nullable(self, parse: Parse) -> Parse:
+        null = self.settings.null_value
+
+        def lenient(text: str) -> Any:
+            try:
+                return None if text == null else parse(text)
+            except ValueError:
+                if self._ignore_errors:
+                    return None
+                raise
+
+        return lenient
+
+    class Builder(_Builder):
+        """Builds a CsvRowDeserializationSchema of a row type. TypeError for another type."""
+
+        _ignore_parse_errors = False
+
+        def set_allow_comments(self, allow_comments: bool) -> Self:
+            """Skip lines that start with `#`."""
+            return self._set(allow_comments=allow_comments)
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
+            """What is wrong becomes null."""
+            self._ignore_parse_errors = ignore_parse_errors
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """The schema. TypeError for fields that CSV has no values of."""
+            return CsvRowDeserializationSchema(self._type_info, self._settings, self._ignore_parse_errors)
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    """Makes a CSV line of a Row. Made with `CsvRowSerializationSchema.Builder(type_info)`."""
+
+    def __init__(self, j_csv_row_serialization_schema: Any, settings: CsvSettings | None = None) -> None:
+        typed = isinstance(j_csv_row_serialization_schema, RowTypeInfo)
+        super().__init__(None if typed else j_csv_row_serialization_schema)
+        self.type_info: RowTypeInfo = j_csv_row_serialization_schema
+        self.settings = settings or CsvSettings()
+        _ = self._fields  # TypeError now, not in the subtasks
+
+    @cached_property
+    def _fields(self) -> list[Write]:
+        return [_writer(one, self.settings) for one in self.type_info.get_field_types()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_fields"}
+
+    def serialize(self, element: Any) -> bytes:
+        """The line with its end, in UTF-8. ValueError for another number of fields than the type has."""
+        if len(element) != len(self._fields):
+            raise ValueError(f"{len(self._fields)} fields expected, {len(element)} found in {element!r}")
+        fields = [write(value) for write, value in zip(self._fields, element, strict=True)]
+        return (self.settings.column_separator.join(fields) + self.settings.line_separator).encode()
+
+    class Builder(_Builder):
+        """Builds a CsvRowSerializationSchema of a row type. TypeError for another type."""
+
+        def set_line_delimiter(self, delimiter: str) -> Self:
+            """What ends a line. ValueError unless it is \\n, \\r, \\r\\n or nothing."""
+            if delimiter not in ("\n", "\r", "\r\n", ""):
+                raise ValueError(
+                    f"found line delimiter {delimiter!r}; allowed are \\n, \\r, \\r\\n and nothing"
+                )
+            return self._set(line_separator=delimiter)
+
+        def disable_quote_character(self) -> Self:
+            """No quotes."""
+            return self._set(quote=None)
+
+        def build(self) -> CsvRowSerializationSchema:
+            """The schema. TypeError for fields that CSV has no values of."""
+            return CsvRowSerializationSchema(self._type_info, self._settings)
+
+
+def _parser(type_info: TypeInformation, parts: Callable[[str], list[str]]) -> Parse:
+    if isinstance(type_info, RowTypeInfo):
+        names = type_info.get_field_names()
+        fields = [_parser(one, parts) for one in type_info.get_field_types()]
+
+        def row(text: str) -> Any:
+            found = parts(text)
+            if len(found) != len(fields):
+                raise ValueError(f"{len(fields)} fields expected in {text!r}, {len(found)} found")
+            return create_row(names, [parse(one) for parse, one in zip(fields, found, strict=True)])
+
+        return row
+    if is_bytes(type_info):
+        return lambda text: base64.b64decode(text, validate=True)
+    if isinstance(type_info, _ARRAYS):
+        element = _parser(element_type(type_info), parts)
+        return lambda text: [element(one) for one in parts(text)]
+    found = _TIME_PARSERS.get(_time_kind(type_info))
+    return found or parse_value(type_info)
+
+
+def _writer(type_info: TypeInformation, settings: CsvSettings) -> Write:
+    null = settings.null_value or ""
+    text = _text(type_info, settings, null)
+    is_number = isinstance(type_info, BasicTypeInfo) and type_info not in (Types.STRING(), Types.INSTANT())
+    write: Write = text
+    if not is_number and not is_bytes(type_info):
+        quoted = quoting(settings)
+        write = lambda value: quoted(text(value))  # noqa: E731 one of two
+    return lambda value: null if value is None else write(value)
+
+
+def _text(type_info: TypeInformation, settings: CsvSettings, null: str) -> Write:
+    if isinstance(type_info, RowTypeInfo):
+        fields = [_text(one, settings, null) for one in type_info.get_field_types()]
+        return lambda row: settings.array_separator.join(
+            [null if one is None else write(one) for write, one in zip(fields, row, strict=True)]
+        )
+    if is_bytes(type_info):
+        return lambda value: base64.b64encode(value).decode()
+    if isinstance(type_info, _ARRAYS):
+        element = _text(element_type(type_info), settings, null)
+        return lambda values: settings.array_separator.join(
+            [null if one is None else element(one) for one in values]
+        )
+    found = _TIME_TEXTS.get(_time_kind(type_info))
+    return found or value_text(type_info)
+
+
+def _time_kind(type_info: TypeInformation) -> object:
+    if isinstance(type_info, LocalTimeTypeInfo):
+        return type_info._time_type
+    return "instant" if type_info == Types.INSTANT() else type(type_info)
+
+
+def _moment(text: str, zone: str) -> tuple[datetime.datetime, int]:
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None or found[3] != zone:
+        raise ValueError(f"{text!r} is no moment like 2024-01-02 03:04:05.678{zone}")
+    return datetime.datetime.fromisoformat(found[1]), int((found[2] or "0").ljust(9, "0"))
+
+
+def _timestamp(text: str) -> datetime.datetime:
+    moment, nanos = _moment(text, "")
+    return moment.replace(microsecond=nanos // 1000)
+
+
+def _instant(text: str) -> Instant:
+    moment, nanos = _moment(text, "Z")
+    return Instant(int(moment.replace(tzinfo=datetime.UTC).timestamp()), nanos)
+
+
+def _fraction(nanos: int) -> str:
+    return f".{nanos:09d}".rstrip("0") if nanos else ""
+
+
+def _instant_text(value: Instant) -> str:
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
+    return f"{moment:%Y-%m-%d %H:%M:%S}{_fraction(value.nanos)}Z"
+
+
+_TIME_PARSERS: dict[object, Parse] = {
+    DateTypeInfo: datetime.date.fromisoformat,
+    TimeTypeInfo: datetime.time.fromisoformat,
+    TimestampTypeInfo: _timestamp,
+    _LOCAL.LOCAL_DATE: datetime.date.fromisoformat,
+    _LOCAL.LOCAL_TIME: datetime.time.fromisoformat,
+    _LOCAL.LOCAL_DATE_TIME: _timestamp,
+    "instant": _instant,
+}
+_TIME_TEXTS: dict[object, Write] = {
+    DateTypeInfo: str,
+    TimeTypeInfo: lambda value: f"{value:%H:%M:%S}",
+    TimestampTypeInfo: java_timestamp,
+    _LOCAL.LOCAL_DATE: str,
+    _LOCAL.LOCAL_TIME: str,
+    _LOCAL.LOCAL_DATE_TIME: lambda value: f"{value:%Y-%m-%d %H:%M:%S}{_fraction(value.microsecond * 1000)}",
+    "instant": _instant_text,
+}
+
+
+def _one_character(char: str) -> str:
+    if len(char) != 1:
+        raise ValueError(f"must be a single character, found {char!r}")
+    return char

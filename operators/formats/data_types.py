@@ -1,0 +1,167 @@
+"""`DataTypes` as PyFlink's formats take them: each is the TypeInformation of the same values.
+
+PyFlink has these names in pyflink.table.types, which is otherwise not here. Formats take a TypeInformation
+(`Types.…`) wherever PyFlink wants a DataType, and a RowTypeInfo for a RowType.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from operators.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
+    LocalTimeTypeInfo,
+    RowTypeInfo,
+    TypeInformation,
+    Types,
+)
+
+
+class DecimalTypeInfo(BasicTypeInfo):
+    """BIG_DEC with at most `precision` digits, `scale` of them behind the point; equal to BIG_DEC."""
+
+    def __init__(self, precision: int, scale: int) -> None:
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise ValueError(
+                f"DECIMAL({precision}, {scale}): at most 38 digits, and no more behind the point"
+            )
+        super().__init__(BasicType.BIG_DEC)
+        self.precision, self.scale = precision, scale
+
+    def fitted(self, value: Decimal) -> Decimal | None:
+        """`value` rounded (half up) to the scale; None where it has too many digits then, as in Flink."""
+        rounded = value.quantize(Decimal((0, (1,), -self.scale)), ROUND_HALF_UP)
+        return rounded if len(rounded.as_tuple().digits) <= self.precision else None
+
+
+class RowField:
+    """A field of a row type; see DataTypes.FIELD."""
+
+    def __init__(self, name: str, data_type: TypeInformation, description: str | None = None) -> None:
+        self.name, self.data_type, self.description = name, data_type, description
+
+
+class DataTypes:
+    """Makes types. `nullable` is accepted: every value here may be None."""
+
+    @staticmethod
+    def CHAR(length: int, nullable: bool = True) -> TypeInformation:
+        """str; its length is not checked."""
+        return Types.STRING()
+
+    @staticmethod
+    def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:
+        """str; its length is not checked."""
+        return Types.STRING()
+
+    @staticmethod
+    def STRING(nullable: bool = True) -> TypeInformation:
+        """str."""
+        return Types.STRING()
+
+    @staticmethod
+    def BOOLEAN(nullable: bool = True) -> TypeInformation:
+        """bool."""
+        return Types.BOOLEAN()
+
+    @staticmethod
+    def BYTES(nullable: bool = True) -> TypeInformation:
+        """bytes."""
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+    @staticmethod
+    def TINYINT(nullable: bool = True) -> TypeInformation:
+        """int of 8 bits."""
+        return Types.BYTE()
+
+    @staticmethod
+    def SMALLINT(nullable: bool = True) -> TypeInformation:
+        """int of 16 bits."""
+        return Types.SHORT()
+
+    @staticmethod
+    def INT(nullable: bool = True) -> TypeInformation:
+        """int of 32 bits."""
+        return Types.INT()
+
+    @staticmethod
+    def BIGINT(nullable: bool = True) -> TypeInformation:
+        """int of 64 bits."""
+        return Types.LONG()
+
+    @staticmethod
+    def FLOAT(nullable: bool = True) -> TypeInformation:
+        """float of 32 bits."""
+        return Types.FLOAT()
+
+    @staticmethod
+    def DOUBLE(nullable: bool = True) -> TypeInformation:
+        """float."""
+        return Types.DOUBLE()
+
+    @staticmethod
+    def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
+        """decimal.Decimal. ValueError for more than 38 digits."""
+        return DecimalTypeInfo(precision, scale)
+
+    @staticmethod
+    def DATE(nullable: bool = True) -> TypeInformation:
+        """datetime.date."""
+        return Types.SQL_DATE()
+
+    @staticmethod
+    def TIME(precision: int = 0, nullable: bool = True) -> TypeInformation:
+        """datetime.time, to the millisecond."""
+        return Types.SQL_TIME()
+
+    @staticmethod
+    def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TypeInformation:
+        """datetime.datetime without time zone, to the microsecond."""
+        return LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
+
+    @staticmethod
+    def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> TypeInformation:
+        """Instant."""
+        return Types.INSTANT()
+
+    @staticmethod
+    def ARRAY(element_type: TypeInformation, nullable: bool = True) -> TypeInformation:
+        """list."""
+        return Types.OBJECT_ARRAY(element_type)
+
+    @staticmethod
+    def MAP(key_type: TypeInformation, value_type: TypeInformation, nullable: bool = True) -> TypeInformation:
+        """dict."""
+        return Types.MAP(key_type, value_type)
+
+    @staticmethod
+    def FIELD(name: str, data_type: TypeInformation, description: str | None = None) -> RowField:
+        """A field for ROW."""
+        return RowField(name, data_type, description)
+
+    @staticmethod
+    def ROW(row_fields: list[RowField] | None = None, nullable: bool = True) -> RowTypeInfo:
+        """Row with these fields."""
+        fields = row_fields or []
+        return Types.ROW_NAMED([one.name for one in fields], [one.data_type for one in fields])
+
+
+def as_row_type(row_type: Any) -> RowTypeInfo:
+    """`row_type` itself. TypeError unless it is the type of rows."""
+    if not isinstance(row_type, RowTypeInfo):
+        raise TypeError(
+            f"found {row_type!r} instead of a row type: use Types.ROW_NAMED([names], [types]), or DataTypes.ROW "
+            "of operators.formats.data_types"
+        )
+    return row_type
+
+
+def as_type(data_type: Any) -> TypeInformation:
+    """`data_type` itself. TypeError unless it is a TypeInformation."""
+    if not isinstance(data_type, TypeInformation):
+        raise TypeError(
+            f"found {data_type!r} instead of a type: use Types, or DataTypes of operators.formats.data_types"
+        )
+    return data_type

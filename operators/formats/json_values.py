@@ -1,0 +1,269 @@
+"""Values of JSON: from what the parser gives to typed values and back, as Flink's JSON format has them.
+
+Source: org.apache.flink.formats.json.{JsonRowDeserializationSchema,JsonRowSerializationSchema,TimeFormats}.
+"""
+
+import base64
+import datetime
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from operators.common.arrow_types import is_bytes
+from operators.common.row import create_row
+from operators.common.time import Instant
+from operators.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    ListTypeInfo,
+    LocalTimeTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from operators.connectors.java_text import java_double, java_float, java_instant
+from operators.formats.csv_rows import parse_value
+
+Convert = Callable[[Any], Any]
+
+_LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
+_WHOLE = frozenset({BasicType.INT, BasicType.LONG})
+_RFC_TIME = re.compile(r"(\d\d:\d\d:\d\d(?:\.\d{1,9})?)Z")
+_RFC_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
+
+
+def from_json(
+    type_info: TypeInformation, *, fail_on_missing: bool = False, ignore_errors: bool = False
+) -> Convert:
+    """What makes values of a type of parsed JSON; numbers and booleans may also be texts.
+
+    It raises ValueError (also for a field of a row that is not there, if `fail_on_missing`), or gives None
+    for the value that is wrong, if `ignore_errors`. Types without a JSON form are a TypeError here.
+    """
+    convert = _from_json(type_info, fail_on_missing, ignore_errors)
+    if not ignore_errors:
+        return lambda node: None if node is None else convert(node)
+
+    def lenient(node: Any) -> Any:
+        try:
+            return None if node is None else convert(node)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    return lenient
+
+
+def needs_decimals(type_info: TypeInformation) -> bool:
+    """Whether numbers with a point must be read as decimals."""
+    return BasicType.BIG_DEC in _basic_types(type_info)
+
+
+def parse_json(text: bytes | str, decimals: bool) -> Any:
+    """The parsed text. ValueError where it is no JSON."""
+    return json.loads(text, parse_float=Decimal) if decimals else orjson.loads(text)
+
+
+def to_json(type_info: TypeInformation | None) -> Convert:
+    """What makes of values what orjson writes as Flink does; without a type, values as orjson takes them.
+
+    Types without a JSON form are a TypeError.
+    """
+    if type_info is None:
+        return lambda value: value
+    convert = _to_json(type_info)
+    return lambda value: None if value is None else convert(value)
+
+
+def _from_json(type_info: TypeInformation, fail_on_missing: bool, ignore_errors: bool) -> Convert:
+    def nested(one: TypeInformation) -> Convert:
+        return from_json(one, fail_on_missing=fail_on_missing, ignore_errors=ignore_errors)
+
+    if isinstance(type_info, RowTypeInfo):
+        return _row(type_info, [nested(one) for one in type_info.get_field_types()], fail_on_missing)
+    if isinstance(type_info, MapTypeInfo):
+        key, item = nested(type_info._key_type_info), nested(type_info._value_type_info)
+        return lambda node: {key(one): item(value) for one, value in _of(node, dict).items()}
+    if isinstance(type_info, _LISTS):
+        if is_bytes(type_info):
+            return lambda node: base64.b64decode(_of(node, str), validate=True)
+        element = nested(_element(type_info))
+        return lambda node: [element(one) for one in _of(node, list)]
+    if isinstance(type_info, BasicTypeInfo):
+        return _single(type_info)
+    return _times(type_info)
+
+
+def _row(type_info: RowTypeInfo, fields: list[Convert], fail_on_missing: bool) -> Convert:
+    names = type_info.get_field_names()
+    pairs = list(zip(names, fields, strict=True))
+
+    def convert(node: Any) -> Any:
+        given = _of(node, dict)
+        if fail_on_missing:
+            missing = [name for name in names if name not in given]
+            if missing:
+                raise ValueError(f"could not find field with name {missing[0]!r}")
+        get = given.get
+        return create_row(names, [field(get(name)) for name, field in pairs])
+
+    return convert
+
+
+def _single(type_info: BasicTypeInfo) -> Convert:
+    kind = type_info._basic_type
+    if kind is BasicType.STRING:
+        return lambda node: node if isinstance(node, str) else _text(node)
+    if kind is BasicType.INSTANT:
+        return _instant
+    parse = parse_value(type_info)
+
+    def convert(node: Any) -> Any:
+        if isinstance(node, float) and kind in _WHOLE:
+            node = int(node)
+        return parse(node if isinstance(node, str) else _text(node))
+
+    return convert
+
+
+def _text(node: Any) -> str:
+    if isinstance(node, bool):
+        return "true" if node else "false"
+    if isinstance(node, float):
+        return java_double(node)
+    if isinstance(node, (dict, list)):
+        return orjson.dumps(node, default=str).decode()
+    return str(node)
+
+
+def _of(node: Any, kind: type) -> Any:
+    if not isinstance(node, kind):
+        raise ValueError(f"found {_text(node)} instead of {_JSON_NAMES[kind]}")
+    return node
+
+
+_JSON_NAMES: dict[type, str] = {dict: "an object", list: "an array", str: "a string"}
+
+
+def _element(type_info: Any) -> TypeInformation:
+    found: TypeInformation = getattr(type_info, "elem_type", None) or type_info._element_type
+    return found
+
+
+def _instant(node: Any) -> Instant:
+    found = _RFC_TIMESTAMP.fullmatch(_text(node))
+    if found is None:
+        raise ValueError(f"{node!r} is no instant like 2024-01-02T03:04:05.678Z")
+    moment = datetime.datetime.fromisoformat(found[1] + "+00:00")
+    return Instant(int(moment.timestamp()), int((found[2] or "0").ljust(9, "0")))
+
+
+def _timestamp(node: Any) -> datetime.datetime:
+    found = _RFC_TIMESTAMP.fullmatch(_text(node))
+    if found is None:
+        raise ValueError(f"{node!r} is no timestamp like 2024-01-02T03:04:05.678Z")
+    micros = int((found[2] or "0").ljust(9, "0")[:6])
+    return datetime.datetime.fromisoformat(found[1]).replace(microsecond=micros)
+
+
+def _time(node: Any) -> datetime.time:
+    found = _RFC_TIME.fullmatch(_text(node))
+    if found is None:
+        raise ValueError(f"{node!r} is no time like 03:04:05Z")
+    return datetime.time.fromisoformat(found[1][:15])
+
+
+def _times(type_info: TypeInformation) -> Convert:
+    if isinstance(type_info, DateTypeInfo):
+        return lambda node: datetime.date.fromisoformat(_of(node, str))
+    if isinstance(type_info, TimeTypeInfo):
+        return _time
+    if isinstance(type_info, TimestampTypeInfo):
+        return _timestamp
+    if isinstance(type_info, LocalTimeTypeInfo):
+        kind = _LOCAL[type_info._time_type]
+        return lambda node: kind.fromisoformat(_of(node, str))
+    raise TypeError(f"JSON has no values of {type_info!r}")
+
+
+_LOCAL: dict[LocalTimeTypeInfo.TimeType, Any] = {
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE: datetime.date,
+    LocalTimeTypeInfo.TimeType.LOCAL_TIME: datetime.time,
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: datetime.datetime,
+}
+
+
+def _to_json(type_info: TypeInformation) -> Convert:
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        types = type_info.get_field_types()
+        names = [f"f{place}" for place in range(len(types))]
+        if isinstance(type_info, RowTypeInfo):
+            names = type_info.get_field_names()
+        fields = [to_json(one) for one in types]
+        return lambda row: {name: field(value) for name, field, value in zip(names, fields, row, strict=True)}
+    if isinstance(type_info, MapTypeInfo):
+        item = to_json(type_info._value_type_info)
+        return lambda given: {_text(key): item(value) for key, value in given.items()}
+    if isinstance(type_info, _LISTS):
+        if is_bytes(type_info):
+            return lambda value: base64.b64encode(value).decode()
+        element = to_json(_element(type_info))
+        return lambda values: [element(one) for one in values]
+    if isinstance(type_info, BasicTypeInfo):
+        return _BASIC.get(type_info._basic_type, lambda value: value)
+    for kind, text in _TIME_TEXTS.items():
+        if isinstance(type_info, kind):
+            return text
+    raise TypeError(f"JSON has no values of {type_info!r}")
+
+
+def _number(text: Callable[[Any], str]) -> Convert:
+    def convert(value: Any) -> Any:
+        written = text(value)
+        # Jackson puts what is no number in JSON in quotes
+        return orjson.Fragment(written.encode()) if written[-1].isdigit() else written
+
+    return convert
+
+
+_BASIC: dict[BasicType, Convert] = {
+    BasicType.DOUBLE: _number(java_double),
+    BasicType.FLOAT: _number(java_float),
+    BasicType.BIG_DEC: _number(str),
+    BasicType.BIG_INT: _number(str),
+    BasicType.INSTANT: java_instant,
+}
+
+
+def _fraction(value: Any) -> str:
+    return f".{value.microsecond:06d}".rstrip("0") if value.microsecond else ""
+
+
+_TIME_TEXTS: dict[type, Convert] = {
+    DateTypeInfo: lambda value: value.isoformat(),
+    TimeTypeInfo: lambda value: f"{value:%H:%M:%S}{_fraction(value)}Z",
+    TimestampTypeInfo: lambda value: f"{value:%Y-%m-%dT%H:%M:%S}{_fraction(value)}Z",
+    LocalTimeTypeInfo: lambda value: value.isoformat(),
+}
+
+
+def _basic_types(type_info: TypeInformation) -> set[BasicType]:
+    if isinstance(type_info, BasicTypeInfo):
+        return {type_info._basic_type}
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return {kind for one in type_info.get_field_types() for kind in _basic_types(one)}
+    if isinstance(type_info, MapTypeInfo):
+        return _basic_types(type_info._value_type_info)
+    if isinstance(type_info, _LISTS):
+        return _basic_types(_element(type_info))
+    return set()

@@ -1,0 +1,185 @@
+"""Parquet files: a format for the file source, and PyFlink's names for it and for the sink.
+
+Source: pyflink.datastream.formats.parquet,
+org.apache.flink.formats.parquet.{ParquetColumnarRowInputFormat,row.ParquetRowDataBuilder}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from operators.common.adapt_columns import as_arrow_type
+from operators.common.arrow_types import arrow_type, type_info_of_arrow
+from operators.common.no_java import NoJavaError
+from operators.common.typeinfo import RowTypeInfo, TypeInformation
+from operators.connectors.file_sinks.part_formats import ParquetFormat, PartFormat
+from operators.connectors.files.file_format import BulkFormat
+from operators.connectors.files.filesystem import FileEntry, filesystem_of
+from operators.connectors.files.splits import FileSplit
+from operators.formats.csv_files import check_rows
+from operators.formats.data_types import as_row_type
+from operators.formats.serialization import RowDataBulkWriterFactory
+
+_BATCH_ROWS = 4096
+
+
+class ParquetRows(BulkFormat):
+    """Rows of Parquet files: the columns that `type_info` names, by name, as values of its types.
+
+    Big files are cut between row groups. `missing_as_null`: a column that a file lacks is null there, and no
+    ValueError. ValueError, TypeError or ArrowInvalid where a column has other values than the type.
+    """
+
+    def __init__(
+        self,
+        type_info: RowTypeInfo,
+        *,
+        batch_size: int = _BATCH_ROWS,
+        case_sensitive: bool = True,
+        missing_as_null: bool = False,
+    ) -> None:
+        super().__init__()
+        self.type_info: RowTypeInfo = as_row_type(type_info)
+        self.batch_size, self.case_sensitive = batch_size, case_sensitive
+        self.missing_as_null = missing_as_null
+
+    def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
+        """Row groups, as many together as make `piece` bytes."""
+        if file.size <= piece:
+            return [FileSplit(file.path, 0, file.size)]
+        splits: list[FileSplit] = []
+        groups: list[int] = []
+        start = size = 0
+        with _open(file.path) as opened:
+            metadata = opened.metadata
+            for number in range(metadata.num_row_groups):
+                groups.append(number)
+                size += _stored_bytes(metadata.row_group(number))
+                if size >= piece or number + 1 == metadata.num_row_groups:
+                    splits.append(FileSplit(file.path, start, size, tuple(groups)))
+                    start, size, groups = start + size, 0, []
+        return splits
+
+    def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of a split; timestamps of a zone as instants, others as they stand."""
+        names = self.type_info.get_field_names()
+        with _open(split.path) as opened:
+            columns = self._columns(opened.schema_arrow.names, split.path)
+            groups = None if split.details is None else list(split.details)
+            wanted = [one for one in columns if one is not None]
+            for batch in opened.iter_batches(self.batch_size, row_groups=groups, columns=wanted):
+                if batch.num_rows:
+                    yield as_typed(batch, columns, names, self.type_info.get_field_types())
+
+    def _columns(self, found: list[str], path: str) -> list[str | None]:
+        """The file's column of each field, None where it has none."""
+        by_name = {name if self.case_sensitive else name.lower(): name for name in found}
+        columns = [
+            by_name.get(name if self.case_sensitive else name.lower())
+            for name in self.type_info.get_field_names()
+        ]
+        if None in columns and not self.missing_as_null:
+            lacking = self.type_info.get_field_names()[columns.index(None)]
+            raise ValueError(f"{path} has the columns {found}, and no {lacking!r}")
+        return columns
+
+
+def as_typed(
+    batch: pa.RecordBatch, columns: list[str | None], names: list[str], types: list[TypeInformation]
+) -> pa.RecordBatch:
+    """A batch of the fields `names`, each of one of the batch's columns (nulls where that is None)."""
+    arrays = []
+    for column, one in zip(columns, types, strict=True):
+        expected = arrow_type(one)
+        if column is None:
+            arrays.append(pa.nulls(batch.num_rows, expected))
+        else:
+            arrays.append(as_arrow_type(batch.column(column), expected))
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def type_of_parquet(path: str) -> RowTypeInfo:
+    """The type of a file's rows. TypeError for columns that no type stands for."""
+    with _open(path) as opened:
+        return as_row_type(type_info_of_arrow(opened.schema_arrow))
+
+
+class ParquetColumnarRowInputFormat(ParquetRows):
+    """PyFlink's name of the format. A column that a file lacks is null.
+
+    `hadoop_config` is accepted and not used. Timestamps are read as they stand in the file whatever
+    `is_utc_timestamp` says; ones with a time zone, where the type has none, as UTC.
+    """
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo,
+        hadoop_config: Any = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        super().__init__(
+            row_type, batch_size=batch_size, case_sensitive=is_case_sensitive, missing_as_null=True
+        )
+
+
+class ParquetRowsWriting(ParquetFormat):
+    """Parquet files of rows."""
+
+    def for_type(self, type_info: TypeInformation | None) -> PartFormat:
+        """The same. TypeError for streams of other records than rows of as many fields."""
+        check_rows(type_info, len(self.schema))
+        return self
+
+
+class ParquetBulkWriters:
+    """Makes the factory of Parquet files for FileSink.for_bulk_format."""
+
+    @staticmethod
+    def for_row_type(
+        row_type: RowTypeInfo, hadoop_config: Any = None, utc_timestamp: bool = False
+    ) -> RowDataBulkWriterFactory:
+        """Files of rows of this type, in Snappy.
+
+        `hadoop_config` is accepted and not used. Timestamps are written as they stand, whatever
+        `utc_timestamp` says, instants in UTC. TypeError for another type than that of rows.
+        """
+        return RowDataBulkWriterFactory(ParquetRowsWriting(as_row_type(row_type)), row_type)
+
+
+class AvroParquetReaders:
+    """Refused: Avro's records are Java objects."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> NoReturn:
+        """NoJavaError, always."""
+        raise NoJavaError(
+            "AvroParquetReaders.for_generic_record needs Avro's Java classes; supported is "
+            "ParquetColumnarRowInputFormat"
+        )
+
+
+class AvroParquetWriters:
+    """Refused: Avro's records are Java objects."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> NoReturn:
+        """NoJavaError, always."""
+        raise NoJavaError(
+            "AvroParquetWriters.for_generic_record needs Avro's Java classes; supported is "
+            "ParquetBulkWriters.for_row_type"
+        )
+
+
+def _open(path: str) -> pq.ParquetFile:
+    system, inside = filesystem_of(path)
+    return pq.ParquetFile(system.open_input_file(inside), pre_buffer=False)
+
+
+def _stored_bytes(row_group: Any) -> int:
+    return sum(row_group.column(at).total_compressed_size for at in range(row_group.num_columns))

@@ -1,0 +1,136 @@
+"""Base classes of the functions that need no context of their own.
+
+Source: pyflink.datastream.functions; org.apache.flink.api.common.functions.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from operators.functions.runtime_context import RuntimeContext
+
+
+class Function(ABC):  # noqa: B024 what functions have to do differs
+    """Anything of a job's author that an operator runs, with a beginning and an end in each subtask."""
+
+    def open(self, runtime_context: "RuntimeContext") -> None:  # noqa: B027 may be left out
+        """Called before the first record."""
+
+    def close(self) -> None:  # noqa: B027 may be left out
+        """Called after the last record, and after a failure."""
+
+
+class MapFunction(Function):
+    """One result a record."""
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """The result for `value`."""
+
+
+class CoMapFunction(Function):
+    """One result a record of either of two connected streams."""
+
+    @abstractmethod
+    def map1(self, value: Any) -> Any:
+        """The result for a record of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """The result for a record of the second stream."""
+
+
+class FlatMapFunction(Function):
+    """Any number of results a record."""
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """The results for `value`, returned or yielded; None is no result."""
+
+
+class CoFlatMapFunction(Function):
+    """Any number of results a record of either of two connected streams."""
+
+    @abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """The results for a record of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """The results for a record of the second stream."""
+
+
+class ReduceFunction(Function):
+    """Makes one value of two of the same type; applied again and again until one is left."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """The combined value. `value1` may be changed and returned."""
+
+
+class AggregateFunction(Function):
+    """Adds values up in an accumulator of another type than values or result."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """An accumulator that nothing was added to."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with `value` added; it may be the one given, changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result for what was added."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """One accumulator of two; either may be changed and returned."""
+
+
+class KeySelector(Function):
+    """Says what the key of a record is."""
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """The key: always the same for equal values."""
+
+
+class NullByteKeySelector(KeySelector):
+    """The same key for all records: what is keyed then works on a stream without keys."""
+
+    def get_key(self, value: Any) -> int:
+        """Zero."""
+        return 0
+
+
+class FilterFunction(Function):
+    """Says which records stay."""
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Whether `value` stays; it must not be changed."""
+
+
+class Partitioner(Function):
+    """Says which subtask a record goes to."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The subtask for `key`, from 0 to below `num_partitions`."""
+
+
+class FunctionWrapper(Function):
+    """A plain callable as a Function."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self._func = func
+
+
+class ReduceFunctionWrapper(FunctionWrapper):
+    """A callable of two values as a ReduceFunction."""
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """What the callable makes of the two."""
+        return self._func(value1, value2)

@@ -1,0 +1,105 @@
+"""Base classes of process functions. Source: pyflink.datastream.functions; their Java namesakes.
+
+All of them put results out by returning an iterable or by yielding; a yielded pair of an OutputTag and a
+value goes to that side output.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from operators.functions.functions import Function
+from operators.functions.time_domain import TimeDomain
+from operators.functions.timer_service import TimerService
+
+
+class _Context(ABC):
+    """What every process function may ask, while it is called and no longer."""
+
+    @abstractmethod
+    def timer_service(self) -> TimerService:
+        """Times, and timers of the current key."""
+
+    @abstractmethod
+    def timestamp(self) -> int:
+        """The record's or the timer's timestamp (milliseconds); the least 64-bit integer if it has none."""
+
+
+class _KeyedContext(_Context):
+    """As well, on a keyed stream."""
+
+    @abstractmethod
+    def get_current_key(self) -> Any:
+        """The key of the record or timer."""
+
+
+class _OnTimerContext(_KeyedContext):
+    """As well, while a timer fires."""
+
+    @abstractmethod
+    def time_domain(self) -> TimeDomain:
+        """Which kind of timer it is."""
+
+
+class ProcessFunction(Function):
+    """Any results for a record, with access to its timestamp, the watermark and side outputs."""
+
+    class Context(_Context, ABC):
+        """What `process_element` may ask."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: "ProcessFunction.Context") -> Iterable[Any] | None:
+        """Handle a record."""
+
+
+class KeyedProcessFunction(Function):
+    """A process function on a keyed stream: with state and timers of the record's key."""
+
+    class Context(_KeyedContext, ABC):
+        """What `process_element` may ask."""
+
+    class OnTimerContext(_OnTimerContext, Context, ABC):
+        """What `on_timer` may ask."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Iterable[Any] | None:
+        """Handle a record."""
+
+    def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:
+        """Handle a timer that was registered for `timestamp`."""
+
+
+class CoProcessFunction(Function):
+    """A process function on two connected streams."""
+
+    class Context(_Context, ABC):
+        """What both methods may ask."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: "CoProcessFunction.Context") -> Iterable[Any] | None:
+        """Handle a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: "CoProcessFunction.Context") -> Iterable[Any] | None:
+        """Handle a record of the second stream."""
+
+
+class KeyedCoProcessFunction(Function):
+    """A process function on two connected keyed streams, which share state and timers of a key."""
+
+    class Context(_KeyedContext, ABC):
+        """What both methods may ask."""
+
+    class OnTimerContext(_OnTimerContext, Context, ABC):
+        """What `on_timer` may ask."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: "KeyedCoProcessFunction.Context") -> Iterable[Any] | None:
+        """Handle a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: "KeyedCoProcessFunction.Context") -> Iterable[Any] | None:
+        """Handle a record of the second stream."""
+
+    def on_timer(self, timestamp: int, ctx: "KeyedCoProcessFunction.OnTimerContext") -> Iterable[Any] | None:
+        """Handle a timer that was registered for `timestamp`."""

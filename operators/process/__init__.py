@@ -1,0 +1,1 @@
+"""Operators around process functions, keyed functions and reduce functions."""

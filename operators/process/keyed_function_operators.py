@@ -1,0 +1,82 @@
+"""Map, flat map and filter functions on keyed streams: rich functions there may use keyed state.
+
+Source: pyflink.datastream.data_stream.{KeyedStream,ConnectedStreams}, which run them as process functions.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from operators.chain.operator import Timestamps, Values
+from operators.process.keyed_process_operators import KeyedFunctionOperator
+from operators.records.user_function import method
+
+
+class _OneInput(KeyedFunctionOperator):
+    def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
+        super().__init__(function, key_selector)
+
+
+class _TwoInputs(KeyedFunctionOperator):
+    def __init__(
+        self,
+        function: Any,
+        key_selector1: Callable[[Any], Any],
+        key_selector2: Callable[[Any], Any],
+    ) -> None:
+        super().__init__(function, key_selector1, key_selector2)
+
+
+class _NoContext:
+    """What `handle_with` sets a timestamp on."""
+
+    stamp: int | None = None
+
+
+_NO_CONTEXT = _NoContext()
+
+
+class KeyedMapOperator(_OneInput):
+    """One result a record."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Map each record."""
+        function = method(self.function, "map")
+        self.handle_with(lambda value, _: (function(value),), _NO_CONTEXT, values, timestamps, keys)
+
+
+class KeyedFlatMapOperator(_OneInput):
+    """Any number of results a record."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Flat map each record."""
+        function = method(self.function, "flat_map")
+        self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)
+
+
+class KeyedFilterOperator(_OneInput):
+    """Keeps the records for which the function is true."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Keep what passes."""
+        function = method(self.function, "filter")
+        self.handle_with(
+            lambda value, _: (value,) if function(value) else None, _NO_CONTEXT, values, timestamps, keys
+        )
+
+
+class KeyedCoMapOperator(_TwoInputs):
+    """One result a record of either stream."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Map each record."""
+        function = self.function.map1 if number == 1 else self.function.map2
+        self.handle_with(lambda value, _: (function(value),), _NO_CONTEXT, values, timestamps, keys)
+
+
+class KeyedCoFlatMapOperator(_TwoInputs):
+    """Any number of results a record of either stream."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Flat map each record."""
+        function = self.function.flat_map1 if number == 1 else self.function.flat_map2
+        self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)

@@ -1,0 +1,184 @@
+"""What all keyed operators share: keys, state, timers, watermarks, and one key after the other in BATCH mode.
+
+A subclass implements `handle` for a list of records, and `on_event_time` and `on_processing_time` for timers.
+
+Source: org.apache.flink.streaming.api.operators.{AbstractStreamOperator,InternalTimerServiceImpl},
+org.apache.flink.streaming.api.operators.sorted.state.{BatchExecutionInternalTimeService,
+BatchExecutionKeyedStateBackend}.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any, ClassVar
+
+from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from operators.process.results import Results
+from operators.records.map_records import current
+from operators.state.keyed_state_backend import KeyedStateBackend
+from operators.state.keys import dictionary_key, dictionary_keys
+from operators.state.timer_queue import TimerQueue
+
+#: Results of timers that are kept back before they are put out.
+_RESULTS_AT_ONCE = 8192
+#: Roughly what a timer takes. Timers get a quarter of the memory for state.
+_BYTES_A_TIMER = 200
+
+
+class KeyedOperator(Operator):
+    """An operator with a key selector an input, keyed state and timers.
+
+    Attributes in a subtask: `backend` (state, current key), `results` (filled by the subclass, put out by
+    this class), `event_timers`, `processing_timers`, `watermark` (milliseconds).
+    """
+
+    keyed = True
+    #: Whether timers belong to a key and a namespace (a window); otherwise a timer's entry is the key alone.
+    timers_have_namespaces: ClassVar[bool] = False
+
+    def __init__(self, *key_selectors: Callable[[Any], Any]) -> None:
+        self.key_selectors = key_selectors
+
+    def open(self) -> None:
+        """Make the subtask's state and timers."""
+        self.backend = KeyedStateBackend(self.context)
+        self.results = Results()
+        self.event_timers = TimerQueue()
+        self.processing_timers = TimerQueue()
+        self.watermark = MIN_WATERMARK
+        self._timers_in_memory = self.context.state_memory_bytes // _BYTES_A_TIMER // 4
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Handle records of input `number` (from 1): set `backend.key` to each one's key, fill `results`.
+
+        `keys` are as many dictionary keys as there are values, to be iterated over once.
+        """
+        raise NotImplementedError
+
+    def on_event_time(self, timestamp: int, namespace: Any) -> None:
+        """An event-time timer of `backend.key` fires: fill `results`."""
+        raise NotImplementedError
+
+    def on_processing_time(self, timestamp: int, namespace: Any) -> None:
+        """A processing-time timer of `backend.key` fires: fill `results`."""
+        raise NotImplementedError
+
+    def on_end_of_key(self) -> None:
+        """BATCH mode: records and timers of `backend.key` are through; fill `results` with what is final."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle records of the first input."""
+        self._process(1, values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle records of the second input."""
+        self._process(2, values, timestamps)
+
+    def _process(self, number: int, values: Values, timestamps: Timestamps) -> None:
+        if not values:
+            return
+        select = self.key_selectors[number - 1]
+        if self.context.batch:
+            self.backend.key = key = self._key_of(select, values[0])
+            self.handle(number, values, timestamps, repeat(key, len(values)))
+            self.results.flush(self.output)
+            return
+        keys = self._keys_of(select, values)
+        backend = self.backend
+        if backend.cold:
+            backend.load(set(keys))
+        self.handle(number, values, timestamps, keys)
+        self.results.flush(self.output)
+        backend.relieve(len(values), keys)
+        self.fire_processing_time()
+        for timers in (self.event_timers, self.processing_timers):
+            if timers.count > self._timers_in_memory:
+                timers.spill(self._timers_in_memory // 2)
+
+    def process_watermark(self, watermark: int) -> None:
+        """Fire the timers that are due by `watermark` (milliseconds), then pass it on."""
+        if not self.context.batch:
+            self.watermark = watermark
+            self._fire(self.event_timers, watermark, self.on_event_time)
+            self.fire_processing_time()
+        self.output.watermark(watermark)
+
+    def fire_processing_time(self) -> None:
+        """Fire the timers that are due by the clock."""
+        first = self.processing_timers.next_time()
+        if first is not None:
+            now = self.context.processing_time()
+            if first <= now:
+                self._fire(self.processing_timers, now, self.on_processing_time)
+
+    def end_key(self) -> None:
+        """Fire all timers of the current key and those they set, put out what is final, forget the key."""
+        self.watermark = MAX_WATERMARK
+        event, processing = self.event_timers, self.processing_timers
+        while event.next_time() is not None or processing.next_time() is not None:
+            self._fire(event, MAX_WATERMARK, self.on_event_time)
+            self._fire(processing, MAX_WATERMARK, self.on_processing_time)
+        self.on_end_of_key()
+        self.results.flush(self.output)
+        self.backend.clear()
+        self.watermark = MIN_WATERMARK
+
+    def close(self) -> None:
+        """Let go of state and timers."""
+        if hasattr(self, "backend"):
+            self.backend.close()
+            self.event_timers.clear()
+            self.processing_timers.clear()
+
+    def register_event_time_timer(self, timestamp: int, namespace: Any) -> None:
+        """Register a timer of the current key and `namespace`, unless it exists."""
+        self.event_timers.add(timestamp, (self.backend.key, namespace))
+
+    def register_processing_time_timer(self, timestamp: int, namespace: Any) -> None:
+        """Register a timer of the current key and `namespace`, unless it exists."""
+        self.processing_timers.add(timestamp, (self.backend.key, namespace))
+
+    def delete_event_time_timer(self, timestamp: int, namespace: Any) -> None:
+        """Delete a timer of the current key and `namespace`, if it exists."""
+        self.event_timers.remove(timestamp, (self.backend.key, namespace))
+
+    def delete_processing_time_timer(self, timestamp: int, namespace: Any) -> None:
+        """Delete a timer of the current key and `namespace`, if it exists."""
+        self.processing_timers.remove(timestamp, (self.backend.key, namespace))
+
+    def _fire(self, timers: TimerQueue, limit: int, function: Callable[[int, Any], None]) -> None:
+        backend, results, namespaced = self.backend, self.results, self.timers_have_namespaces
+        prepare = None if self.context.batch else self._load_keys_of
+        for timestamp, entry in timers.due(limit, prepare):
+            if namespaced:
+                backend.key, namespace = entry
+            else:
+                backend.key, namespace = entry, None
+            if backend.cold:
+                backend.load((backend.key,))
+            try:
+                function(timestamp, namespace)
+            except Exception as error:
+                what = f"timer of key {backend.current_key()!r} at {timestamp}"
+                raise self.failed(error, what) from error
+            if len(results.values) >= _RESULTS_AT_ONCE:
+                results.flush(self.output)
+        results.flush(self.output)
+
+    def _load_keys_of(self, entries: list[Any]) -> None:
+        keys = {entry[0] for entry in entries} if self.timers_have_namespaces else set(entries)
+        self.backend.relieve(len(entries), keys)
+        if self.backend.cold:
+            self.backend.load(keys)
+
+    def _key_of(self, select: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return dictionary_key(select(value))
+        except Exception as error:
+            raise self.failed(error, value) from error
+
+    def _keys_of(self, select: Callable[[Any], Any], values: Values) -> Sequence[Any]:
+        rest = iter(values)
+        try:
+            return dictionary_keys([select(value) for value in rest])
+        except Exception as error:
+            raise self.failed(error, current(values, rest)) from error

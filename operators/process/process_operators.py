@@ -1,0 +1,38 @@
+"""Process functions on streams without keys, one or two of them.
+
+Source: org.apache.flink.streaming.api.operators.{ProcessOperator,co.CoProcessOperator}.
+"""
+
+from operators.chain.operator import Timestamps, Values
+from operators.process.contexts import UnkeyedContext, UnkeyedTimerService
+from operators.process.unkeyed_operator import UnkeyedOperator
+
+
+class ProcessOperator(UnkeyedOperator):
+    """A ProcessFunction."""
+
+    def open(self) -> None:
+        """Make the context, open the function."""
+        super().open()
+        self._context = UnkeyedContext(UnkeyedTimerService(self))
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle records."""
+        self.handle_with(self.function.process_element, self._context, values, timestamps)
+
+
+class CoProcessOperator(UnkeyedOperator):
+    """A CoProcessFunction."""
+
+    def open(self) -> None:
+        """Make the context, open the function."""
+        super().open()
+        self._context = UnkeyedContext(UnkeyedTimerService(self))
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle records of the first stream."""
+        self.handle_with(self.function.process_element1, self._context, values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle records of the second stream."""
+        self.handle_with(self.function.process_element2, self._context, values, timestamps)

@@ -1,0 +1,71 @@
+"""Reduce on a keyed stream: every update in STREAMING mode, the final value in BATCH mode.
+
+Source: org.apache.flink.streaming.api.operators.{StreamGroupedReduceOperator,BatchGroupedReduceOperator};
+pyflink.datastream.data_stream.KeyedStream.reduce.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from operators.process.keyed_process_operators import KeyedFunctionOperator
+from operators.process.results import UNCHANGING, frozen
+from operators.records.map_records import current
+from operators.records.user_function import method
+
+
+class ReduceOperator(KeyedFunctionOperator):
+    """A ReduceFunction or a callable of two values."""
+
+    def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
+        super().__init__(function, key_selector)
+
+    def open(self) -> None:
+        """Make the state, open the function."""
+        super().open()
+        self._reduce = method(self.function, "reduce")
+        self._table = self.backend.table("_reduce_state")
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Reduce what there is of each key with its records."""
+        if self.context.batch:
+            self._handle_one_key(values)
+        else:
+            self._handle(values, timestamps, keys)
+
+    def _handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        function, entries, unchanging = self._reduce, self._table.entries, UNCHANGING
+        updates: Values = []
+        value = None
+        try:
+            for value, key in zip(values, keys, strict=True):
+                before = entries.get(key)
+                after = value if before is None else function(before, value)
+                entries[key] = after
+                kind = type(after)
+                if kind in unchanging or (kind is tuple and unchanging.issuperset(map(type, after))):
+                    updates.append(after)
+                else:
+                    # The function may change what it is given the next time.
+                    updates.append(frozen(after))
+        except Exception as error:
+            raise self.failed(error, value) from error
+        self.output.collect(updates, timestamps)
+
+    def _handle_one_key(self, values: Values) -> None:
+        entries, key = self._table.entries, self.backend.key
+        rest = iter(values)
+        before = entries.get(key)
+        try:
+            if before is None:
+                before = next(rest)
+            entries[key] = reduce(self._reduce, rest, before)
+        except Exception as error:
+            raise self.failed(error, current(values, rest)) from error
+
+    def on_end_of_key(self) -> None:
+        """Put out the final value; its timestamp is the last there is, as that of the timer in PyFlink."""
+        value = self._table.entries.get(self.backend.key)
+        if value is not None:
+            self.results.add((value,), MAX_WATERMARK)

@@ -1,0 +1,150 @@
+"""Results of user functions on their way out.
+
+In Flink a result is serialised the moment it is put out, so what a function does to the object later (a list
+kept in state, a Row that a reduce function changes) does not show. Here results wait until the list of
+records has been handled; therefore what can be changed is copied, unless nobody else refers to it.
+"""
+
+import copy
+import datetime
+import decimal
+import enum
+from collections.abc import Callable, Iterable
+from sys import getrefcount
+from typing import Any
+from uuid import UUID
+
+from operators.chain.operator import Output, Timestamps, Values
+from operators.common.output_tag import OutputTag
+from operators.common.row import Row, create_row
+
+#: Types whose values never change.
+UNCHANGING = frozenset(
+    {
+        int,
+        float,
+        str,
+        bool,
+        type(None),
+        bytes,
+        complex,
+        decimal.Decimal,
+        datetime.datetime,
+        datetime.date,
+        datetime.time,
+        datetime.timedelta,
+        UUID,
+    }
+)
+
+
+def _references(result: Any, timestamp: int | None) -> int:
+    return getrefcount(result)
+
+
+def _references_of_new() -> int:
+    counts = [_references(result, None) for result in (object() for _ in range(1))]
+    return counts[0]
+
+
+#: How many references an object has in `add_other` if nobody but the loop that calls it has one.
+_UNSHARED = _references_of_new()
+
+
+class Results:
+    """Results of a list of records (or of some timers), main and side, with their timestamps."""
+
+    __slots__ = ("sides", "stamps", "values")
+
+    def __init__(self) -> None:
+        self.values: Values = []
+        self.stamps: list[int | None] = []
+        self.sides: dict[str, tuple[Values, list[int | None]]] = {}
+
+    def add(self, results: Iterable[Any] | None, timestamp: int | None) -> None:
+        """Take the results of one call: None, or what it returned or yields.
+
+        A pair of an OutputTag and a value goes to that side output.
+        """
+        if not results:
+            return
+        for result in results:
+            kind = type(result)
+            if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, result))):
+                self.values.append(result)
+                self.stamps.append(timestamp)
+            else:
+                self.add_other(result, timestamp)
+
+    def add_other(self, result: Any, timestamp: int | None) -> None:
+        """Take one result that is neither of a type of UNCHANGING nor a tuple of those."""
+        if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
+            self._add_side(result[0].tag_id, result[1], timestamp)
+            return
+        # A Row that was made to be put out.
+        if (
+            type(result) is not Row
+            or getrefcount(result) != _UNSHARED
+            or not UNCHANGING.issuperset(map(type, result._values))
+        ):
+            result = frozen(result)
+        self.values.append(result)
+        self.stamps.append(timestamp)
+
+    def _add_side(self, tag: str, value: Any, timestamp: int | None) -> None:
+        side = self.sides.get(tag)
+        if side is None:
+            side = self.sides[tag] = ([], [])
+        side[0].append(frozen(value))
+        side[1].append(timestamp)
+
+    def flush(self, output: Output) -> None:
+        """Put everything out."""
+        if self.values:
+            values, stamps = self.values, self.stamps
+            self.values, self.stamps = [], []
+            output.collect(values, stamps_or_none(stamps))
+        if self.sides:
+            sides, self.sides = self.sides, {}
+            for tag, (values, stamps) in sides.items():
+                output.collect_side(tag, values, stamps_or_none(stamps))
+
+
+def stamps_or_none(stamps: list[int | None]) -> Timestamps:
+    """The list, or None if no record has a timestamp."""
+    # The first one mostly tells.
+    return None if stamps[0] is None and stamps.count(None) == len(stamps) else stamps
+
+
+def frozen(value: Any) -> Any:
+    """A value that no later change to `value` shows in: itself, or a copy all the way down."""
+    kind = type(value)
+    if kind in UNCHANGING or isinstance(value, enum.Enum):
+        return value
+    copy_of = _COPIES.get(kind)
+    return _copy(value) if copy_of is None else copy_of(value)
+
+
+def _tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    return value if UNCHANGING.issuperset(map(type, value)) else tuple([frozen(item) for item in value])
+
+
+def _row(value: Row) -> Row:
+    return create_row(value._names, [frozen(item) for item in value._values], value._row_kind)
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        # What cannot be copied could not leave a PyFlink operator either; in a chain here it may.
+        return value
+
+
+_COPIES: dict[type, Callable[[Any], Any]] = {
+    tuple: _tuple,
+    list: lambda value: [frozen(item) for item in value],
+    dict: lambda value: {frozen(key): frozen(item) for key, item in value.items()},
+    set: set,
+    Row: _row,
+}

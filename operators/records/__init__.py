@@ -1,0 +1,1 @@
+"""Operators without keys and state: map, filter, flat map, timestamps, vectorised functions."""

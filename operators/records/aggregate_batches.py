@@ -1,0 +1,163 @@
+"""Keyed aggregation over record batches: partial results before the exchange, final ones behind it.
+
+Source: Flink SQL's two-phase aggregation (TwoStageOptimizedAggregateRule), for the shape.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from operators.chain.operator import Operator
+
+#: Rows of partial results that are kept before they are merged.
+_MERGE_ROWS = 1 << 18
+_OUTPUT_ROWS = 1 << 16
+
+#: Function to what it keeps of a column, as (kept function, function that merges what was kept).
+_KEPT = {
+    "sum": (("sum", "sum"),),
+    "min": (("min", "min"),),
+    "max": (("max", "max"),),
+    "count": (("count", "sum"),),
+    "mean": (("sum", "sum"), ("count", "sum")),
+}
+FUNCTIONS = tuple(_KEPT)
+
+
+class Aggregation(NamedTuple):
+    """One column of the result, named `<column>_<function>`; nulls do not count."""
+
+    column: str
+    function: str  #: one of FUNCTIONS
+
+    @property
+    def name(self) -> str:
+        """The column's name in the result."""
+        return f"{self.column}_{self.function}"
+
+
+class PartialAggregateOperator(Operator):
+    """Of each key seen in this subtask one row with partial results, at the end of the input or earlier.
+
+    In: record batches with the columns of `keys` and `aggregations`. Out: `keys`, and of each aggregation
+    what is kept (`_KEPT`), as columns `<column>$<function>`.
+    """
+
+    columnar = True
+
+    def __init__(self, keys: Sequence[str], aggregations: Sequence[Aggregation]) -> None:
+        self.keys, self.aggregations = list(keys), list(aggregations)
+
+    def open(self) -> None:
+        """Start with nothing."""
+        self._partials: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
+        """Aggregate the batch by itself; merge now and then."""
+        self._keep(self._first(batch))
+
+    def finish(self) -> None:
+        """Put the results out."""
+        if self._partials:
+            self._emit(self._merged())
+            self._partials = []
+
+    def _keep(self, partial: pa.Table) -> None:
+        self._partials.extend(partial.to_batches())
+        self._rows += partial.num_rows
+        if self._rows > _MERGE_ROWS:
+            merged = self._merged()
+            # keys that hardly repeat: merging again and again would be quadratic, so they go on
+            if merged.num_rows > _MERGE_ROWS // 2:
+                self._full(merged)
+            else:
+                self._partials, self._rows = merged.to_batches(), merged.num_rows
+
+    def _full(self, merged: pa.Table) -> None:
+        self._emit(merged)
+        self._partials, self._rows = [], 0
+
+    def _first(self, batch: pa.RecordBatch) -> pa.Table:
+        kept = [(one.column, kept) for one in self.aggregations for kept, _ in _KEPT[one.function]]
+        kept = list(dict.fromkeys(kept))
+        table = pa.Table.from_batches([batch])
+        grouped = table.group_by(self.keys, use_threads=False).aggregate(kept)
+        return pa.table(
+            {
+                **{key: grouped[key] for key in self.keys},
+                **{f"{column}${function}": grouped[f"{column}_{function}"] for column, function in kept},
+            }
+        )
+
+    def _merged(self) -> pa.Table:
+        table = pa.Table.from_batches(self._partials)
+        merges = {
+            f"{one.column}${kept}": merge for one in self.aggregations for kept, merge in _KEPT[one.function]
+        }
+        grouped = table.group_by(self.keys, use_threads=False).aggregate(list(merges.items()))
+        return pa.table(
+            {
+                **{key: grouped[key] for key in self.keys},
+                **{column: grouped[f"{column}_{merge}"] for column, merge in merges.items()},
+            }
+        )
+
+    def _emit(self, table: pa.Table) -> None:
+        for batch in table.combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS):
+            self.output.collect_batch(batch, None)
+
+
+class FinalAggregateOperator(PartialAggregateOperator):
+    """Of each key one row: `keys`, then a column an aggregation; at the end of the input.
+
+    In: what PartialAggregateOperator puts out, all rows of a key in one subtask.
+    """
+
+    def _first(self, batch: pa.RecordBatch) -> pa.Table:
+        return pa.Table.from_batches([batch])
+
+    def _full(self, merged: pa.Table) -> None:
+        self._partials, self._rows = merged.to_batches(), 0
+
+    def finish(self) -> None:
+        """Put the results out."""
+        if self._partials:
+            self._emit(self._results(self._merged()))
+            self._partials = []
+
+    def _results(self, merged: pa.Table) -> pa.Table:
+        columns = {key: merged[key] for key in self.keys}
+        for one in self.aggregations:
+            if one.function == "mean":
+                total, count = merged[f"{one.column}$sum"], merged[f"{one.column}$count"]
+                columns[one.name] = pc.divide(total.cast(pa.float64()), count.cast(pa.float64()))
+            else:
+                columns[one.name] = merged[f"{one.column}${one.function}"]
+        return pa.table(columns)
+
+
+def partial_schema(schema: pa.Schema, keys: Sequence[str], aggregations: Sequence[Aggregation]) -> pa.Schema:
+    """Columns that PartialAggregateOperator gives for an input of `schema`."""
+    return _schema_of(PartialAggregateOperator(keys, aggregations)._first, schema)
+
+
+def final_schema(schema: pa.Schema, keys: Sequence[str], aggregations: Sequence[Aggregation]) -> pa.Schema:
+    """Columns that FinalAggregateOperator gives where the partial one's input is of `schema`."""
+    first, last = PartialAggregateOperator(keys, aggregations), FinalAggregateOperator(keys, aggregations)
+
+    def both(batch: pa.RecordBatch) -> pa.Table:
+        last._partials = first._first(batch).to_batches() or [_empty(first._first(batch).schema)]
+        return last._results(last._merged())
+
+    return _schema_of(both, schema)
+
+
+def _schema_of(derive, schema: pa.Schema) -> pa.Schema:  # type: ignore[no-untyped-def]
+    return derive(_empty(schema)).schema
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -1,0 +1,47 @@
+"""Map and flat map of two connected streams: one function a stream."""
+
+from operators.chain.operator import Timestamps, Values
+from operators.records.map_records import current, flat_mapped
+from operators.records.user_function import FunctionOperator
+
+
+class CoMapOperator(FunctionOperator):
+    """One result a record, by `map1` or `map2`.
+
+    Source: org.apache.flink.streaming.api.operators.co.CoStreamMap.
+    """
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the first stream."""
+        self._map(self.function.map1, values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the second stream."""
+        self._map(self.function.map2, values, timestamps)
+
+    def _map(self, function, values: Values, timestamps: Timestamps) -> None:  # type: ignore[no-untyped-def]
+        rest = iter(values)
+        try:
+            results = [function(value) for value in rest]
+        except Exception as error:
+            raise self.failed(error, current(values, rest)) from error
+        self.output.collect(results, timestamps)
+
+
+class CoFlatMapOperator(FunctionOperator):
+    """Any number of results a record, by `flat_map1` or `flat_map2`.
+
+    Source: org.apache.flink.streaming.api.operators.co.CoStreamFlatMap.
+    """
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the first stream."""
+        results, stamps = flat_mapped(self, self.function.flat_map1, values, timestamps)
+        if results:
+            self.output.collect(results, stamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Records of the second stream."""
+        results, stamps = flat_mapped(self, self.function.flat_map2, values, timestamps)
+        if results:
+            self.output.collect(results, stamps)

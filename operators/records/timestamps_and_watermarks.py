@@ -1,0 +1,75 @@
+"""Gives records their event time, and says how far event time has come."""
+
+import time
+from typing import Any
+
+from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from operators.records.map_records import current
+
+
+class TimestampsAndWatermarksOperator(Operator):
+    """Timestamps by the strategy's assigner; watermarks behind the largest one.
+
+    `strategy` has `timestamp_assigner` (None: records keep the timestamp they have) and
+    `out_of_orderness_milliseconds` (None: no watermarks but the last). In STREAMING mode a watermark comes
+    every `auto_watermark_interval_milliseconds` of the subtask's own processor time, which for a short input
+    is never: results of small jobs then do not depend on how busy the machine is. BATCH mode has none before
+    the end. Watermarks from upstream end here, except the last.
+
+    Source: org.apache.flink.streaming.runtime.operators.TimestampsAndWatermarksOperator,
+    BoundedOutOfOrdernessWatermarks.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self.strategy = strategy
+
+    def open(self) -> None:
+        """Look up what every list needs."""
+        assigner = self.strategy.timestamp_assigner
+        self._extract = None if assigner is None else assigner.extract_timestamp
+        self._lag = self.strategy.out_of_orderness_milliseconds
+        self._largest = MIN_WATERMARK
+        self._emitted = MIN_WATERMARK
+        periodic = self._lag is not None and not self.context.batch
+        interval = self.context.auto_watermark_interval_milliseconds
+        self._interval_seconds = interval / 1000 if periodic and interval > 0 else None
+        self._last_watermark_at = time.thread_time()
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Put the values out with their new timestamps, then perhaps a watermark."""
+        if self._extract is not None:
+            timestamps = self._extracted(values, timestamps)
+        if self._interval_seconds is None:
+            self.output.collect(values, timestamps)
+            return
+        if timestamps is not None:
+            stamped = [stamp for stamp in timestamps if stamp is not None]
+            self._largest = max(self._largest, max(stamped, default=MIN_WATERMARK))
+        self.output.collect(values, timestamps)
+        now = time.thread_time()
+        if now - self._last_watermark_at >= self._interval_seconds:
+            self._last_watermark_at = now
+            self._emit()
+
+    def process_watermark(self, watermark: int) -> None:
+        """Only the end of the input passes."""
+        if watermark == MAX_WATERMARK:
+            self.output.watermark(watermark)
+
+    def _extracted(self, values: Values, timestamps: Timestamps) -> Timestamps:
+        extract, rest = self._extract, iter(values)
+        assert extract is not None
+        try:
+            if timestamps is None:
+                return [extract(value, MIN_WATERMARK) for value in rest]
+            before = [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
+            return [extract(value, stamp) for value, stamp in zip(rest, before, strict=True)]
+        except Exception as error:
+            raise self.failed(error, current(values, rest)) from error
+
+    def _emit(self) -> None:
+        assert self._lag is not None
+        watermark = self._largest - self._lag - 1
+        if self._largest != MIN_WATERMARK and watermark > self._emitted:
+            self._emitted = watermark
+            self.output.watermark(watermark)

@@ -1,0 +1,49 @@
+"""Functions of a job's author: objects with open and close, or plain callables."""
+
+from collections.abc import Callable
+from typing import Any
+
+from operators.chain.operator import Operator, OperatorContext
+
+
+class FunctionOperator(Operator):
+    """An operator around one function, which it opens and closes if the function has that.
+
+    Source: org.apache.flink.streaming.api.operators.AbstractUdfStreamOperator.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def open(self) -> None:
+        """Open the function with its RuntimeContext."""
+        open_function(self.function, self.context)
+
+    def close(self) -> None:
+        """Close the function."""
+        close_function(self.function)
+
+
+def open_function(function: Any, context: OperatorContext) -> None:
+    """Call `function.open(RuntimeContext)` if there is one."""
+    if hasattr(function, "open"):
+        from operators.functions.runtime_context import RuntimeContext
+
+        function.open(RuntimeContext(context))
+
+
+def close_function(function: Any) -> None:
+    """Call `function.close()` if there is one."""
+    if hasattr(function, "close"):
+        function.close()
+
+
+def method(function: Any, name: str) -> Callable[..., Any]:
+    """`function.name` for a function object, `function` itself for a plain callable."""
+    found: Callable[..., Any] | None = getattr(function, name, None)
+    if found is not None:
+        return found
+    if not callable(function):
+        raise TypeError(f"{type(function).__name__} is neither callable nor has it a method {name!r}")
+    plain: Callable[..., Any] = function
+    return plain

@@ -1,0 +1,88 @@
+"""Broadcast state of one subtask: dictionaries that belong to no key.
+
+Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.HeapBroadcastState.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from operators.state.descriptors import MapStateDescriptor
+from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
+
+
+class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
+    """A view of a broadcast state."""
+
+    def __init__(self, entries: dict[Any, Any]) -> None:
+        self._entries = entries
+
+    def get(self, key: Any) -> Any:
+        """The value of `key`, or None."""
+        return self._entries.get(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether `key` has a value other than None (as PyFlink has it)."""
+        return self._entries.get(key) is not None
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All entries as they are now."""
+        return iter(list(self._entries.items()))
+
+    def keys(self) -> Iterator[Any]:
+        """All keys as they are now."""
+        return iter(list(self._entries))
+
+    def values(self) -> Iterator[Any]:
+        """All values as they are now."""
+        return iter(list(self._entries.values()))
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return not self._entries
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._entries.clear()
+
+
+class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
+    """A broadcast state."""
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of `key`."""
+        self._entries[key] = value
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Set several values."""
+        self._entries.update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        """Forget `key`, if it is there."""
+        self._entries.pop(key, None)
+
+
+class BroadcastStates:
+    """The broadcast states of an operator by name, made on first use."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, tuple[MapStateDescriptor, WritableBroadcastState, ReadOnlyBroadcastView]] = {}
+
+    def writable(self, descriptor: MapStateDescriptor) -> WritableBroadcastState:
+        """The state. Raises Exception: the name is in use for other types."""
+        return self._state(descriptor)[1]
+
+    def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
+        """A view of the state. Raises Exception: the name is in use for other types."""
+        return self._state(descriptor)[2]
+
+    def _state(
+        self, descriptor: MapStateDescriptor
+    ) -> tuple[MapStateDescriptor, WritableBroadcastState, ReadOnlyBroadcastView]:
+        known = self._states.get(descriptor.name)
+        if known is None:
+            entries: dict[Any, Any] = {}
+            known = descriptor, WritableBroadcastState(entries), ReadOnlyBroadcastView(entries)
+            self._states[descriptor.name] = known
+        elif known[0] is not descriptor and known[0].type_info != descriptor.type_info:
+            raise Exception(f"State name corrupted: {descriptor.name}")
+        return known

@@ -1,0 +1,78 @@
+"""What state a function wants: its name, its types, how long it lives. Source: pyflink.datastream.state."""
+
+from typing import Any
+
+from operators.common.typeinfo import TypeInformation, Types
+from operators.functions.functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper
+from operators.state.ttl_config import StateTtlConfig
+
+
+class StateDescriptor:
+    """Name and type of a state."""
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        self.name = name
+        self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """The state's name; the same name is the same state."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Let what is kept expire."""
+        self._ttl_config = ttl_config
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Describes a ValueState."""
+
+    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+        super().__init__(name, value_type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Describes a ListState by its elements' type."""
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        super().__init__(name, Types.LIST(elem_type_info))
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Describes a MapState or a broadcast state."""
+
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        super().__init__(name, Types.MAP(key_type_info, value_type_info))
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable."""
+
+    def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
+        super().__init__(name, type_info)
+        if not isinstance(reduce_function, ReduceFunction):
+            if not callable(reduce_function):
+                raise TypeError("The input must be a ReduceFunction or a callable function!")
+            reduce_function = ReduceFunctionWrapper(reduce_function)
+        self._reduce_function = reduce_function
+
+    def get_reduce_function(self) -> Any:
+        """The function, as an object with `reduce`."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Describes an AggregatingState by its function and the accumulator's type.
+
+    Raises TypeError: not an AggregateFunction.
+    """
+
+    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, AggregateFunction):
+            raise TypeError("The input must be a pyflink.datastream.functions.AggregateFunction!")
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction:
+        """The function."""
+        return self._agg_function

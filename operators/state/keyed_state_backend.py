@@ -1,0 +1,173 @@
+"""All keyed state of one operator in one subtask.
+
+Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend for what state means; spilling is our own.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from operators.chain.operator import OperatorContext
+from operators.functions.keyed_state_store import KeyedStateStore
+from operators.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from operators.state.keys import original_key
+from operators.state.make_state import make_state
+from operators.state.spilled_entries import SpilledEntries
+from operators.state.state_table import StateTable
+
+#: How many records are handled before the size of the state is looked at again, at most.
+_RECORDS_A_CHECK = 1 << 16
+
+
+class NamespaceScope:
+    """The scope of state that belongs to a key and a namespace (a window)."""
+
+    def __init__(self, backend: "KeyedStateBackend") -> None:
+        self._backend = backend
+        self.key: Any = None
+
+    def set(self, namespace: Any) -> None:
+        """From here on the state of the current key and `namespace` is meant."""
+        self.key = self.key_of(namespace)
+
+    def key_of(self, namespace: Any) -> Any:
+        """The key of the current stream key's `namespace`."""
+        key = (self._backend.key, namespace)
+        if self._backend.cold:
+            self._backend.load_namespaced(key)
+        return key
+
+
+class KeyedStateBackend:
+    """Tables of state, the current key, and what to do when they grow too large.
+
+    Set `key` (a dictionary_key) before a record of it is handled. If `cold`, `load` the keys first.
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self.key: Any = None
+        self.cold = False  #: whether some state is not in the tables' `entries`
+        self.namespace = NamespaceScope(self)
+        self._context = context
+        self._spilled = SpilledEntries()
+        self._tables: dict[tuple[str, bool], StateTable] = {}
+        self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
+        self._memory = context.state_memory_bytes
+        self._check_after = min(_RECORDS_A_CHECK, self._memory >> 8)
+        self._unchecked = 0
+
+    def current_key(self) -> Any:
+        """The current key as the key selector gave it."""
+        return original_key(self.key)
+
+    def key_of(self, namespace: Any) -> Any:
+        """Without namespaces: the current key."""
+        return self.key
+
+    def table(self, name: str, namespaced: bool = False) -> StateTable:
+        """The table of this name, made on first use; an operator may keep what it likes in it by key."""
+        table = self._tables.get((name, namespaced))
+        if table is None:
+            table = StateTable(name, len(self._tables), self._spilled)
+            self._tables[name, namespaced] = table
+        return table
+
+    def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
+        """The state of this description; of the current key, or of key and namespace.
+
+        Raises Exception: the name is in use for another kind or type of state.
+        """
+        known = self._states.get((descriptor.name, namespaced))
+        if known is None:
+            table = self.table(descriptor.name, namespaced)
+            scope = self.namespace if namespaced else self
+            made = make_state(descriptor, table, scope, self._context.processing_time)
+            self._states[descriptor.name, namespaced] = descriptor, made
+            return made
+        first, state = known
+        if type(first) is not type(descriptor):
+            kind = type(descriptor).__name__.removesuffix("Descriptor")
+            raise Exception(f"The state name '{descriptor.name}' is already in use and not a {kind}.")
+        if first.type_info != descriptor.type_info:
+            raise Exception(f"State name corrupted: {descriptor.name}")
+        return state
+
+    def load(self, keys: Collection[Any]) -> None:
+        """Bring the state of these distinct keys into memory; until the next `relieve` it stays there."""
+        for (_, namespaced), table in self._tables.items():
+            if not namespaced:
+                table.load(keys)
+
+    def load_namespaced(self, key: tuple[Any, Any]) -> None:
+        """Bring the state of a key and namespace into memory."""
+        for (_, namespaced), table in self._tables.items():
+            if namespaced:
+                table.load((key,))
+
+    def relieve(self, records: int, hot: Collection[Any] = ()) -> None:
+        """Look now and then whether the state has outgrown its memory, and send what is not used to disk.
+
+        `records` have been handled since the last call; `hot` are some keys of them. Only between two lists
+        of records: tables' `entries` are replaced.
+        """
+        self._unchecked += records
+        if self._unchecked < self._check_after:
+            return
+        self._unchecked = 0
+        size = sum(table.estimated_bytes(hot) for table in self._tables.values())
+        if size > self._memory // 2:
+            for table in self._tables.values():
+                table.shift()
+            self.cold = True
+
+    def clear(self) -> None:
+        """Forget all state (BATCH mode, at the end of a key)."""
+        for table in self._tables.values():
+            table.clear()
+
+    def close(self) -> None:
+        """Let go of memory and disk."""
+        self._tables.clear()
+        self._states.clear()
+        self._spilled.close()
+
+
+class BackendStateStore(KeyedStateStore):
+    """A backend's state by kind: of the current key, or of key and namespace."""
+
+    def __init__(self, backend: KeyedStateBackend, namespaced: bool) -> None:
+        self._backend, self._namespaced = backend, namespaced
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """One value."""
+        state: ValueState[Any] = self._backend.state(state_descriptor, self._namespaced)
+        return state
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list."""
+        state: ListState[Any] = self._backend.state(state_descriptor, self._namespaced)
+        return state
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A dictionary."""
+        state: MapState[Any, Any] = self._backend.state(state_descriptor, self._namespaced)
+        return state
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """What a reduce function makes of what is added."""
+        state: ReducingState[Any] = self._backend.state(state_descriptor, self._namespaced)
+        return state
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """What an aggregate function makes of what is added."""
+        state: AggregatingState[Any, Any] = self._backend.state(state_descriptor, self._namespaced)
+        return state

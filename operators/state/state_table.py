@@ -1,0 +1,65 @@
+"""The values of one state by key: in memory in two generations, the rest on disk.
+
+All access is to `entries`, a plain dictionary. Before keys are worked on they are loaded into it, so that
+whoever handles them need not know of the rest. When memory is short the generations shift: what has not been
+loaded since the last time goes to disk, which is close to least recently used at no cost an access.
+"""
+
+from collections.abc import Collection
+from itertools import islice
+from typing import Any
+
+from operators.state.entry_size import entry_bytes
+from operators.state.spilled_entries import SpilledEntries
+
+_SAMPLE = 16
+
+
+class StateTable:
+    """Values of one state by key (or by key and namespace)."""
+
+    __slots__ = ("_number", "_older", "_spilled", "entries", "name")
+
+    def __init__(self, name: str, number: int, spilled: SpilledEntries) -> None:
+        self.name = name
+        self.entries: dict[
+            Any, Any
+        ] = {}  #: replaced between two calls of `process`, so do not keep it longer
+        self._older: dict[Any, Any] = {}
+        self._number, self._spilled = number, spilled
+
+    def load(self, keys: Collection[Any]) -> None:
+        """Bring what there is for these distinct keys into `entries`."""
+        entries, older = self.entries, self._older
+        missing = [key for key in keys if key not in entries]
+        if not missing:
+            return
+        if older:
+            unfound = []
+            for key in missing:
+                if key in older:
+                    entries[key] = older.pop(key)
+                else:
+                    unfound.append(key)
+            missing = unfound
+        if self._spilled.has(self._number) and missing:
+            entries.update(self._spilled.take(self._number, missing))
+
+    def shift(self) -> None:
+        """Make what is in memory the older generation, and send what was that to disk."""
+        if self._older:
+            self._spilled.put(self._number, self._older)
+        self._older, self.entries = self.entries, {}
+
+    def estimated_bytes(self, hot: Collection[Any]) -> int:
+        """Roughly what the younger generation takes, judged by its first, its last and the `hot` keys."""
+        entries = self.entries
+        if not entries:
+            return 0
+        keys = [*islice(entries, _SAMPLE), *islice(reversed(entries), _SAMPLE), *islice(hot, _SAMPLE)]
+        sizes = [entry_bytes(key, entries[key]) for key in keys if key in entries]
+        return len(entries) * sum(sizes) // len(sizes)
+
+    def clear(self) -> None:
+        """Forget everything. Only for tables of which nothing has been spilled (BATCH mode)."""
+        self.entries.clear()

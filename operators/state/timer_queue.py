@@ -1,0 +1,154 @@
+"""Timers in order of their time, each at most once, until they fire or are deleted.
+
+Timers are grouped by time: a heap holds the distinct times, a dictionary the timers of each. Registering and
+deleting are a dictionary access, and the many timers that windows set for the same moment cost one heap
+entry.
+
+Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl, HeapPriorityQueueSet.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import accumulate, chain, groupby
+from operator import index, itemgetter
+from typing import Any
+
+from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from operators.state.spilled_timers import SpilledTimers
+
+#: How many times are taken off the heap at once.
+_AHEAD = 1024
+
+
+class TimerQueue:
+    """Timers of one time domain: a time (milliseconds) and an entry that says whose timer it is."""
+
+    __slots__ = ("_entries", "_heap", "_spilled", "_spilled_from", "count")
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        # A lone entry is a tuple of one, which is a third of the size of a dictionary.
+        self._entries: dict[int, tuple[Any] | dict[Any, None]] = {}
+        self.count = 0  #: how many timers are in memory
+        self._spilled: SpilledTimers | None = None
+        self._spilled_from: int | None = None  #: the first time of which timers are on disk
+
+    def add(self, timestamp: int, entry: Any) -> None:
+        """Register; nothing happens if it is there already.
+
+        Raises TypeError: not an integer; OverflowError: not one of 64 bits.
+        """
+        if type(timestamp) is not int:
+            timestamp = index(timestamp)
+        if not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
+            raise OverflowError(f"a timer's time has 64 bits: {timestamp}")
+        some = self._entries.get(timestamp)
+        if some is None:
+            self._entries[timestamp] = (entry,)
+            heappush(self._heap, timestamp)
+        elif entry in some:
+            return
+        elif type(some) is dict:
+            some[entry] = None
+        else:
+            self._entries[timestamp] = {some[0]: None, entry: None}
+        self.count += 1
+
+    def remove(self, timestamp: int, entry: Any) -> None:
+        """Delete, if it is there."""
+        if self._spilled is not None and self._spilled_from is not None and timestamp >= self._spilled_from:
+            self._spilled.remove(timestamp, entry)
+        some = self._entries.get(timestamp)
+        if some is None or entry not in some:
+            return
+        if type(some) is dict and len(some) > 1:
+            del some[entry]
+        else:
+            # The time itself stays on the heap until it is passed.
+            del self._entries[timestamp]
+        self.count -= 1
+
+    def next_time(self) -> int | None:
+        """The time of the first timer, or an earlier one; None if there is none."""
+        if not self._heap or (self._spilled_from is not None and self._spilled_from < self._heap[0]):
+            return self._spilled_from
+        return self._heap[0]
+
+    def due(
+        self, limit: int, prepare: Callable[[list[Any]], None] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Take out the timers up to `limit` in order of time, of registration among those of the same time.
+
+        What is registered and deleted meanwhile counts. `prepare` is told some entries before they come.
+        """
+        while self._spilled_from is not None and self._spilled_from <= limit:
+            yield from self._due_in_memory(self._spilled_from - 1, prepare)
+            self._load_spilled()
+        yield from self._due_in_memory(limit, prepare)
+
+    def spill(self, keep: int) -> None:
+        """Send all but the first `keep` timers to disk. Not while timers are being taken out."""
+        times = sorted(self._entries)
+        position = bisect_right(list(accumulate(len(self._entries[time]) for time in times)), keep)
+        if position == len(times):
+            return
+        if self._spilled is None:
+            self._spilled = SpilledTimers()
+        later = times[position:]
+        self._spilled.put((time, entry) for time in later for entry in self._entries[time])
+        for time in later:
+            self.count -= len(self._entries.pop(time))
+        # A sorted list is a heap.
+        self._heap[:] = times[:position]
+        self._spilled_from = self._spilled.first_time()
+
+    def _load_spilled(self) -> None:
+        assert self._spilled is not None
+        for time, timers in groupby(self._spilled.take_first(), key=itemgetter(0)):
+            # Those on disk were registered first.
+            later = self._entries.pop(time, ())
+            self.count -= len(later)
+            for entry in chain((entry for _, entry in timers), later):
+                self.add(time, entry)
+        self._spilled_from = self._spilled.first_time()
+
+    def _due_in_memory(
+        self, limit: int, prepare: Callable[[list[Any]], None] | None
+    ) -> Iterator[tuple[int, Any]]:
+        heap, entries = self._heap, self._entries
+        while heap and heap[0] <= limit:
+            ahead = [heappop(heap)]
+            while heap and heap[0] <= limit and len(ahead) < _AHEAD:
+                ahead.append(heappop(heap))
+            if prepare is not None:
+                lone = [some for time in ahead if type(some := entries.get(time)) is tuple]
+                prepare([some[0] for some in lone])
+            for time in ahead:
+                if heap and heap[0] < time:
+                    yield from self._due_in_memory(time - 1, prepare)
+                yield from self._due_at(time, prepare)
+
+    def _due_at(self, time: int, prepare: Callable[[list[Any]], None] | None) -> Iterator[tuple[int, Any]]:
+        heap, entries = self._heap, self._entries
+        while (some := entries.get(time)) is not None:
+            coming = list(some)
+            for number, entry in enumerate(coming):
+                if prepare is not None and type(some) is dict and number % _AHEAD == 0:
+                    prepare(coming[number : number + _AHEAD])
+                here = entries.get(time)
+                if here is None or entry not in here:
+                    continue
+                self.remove(time, entry)
+                yield time, entry
+                if heap and heap[0] < time:
+                    yield from self._due_in_memory(time - 1, prepare)
+
+    def clear(self) -> None:
+        """Forget all timers."""
+        self._heap.clear()
+        self._entries.clear()
+        self.count = 0
+        if self._spilled is not None:
+            self._spilled.close()
+            self._spilled = self._spilled_from = None

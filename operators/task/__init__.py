@@ -1,0 +1,1 @@
+"""One subtask of a JobVertex inside a Spark task."""

@@ -1,0 +1,121 @@
+"""The input gates of a subtask: blocks in, records and watermarks into the heads of the chain.
+
+Spark has sorted the blocks by (order, edge, channel, sequence). In STREAMING mode `order` is the watermark
+that a block's channel had reached, so that the channels are read side by side along event time, and what has
+been read gives the watermark of the whole gate. In BATCH mode `order` is the key group of a keyed input.
+
+Source: org.apache.flink.streaming.runtime.io.{StreamTaskNetworkInput,StreamMultipleInputProcessor},
+org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from operators.chain.build_chain import Chain
+from operators.chain.operator import MIN_WATERMARK, Operator
+from operators.chain.rows_and_batches import values_of_batch
+from operators.exchange.blocks import Block, decode
+from operators.exchange.channel_writer import FIRST_OF_ALL
+from operators.exchange.output_spec import GateSpec
+from operators.exchange.sort_by_key import KeySorter
+from operators.task.task_spec import TaskSpec
+
+#: Decoded Python records take about this many times the bytes of their block.
+_MEMORY_FACTOR = 4
+
+
+class GateReader:
+    """All gates of one subtask."""
+
+    def __init__(self, spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> None:
+        self._spec, self._batches = spec, batches
+        self._gates = {gate.edge: gate for gate in spec.chain.gates}
+        self._sorter = KeySorter(spec.settings.sort_memory_bytes)
+        self.head_nodes = sorted({gate.target_node for gate in spec.chain.gates})
+        self.records_in = 0
+        self.bytes_in = 0
+
+    def read(self, chain: Chain) -> Iterator[None]:
+        """Hand everything to the chain; gives control back after every block."""
+        if not self._gates:
+            return
+        heads = [chain.operators[node] for node in self.head_nodes]
+        receivers = {
+            edge: chain.input_of(gate.target_node, gate.input_number, gate.type_info)
+            for edge, gate in self._gates.items()
+        }
+        batch_mode = self._spec.settings.batch
+        watermark, group = MIN_WATERMARK, -1
+        for edge, order, payload in _rows(self._batches):
+            if not payload.size:
+                continue  # it greets the subtask
+            gate = self._gates[edge]
+            if batch_mode and gate.grouped:
+                if order != group:
+                    yield from self._end_group(heads)
+                    group = order
+                self._sort(gate, payload)
+                continue
+            if not batch_mode and order != FIRST_OF_ALL and order > watermark:
+                watermark = order
+                for head in heads:
+                    head.process_watermark(watermark)
+                yield
+            block = self._count(decode(payload, gate.type_info), payload)
+            receiver = receivers[edge]
+            if block.values is not None:
+                receiver.collect(block.values, block.timestamps)
+            else:
+                receiver.collect_batch(block.batch, block.timestamps)
+            yield
+        if batch_mode:
+            yield from self._end_group(heads)
+
+    def close(self) -> None:
+        """Let go of what is on disk."""
+        self._sorter.close()
+
+    def _count(self, block: Block, payload: pa.Buffer) -> Block:
+        self.records_in += block.records
+        self.bytes_in += payload.size
+        return block
+
+    def _sort(self, gate: GateSpec, payload: pa.Buffer) -> None:
+        block = self._count(decode(payload, gate.type_info), payload)
+        values, timestamps = block.values, block.timestamps
+        if values is None:
+            assert block.batch is not None
+            values = values_of_batch(block.batch, gate.type_info)
+            timestamps = None if timestamps is None else timestamps.to_pylist()
+        select: Callable[[Any], Any] | None = gate.key_selector
+        assert select is not None
+        keys = [select(value) for value in values]
+        self._sorter.add(gate.input_number, keys, values, timestamps, payload.size * _MEMORY_FACTOR)
+
+    def _end_group(self, heads: list[Operator]) -> Iterator[None]:
+        (head,) = heads  # a keyed operator is alone at the head of its chain
+        since = 0
+        for portions in self._sorter.drain():
+            for portion in portions:
+                head.process_input(portion.input_number, portion.values, portion.timestamps)
+                since += len(portion.values)
+                if since > _YIELD_RECORDS:
+                    since = 0
+                    yield
+            head.end_key()
+        yield
+
+
+#: Records of a key group between two looks at what has come out.
+_YIELD_RECORDS = 4096
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer]]:
+    for batch in batches:
+        edges = batch.column("edge").to_pylist()
+        orders = batch.column("order").to_pylist()
+        payloads = batch.column("payload")
+        for row in range(batch.num_rows):
+            yield edges[row], orders[row], payloads[row].as_buffer()

@@ -1,0 +1,56 @@
+"""Reports of a subtask to the driver: states, records, failures, as JSON lines over a socket.
+
+Reports inform; results never depend on them. A driver that cannot be reached costs the reports, not the job.
+
+Source: org.apache.flink.runtime.taskmanager.TaskExecutionState and
+TaskManagerActions.updateTaskExecutionState, for what is told.
+"""
+
+import json
+import socket
+import time
+from typing import Any
+
+from operators.task.task_spec import ReportAddress
+
+#: Seconds between two reports of how many records went by.
+PROGRESS_SECONDS = 0.5
+
+
+class Reporter:
+    """One attempt's line to the driver."""
+
+    def __init__(self, address: ReportAddress | None, vertex: int, subtask: int, attempt_number: int) -> None:
+        self._who = {"vertex": vertex, "subtask": subtask, "attempt_number": attempt_number}
+        self._socket: socket.socket | None = None
+        self._last_progress = time.monotonic()
+        if address is not None:
+            try:
+                self._socket = socket.create_connection((address.host, address.port), timeout=5)
+            except OSError:
+                return
+            self._send({"token": address.token})
+
+    def state(self, state: str, **details: Any) -> None:
+        """The attempt has entered an ExecutionState."""
+        self._send({"state": state, "at": time.time_ns() // 1_000_000, **details})
+
+    def progress(self, records_in: int, records_out: int) -> None:
+        """How many records went by so far; sent at most every PROGRESS_SECONDS."""
+        now = time.monotonic()
+        if now - self._last_progress >= PROGRESS_SECONDS:
+            self._last_progress = now
+            self._send({"records_in": records_in, "records_out": records_out})
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._socket is not None:
+            try:
+                self._socket.sendall(json.dumps({**self._who, **message}).encode() + b"\n")
+            except OSError:
+                self.close()

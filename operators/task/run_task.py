@@ -1,0 +1,170 @@
+"""A subtask from set-up to end: what Spark's mapInArrow calls.
+
+Source: org.apache.flink.runtime.taskmanager.Task.doRun for the order of set-up, and
+org.apache.flink.streaming.runtime.tasks.{SourceOperatorStreamTask,OneInputStreamTask,TwoInputStreamTask,
+MultipleInputStreamTask} for the invokables.
+"""
+
+import itertools
+import os
+import traceback
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+
+from operators.chain.build_chain import Chain
+from operators.chain.errors import UserFunctionError
+from operators.chain.operator import MAX_WATERMARK, OperatorContext
+from operators.exchange.channel_writer import ChannelWriter
+from operators.exchange.output_spec import OutputSpec
+from operators.task.pending_rows import PendingRows
+from operators.task.read_gates import GateReader
+from operators.task.read_sources import read_sources
+from operators.task.report import Reporter
+from operators.task.task_spec import TaskSpec
+
+
+def task_function(pickled_spec: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run_task(cloudpickle.loads(pickled_spec), batches)
+
+    return run
+
+
+def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the subtask that this Spark partition is; yields rows as they come to be."""
+    where = TaskContext.get()
+    attempt_number = where.attemptNumber() if where is not None else 0
+    subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
+    reporter = Reporter(spec.settings.reports, spec.chain.vertex, subtask, attempt_number)
+    try:
+        reporter.state("DEPLOYING", host=os.uname().nodename, process=os.getpid())
+        yield from _run(spec, subtask, attempt_number, batches, reporter)
+    except GeneratorExit:
+        reporter.state("CANCELED")
+        raise
+    except Exception as error:
+        reporter.state("FAILED", **_failure(error))
+        raise
+    finally:
+        reporter.close()
+
+
+def subtask_of(
+    spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
+) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """Which subtask this is, and the same batches again.
+
+    Where Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks; the
+    first row tells: of a source it holds the subtask, of an exchange it is the one that greets each subtask.
+    """
+    chain = spec.chain
+    if any(getattr(one.operator, "reads_dataframe", False) for one in chain.operators):
+        return partition % chain.parallelism, batches  # which partition is which subtask does not matter
+    first = next(batches)
+    column = "target" if chain.gates else "id"
+    return first.column(column)[0].as_py(), itertools.chain([first], batches)
+
+
+def _run(
+    spec: TaskSpec, subtask: int, attempt_number: int, batches: Iterator[pa.RecordBatch], reporter: Reporter
+) -> Iterator[pa.RecordBatch]:
+    pending = PendingRows()
+    # Flink's order: partitions and gates, cached files, the runtime environment, the invokable
+    gates = GateReader(spec, batches)
+    cached_files = _localize(spec.settings.cached_files)
+    context = _environment(spec, subtask, attempt_number, cached_files)
+    chain = Chain(spec.chain, context, _writer_factory(spec, subtask, pending))
+    for operator in chain.operators.values():
+        if hasattr(operator, "attach"):
+            operator.attach(pending.append)
+        if hasattr(operator, "attach_results"):
+            operator.attach_results(pending.append_batch)
+    reporter.state("INITIALIZING")
+    try:
+        chain.open()
+        reporter.state("RUNNING")
+        sources = read_sources(spec, chain, context, batches)
+        for step in (sources, gates.read(chain)):
+            for _ in step:
+                yield from pending.drain()
+                reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
+        for node in gates.head_nodes or sources_only(spec):
+            if node in chain.operators:
+                chain.operators[node].process_watermark(MAX_WATERMARK)
+            else:
+                chain.outputs[node].watermark(MAX_WATERMARK)
+            yield from pending.drain()
+        chain.finish()
+        yield from pending.drain()
+    finally:
+        chain.close()
+        gates.close()
+    reporter.state(
+        "FINISHED",
+        records_in=gates.records_in,
+        bytes_in=gates.bytes_in,
+        records_out=sum(writer.records for writer in chain.writers),
+        bytes_out=sum(writer.bytes for writer in chain.writers),
+    )
+
+
+def sources_only(spec: TaskSpec) -> list[int]:
+    """Sources whose end is the end of the vertex's input: those of a chain without gates."""
+    return [one.node for one in spec.chain.operators if one.source]
+
+
+def _localize(cached_files: object) -> dict[str, str]:
+    assert isinstance(cached_files, dict)
+    if not cached_files:
+        return {}
+    from pyspark import SparkFiles
+
+    return {name: SparkFiles.get(file) for name, file in cached_files.items()}
+
+
+def _environment(
+    spec: TaskSpec, subtask: int, attempt_number: int, cached_files: dict[str, str]
+) -> OperatorContext:
+    settings = spec.settings
+    if settings.pyflink_names:
+        from engine.pyflink_names import install
+
+        install()
+    return OperatorContext(
+        job_name=settings.job_name,
+        task_name=spec.chain.name,
+        subtask=subtask,
+        parallelism=spec.chain.parallelism,
+        max_parallelism=spec.chain.max_parallelism,
+        attempt_number=attempt_number,
+        batch=settings.batch,
+        job_parameters=settings.job_parameters,
+        cached_files=cached_files,
+        state_memory_bytes=settings.state_memory_bytes,
+        auto_watermark_interval_milliseconds=settings.auto_watermark_interval_milliseconds,
+    )
+
+
+def _writer_factory(
+    spec: TaskSpec, subtask: int, pending: PendingRows
+) -> Callable[[OutputSpec], ChannelWriter]:
+    settings = spec.settings
+    return lambda output: ChannelWriter(
+        output,
+        subtask=subtask,
+        batch_mode=settings.batch,
+        seed=settings.seed,
+        block_bytes=settings.block_bytes,
+        emit=pending.append,
+    )
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    details = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-8000:]}
+    if isinstance(error, UserFunctionError):
+        details |= {"operator": error.operator, "record": error.record, "cause": error.cause}
+    return details

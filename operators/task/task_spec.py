@@ -1,0 +1,41 @@
+"""Everything that a Spark task has to know to be a subtask: made on the driver, sent with the function."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from operators.chain.chain_spec import ChainSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportAddress:
+    """Where a task reports its states to: a socket of the driver."""
+
+    host: str
+    port: int
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """The same for all tasks of a job."""
+
+    job_id: str
+    job_name: str
+    batch: bool
+    seed: int = 0
+    block_bytes: int = 1 << 20
+    sort_memory_bytes: int = 64 << 20
+    state_memory_bytes: int = 256 << 20
+    auto_watermark_interval_milliseconds: int = 200
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
+    pyflink_names: bool = False  #: `import pyflink` in a user's function means Penstock's modules
+    reports: ReportAddress | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """One JobVertex of one job."""
+
+    chain: ChainSpec
+    settings: TaskSettings

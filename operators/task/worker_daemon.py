@@ -1,0 +1,16 @@
+"""Spark's Python daemon with what subtasks need already imported: workers are forked from it.
+
+Set as `spark.python.daemon.module`. Importing pyarrow, numpy and the operators takes a new worker a third of a
+second; forked, it has them.
+"""
+
+import pyspark.daemon
+
+import operators.async_io
+import operators.process
+import operators.records.map_records
+import operators.task.run_task
+import operators.windows  # noqa: F401 that it is loaded is the point
+
+if __name__ == "__main__":
+    pyspark.daemon.manager()

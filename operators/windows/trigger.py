@@ -1,0 +1,113 @@
+"""What decides when a window's contents are worked out, and what it may ask of the operator that runs it.
+
+Source: pyflink.datastream.window.{TriggerResult,Trigger};
+org.apache.flink.streaming.api.windowing.triggers.{Trigger,TriggerResult}.
+"""
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from operators.functions.metrics import MetricGroup
+from operators.state.descriptors import StateDescriptor
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class TriggerResult(Enum):
+    """What happens to a window: its function runs (fire), its contents are dropped (purge), both, or neither.
+
+    Firing a window without contents runs nothing.
+    """
+
+    CONTINUE = (False, False)
+    FIRE_AND_PURGE = (True, True)
+    FIRE = (True, False)
+    PURGE = (False, True)
+
+    def is_fire(self) -> bool:
+        """Whether the window's function runs."""
+        fires: bool = self.value[0]
+        return fires
+
+    def is_purge(self) -> bool:
+        """Whether the window's contents are dropped."""
+        purges: bool = self.value[1]
+        return purges
+
+
+class Trigger(ABC, Generic[T, W]):
+    """Decides when the window function runs on what a key has in a window.
+
+    One trigger object serves all keys and windows of a subtask, so what it has to remember lives in the state
+    that its context gives it. With an assigner that merges windows `on_merge` has to work.
+    """
+
+    class TriggerContext(ABC):
+        """Timers, times and state of the key and window that the trigger is called for."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int:
+            """Milliseconds since the epoch."""
+
+        @abstractmethod
+        def get_metric_group(self) -> MetricGroup:
+            """The operator's metrics."""
+
+        @abstractmethod
+        def get_current_watermark(self) -> int:
+            """Milliseconds; the least 64-bit integer before the first watermark."""
+
+        @abstractmethod
+        def register_processing_time_timer(self, time: int) -> None:
+            """Have `on_processing_time` called with `time` once the clock has passed it."""
+
+        @abstractmethod
+        def register_event_time_timer(self, time: int) -> None:
+            """Have `on_event_time` called with `time` once the watermark has passed it."""
+
+        @abstractmethod
+        def delete_processing_time_timer(self, time: int) -> None:
+            """Forget the processing-time timer of this window at `time`, if there is one."""
+
+        @abstractmethod
+        def delete_event_time_timer(self, time: int) -> None:
+            """Forget the event-time timer of this window at `time`, if there is one."""
+
+        @abstractmethod
+        def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+            """The state of this description that belongs to the current key and window."""
+
+    class OnMergeContext(TriggerContext):
+        """The context of `on_merge`: can also merge the state of the windows that become one."""
+
+        @abstractmethod
+        def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+            """Bring the merged windows' state into the new window. Raises Exception: value or map state."""
+
+    @abstractmethod
+    def on_element(
+        self, element: T, timestamp: int, window: W, ctx: "Trigger.TriggerContext"
+    ) -> TriggerResult:
+        """`element` with `timestamp` (milliseconds) has been put into `window`."""
+
+    @abstractmethod
+    def on_processing_time(self, time: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
+        """A processing-time timer set for `time` has fired."""
+
+    @abstractmethod
+    def on_event_time(self, time: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
+        """An event-time timer set for `time` has fired."""
+
+    def can_merge(self) -> bool:
+        """Whether the trigger's state can be merged; no by default."""
+        return False
+
+    @abstractmethod
+    def on_merge(self, window: W, ctx: "Trigger.OnMergeContext") -> None:
+        """Several windows have become `window`."""
+
+    @abstractmethod
+    def clear(self, window: W, ctx: "Trigger.TriggerContext") -> None:
+        """`window` is over: delete its timers and the trigger's state for it."""

@@ -1,0 +1,233 @@
+"""Windows of any assigner with any trigger: their contents in state, their times as timers.
+
+Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
+org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
+from operators.functions.runtime_context import RuntimeContext
+from operators.process.results import frozen
+from operators.state.descriptors import ListStateDescriptor, ReducingStateDescriptor
+from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
+from operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from operators.windows.merging_window_set import MergingWindowSet
+from operators.windows.other_triggers import CountTrigger
+from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from operators.windows.trigger import Trigger, TriggerResult
+from operators.windows.window import TimeWindow
+from operators.windows.window_contexts import AssignerContext, TriggerContext
+from operators.windows.window_keeper import WindowKeeper
+
+if TYPE_CHECKING:
+    from operators.windows.window_operator import WindowOperator
+
+#: How many time windows are remembered to be used again.
+_KNOWN_WINDOWS = 4096
+
+
+class TriggeredWindows(WindowKeeper):
+    """Asks the assigner and the trigger for each record."""
+
+    def __init__(self, operator: "WindowOperator", runtime_context: RuntimeContext) -> None:
+        super().__init__(operator)
+        self._assigner, self._trigger = operator.assigner, operator.trigger
+        self._merging_assigner = self._assigner if isinstance(self._assigner, MergingWindowAssigner) else None
+        self._event_time = self._assigner.is_event_time()
+        self._lateness = operator.allowed_lateness
+        descriptor = operator.function.state_descriptor
+        self._backend = operator.backend
+        self._state = self._backend.state(descriptor, namespaced=True)
+        self._keeps_lists = isinstance(descriptor, ListStateDescriptor)
+        self._reduces = isinstance(descriptor, ReducingStateDescriptor)
+        self._open_windows_by_key = self._backend.table("merging-window-set")
+        self._assigner_context = AssignerContext(operator, runtime_context)
+        self._trigger_context = TriggerContext(operator, runtime_context)
+        self._fires_once = _fires_once(self._assigner, self._trigger)
+        self._sets_cleanup_timer = not _trigger_cleans_up(self._assigner, self._trigger, self._lateness)
+        self._set_timer = (
+            operator.register_event_time_timer
+            if self._event_time
+            else operator.register_processing_time_timer
+        )
+        self._delete_timer = (
+            operator.delete_event_time_timer if self._event_time else operator.delete_processing_time_timer
+        )
+        self._known_windows: dict[tuple[int, int], TimeWindow] = {}
+
+    def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Put records into their windows."""
+        backend = self._backend
+        add = self._add if self._merging_assigner is None else self._add_merging
+        stamps: Iterable[int | None] = repeat(None) if timestamps is None else timestamps
+        value = None
+        try:
+            for value, stamp, key in zip(values, stamps, keys, strict=False):
+                backend.key = key
+                timestamp = MIN_WATERMARK if stamp is None else stamp
+                windows = self._assigner.assign_windows(value, timestamp, self._assigner_context)
+                if not add(value, timestamp, windows) and self._is_late(timestamp):
+                    self.operator.late(value, stamp)
+        except Exception as error:
+            raise self.operator.failed(error, value) from error
+
+    def _add(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
+        """Add a record to the windows that are not over; whether there is one."""
+        used = False
+        # Reducing may change the first record in place, which the other windows hold as well.
+        copies = self._reduces and not (type(windows) is list and len(windows) == 1)
+        for window in windows:
+            if self._is_late(window.max_timestamp()):
+                continue
+            used = True
+            known = self._known(window) if type(window) is TimeWindow else window
+            self._add_to(known, known, frozen(value) if copies else value, timestamp)
+        return used
+
+    def _known(self, window: TimeWindow) -> TimeWindow:
+        """The same object for equal windows: dictionaries then need not compare them."""
+        known = self._known_windows
+        if len(known) > _KNOWN_WINDOWS:
+            known.clear()
+        return known.setdefault((window.start, window.end), window)
+
+    def _add_merging(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
+        """Add a record to the windows that its own merge into and that are not over; whether there is one."""
+        used = False
+        open_windows = self._open_windows()
+        for window in windows:
+            actual = open_windows.add_window(window, self._merge)
+            if self._is_late(actual.max_timestamp()):
+                open_windows.retire_window(actual)
+                continue
+            used = True
+            self._add_to(actual, open_windows.state_window(actual), value, timestamp)
+        self._keep(open_windows)
+        return used
+
+    def _add_to(self, window: Any, state_window: Any, value: Any, timestamp: int) -> None:
+        self._backend.namespace.set(state_window)
+        self._state.add(value)
+        context = self._trigger_context
+        context.window = window
+        result = self._trigger.on_element(value, timestamp, window, context)
+        if result is not TriggerResult.CONTINUE:
+            self._act(result, window, state_window, None if timestamp == MIN_WATERMARK else timestamp)
+        if self._sets_cleanup_timer:
+            cleanup_time = self._cleanup_time(window)
+            if cleanup_time < MAX_WATERMARK:
+                self._set_timer(cleanup_time, window)
+
+    def _act(self, result: TriggerResult, window: Any, state_window: Any, fired_at: int | None) -> None:
+        """Do what the trigger has said; `fired_at` is the time of what made it say so."""
+        if result.is_fire():
+            self._backend.namespace.set(state_window)
+            contents = self._state.get()
+            if contents is not None and not (self._keeps_lists and not contents):
+                self.operator.emit(window, contents, fired_at)
+        if result.is_purge() or self._fires_once:
+            self._backend.namespace.set(state_window)
+            self._state.clear()
+
+    def on_event_time(self, timestamp: int, namespace: Any) -> None:
+        """Ask the trigger, and clean up if it is time."""
+        self._on_timer(timestamp, namespace, self._trigger.on_event_time, self._event_time, timestamp)
+
+    def on_processing_time(self, timestamp: int, namespace: Any) -> None:
+        """Ask the trigger, and clean up if it is time."""
+        self._on_timer(timestamp, namespace, self._trigger.on_processing_time, not self._event_time, None)
+
+    def _on_timer(
+        self,
+        timestamp: int,
+        window: Any,
+        ask_trigger: Callable[[int, Any, Any], TriggerResult],
+        may_clean_up: bool,
+        fired_at: int | None,
+    ) -> None:
+        open_windows, state_window = None, window
+        if self._merging_assigner is not None:
+            open_windows = self._open_windows()
+            state_window = open_windows.state_window(window)
+            if state_window is None:
+                # The window has merged into another, and its trigger has left a timer behind.
+                return
+        context = self._trigger_context
+        context.window = window
+        result = ask_trigger(timestamp, window, context)
+        if result is not TriggerResult.CONTINUE:
+            self._act(result, window, state_window, fired_at)
+        if may_clean_up and timestamp == self._cleanup_time(window):
+            self._clear(window, state_window, open_windows)
+
+    def _clear(self, window: Any, state_window: Any, open_windows: MergingWindowSet | None) -> None:
+        self._backend.namespace.set(state_window)
+        self._state.clear()
+        self._trigger_context.window = window
+        self._trigger.clear(window, self._trigger_context)
+        self.operator.clear_function(window)
+        if open_windows is not None:
+            open_windows.retire_window(window)
+            self._keep(open_windows)
+
+    def _open_windows(self) -> MergingWindowSet:
+        assert self._merging_assigner is not None
+        mapping = self._open_windows_by_key.entries.get(self._backend.key)
+        return MergingWindowSet(self._merging_assigner, {} if mapping is None else mapping)
+
+    def _keep(self, open_windows: MergingWindowSet) -> None:
+        entries = self._open_windows_by_key.entries
+        if open_windows.mapping:
+            entries[self._backend.key] = open_windows.mapping
+        else:
+            entries.pop(self._backend.key, None)
+
+    def _merge(
+        self, result: Any, merged_windows: Iterable[Any], state_window: Any, state_windows: list[Any]
+    ) -> None:
+        """Several windows of the current key become one. Raises Exception if that is over already."""
+        if self._event_time:
+            if result.max_timestamp() + self._lateness <= self.operator.watermark:
+                raise Exception(
+                    f"merging has made an event-time window end before the watermark "
+                    f"{self.operator.watermark}: {result}"
+                )
+        elif result.max_timestamp() <= (now := self.operator.context.processing_time()):
+            raise Exception(f"merging has made a processing-time window end before the time {now}: {result}")
+        context = self._trigger_context
+        context.window, context.merged_windows = result, merged_windows
+        self._trigger.on_merge(result, context)
+        for window in merged_windows:
+            context.window = window
+            self._trigger.clear(window, context)
+            self._delete_timer(self._cleanup_time(window), window)
+        if state_windows:
+            self._state.merge_namespaces(state_window, state_windows)
+
+    def _cleanup_time(self, window: Any) -> int:
+        last: int = window.max_timestamp()
+        return min(last + self._lateness, MAX_WATERMARK) if self._event_time else last
+
+    def _is_late(self, timestamp: int) -> bool:
+        """Whether a window that ends then, or a record of then, is too late."""
+        return self._event_time and min(timestamp + self._lateness, MAX_WATERMARK) <= self.operator.watermark
+
+
+def _fires_once(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any]) -> bool:
+    """Whether a window gets no record after it has fired, so that its contents may go.
+
+    In PyFlink the contents of count windows stay for ever.
+    """
+    if type(assigner) is CountTumblingWindowAssigner or type(assigner) is CountSlidingWindowAssigner:
+        return type(trigger) is CountTrigger and trigger._window_size == assigner._window_size
+    return False
+
+
+def _trigger_cleans_up(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any], lateness: int) -> bool:
+    """Whether the trigger's own timer is always at the time at which the window is over."""
+    if assigner.is_event_time():
+        return type(trigger) is EventTimeTrigger and lateness == 0
+    return type(trigger) is ProcessingTimeTrigger

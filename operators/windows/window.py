@@ -1,0 +1,179 @@
+"""The windows that records are put into: spans of time, numbered counts, and the one that holds everything.
+
+Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.windows.{TimeWindow,GlobalWindow}.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from operators.chain.operator import MAX_WATERMARK
+
+if TYPE_CHECKING:
+    from operators.windows.assigner import MergingWindowAssigner
+
+
+def long_to_int_with_bit_mixing(x: int) -> int:
+    """SplitMix64's finaliser on an integer without a width, as PyFlink has it."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> shift)) * factor
+    return x ^ (x >> 31)
+
+
+def mod_inverse(x: int) -> int:
+    """The inverse of an odd `x` modulo 2**24 in its low bits; the others stay, as in PyFlink.
+
+    Newton's iteration, which doubles the number of right bits a step.
+    """
+    inverse = x**3
+    for _ in range(3):
+        inverse *= 2 - x * inverse
+    return inverse
+
+
+class Window(ABC):
+    """A finite group of records. Windows are keys of state: subclasses define `__eq__` and `__hash__`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """The last timestamp (milliseconds) that belongs to the window."""
+
+
+class TimeWindow(Window):
+    """The span from `start` (inclusive) to `end` (exclusive), milliseconds since the epoch."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+    def max_timestamp(self) -> int:
+        """`end` - 1."""
+        return self.end - 1
+
+    def intersects(self, other: "TimeWindow") -> bool:
+        """Whether the two overlap or touch."""
+        return self.start <= other.end and other.start <= self.end
+
+    def cover(self, other: "TimeWindow") -> "TimeWindow":
+        """The smallest window that holds both."""
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """The start of the window of `window_size` that holds `timestamp`, if one starts at `offset`.
+
+        Timestamps before the epoch belong to the window that starts at or below them.
+        """
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(
+        windows: Iterable["TimeWindow"], callback: "MergingWindowAssigner.MergeCallback[TimeWindow]"
+    ) -> None:
+        """Tell `callback` of every group of two or more windows that overlap or touch, in order of time."""
+        cover: TimeWindow | None = None
+        members: list[TimeWindow] = []
+        for window in sorted(windows, key=_span):
+            if cover is None or cover.end < window.start:
+                if cover is not None and len(members) > 1:
+                    callback.merge(in_set_order(members), cover)
+                cover, members = window, [window]
+            elif members[-1] != window:
+                members.append(window)
+                if window.end > cover.end:
+                    cover = TimeWindow(cover.start, window.end)
+        if cover is not None and len(members) > 1:
+            callback.merge(in_set_order(members), cover)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.end))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            self.__class__ == other.__class__
+            and isinstance(other, TimeWindow)
+            and self.end == other.end
+            and self.start == other.start
+        )
+
+    def __lt__(self, other: "TimeWindow") -> bool:
+        if not isinstance(other, TimeWindow):
+            raise Exception(f"A TimeWindow can only be compared with a TimeWindow, not with {other!r}")
+        return (self.start, self.end) < (other.start, other.end)
+
+    def __le__(self, other: "TimeWindow") -> bool:
+        return self == other or self < other
+
+    def __repr__(self) -> str:
+        return f"TimeWindow(start={self.start}, end={self.end})"
+
+
+class CountWindow(Window):
+    """The window with this number among those of a key."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+    def max_timestamp(self) -> int:
+        """The end of time."""
+        return MAX_WATERMARK
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __eq__(self, other: object) -> bool:
+        return self.__class__ == other.__class__ and isinstance(other, CountWindow) and self.id == other.id
+
+    def __repr__(self) -> str:
+        return f"CountWindow(id={self.id})"
+
+
+class GlobalWindow(Window):
+    """The window of everything."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def get() -> "GlobalWindow":
+        """A global window; all of them are equal."""
+        return GlobalWindow()
+
+    def max_timestamp(self) -> int:
+        """The end of time."""
+        return MAX_WATERMARK
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return self.__class__ == other.__class__
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+
+def _span(window: TimeWindow) -> tuple[int, int]:
+    return window.start, window.end
+
+
+def in_set_order(windows: list[TimeWindow]) -> list[TimeWindow]:
+    """Distinct windows in the order in which a set goes through them under PyFlink's hash.
+
+    That order shows: the first of merged sessions is the one whose records come first.
+    """
+    if len(windows) == 2:
+        # One of the two is the new window, which has no records yet.
+        return windows
+    by_hash = {hash(window.start + mod_inverse((window.end << 1) + 1)): window for window in windows}
+    if len(by_hash) < len(windows):
+        return windows
+    order: set[int] = set()
+    for number in by_hash:
+        order.add(number)
+    return [by_hash[number] for number in order]

@@ -1,0 +1,138 @@
+"""What assigners, triggers and window functions see of the operator that runs them.
+
+Source: pyflink.fn_execution.datastream.window.window_operator.{Context,WindowContext,WindowAssignerContext,
+PerWindowStateStore,MergingWindowStateStore}.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from operators.functions.keyed_state_store import KeyedStateStore
+from operators.functions.metrics import MetricGroup
+from operators.functions.runtime_context import RuntimeContext
+from operators.process.keyed_operator import KeyedOperator
+from operators.state.descriptors import StateDescriptor
+from operators.state.keyed_state_backend import BackendStateStore
+from operators.windows.assigner import WindowAssigner
+from operators.windows.trigger import Trigger
+from operators.windows.window_functions import InternalWindowFunction
+
+
+class AssignerContext(WindowAssigner.WindowAssignerContext):
+    """The clock, and the state of the record's key."""
+
+    def __init__(self, operator: KeyedOperator, runtime_context: RuntimeContext) -> None:
+        self._operator, self._runtime_context = operator, runtime_context
+
+    def get_current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._operator.context.processing_time()
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """The operator's runtime context, with the state of the record's key."""
+        return self._runtime_context
+
+
+class TriggerContext(Trigger.OnMergeContext):
+    """Times, timers and state of the operator's current key and of `window`."""
+
+    def __init__(self, operator: KeyedOperator, runtime_context: RuntimeContext) -> None:
+        self._operator, self._runtime_context = operator, runtime_context
+        self.window: Any = None
+        self.merged_windows: Iterable[Any] = ()  #: in on_merge: the windows that become `window`
+
+    def get_current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._operator.context.processing_time()
+
+    def get_metric_group(self) -> MetricGroup:
+        """The operator's metrics."""
+        return self._runtime_context.get_metrics_group()
+
+    def get_current_watermark(self) -> int:
+        """Milliseconds; the least 64-bit integer before the first watermark."""
+        return self._operator.watermark
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Of the current key and window."""
+        self._operator.register_processing_time_timer(time, self.window)
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Of the current key and window."""
+        self._operator.register_event_time_timer(time, self.window)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Of the current key and window."""
+        self._operator.delete_processing_time_timer(time, self.window)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Of the current key and window."""
+        self._operator.delete_event_time_timer(time, self.window)
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """Of the current key and window."""
+        backend = self._operator.backend
+        state = backend.state(state_descriptor, namespaced=True)
+        backend.namespace.set(self.window)
+        return state
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Bring the merged windows' state into the new window. Raises Exception: value or map state."""
+        state = self._operator.backend.state(state_descriptor, namespaced=True)
+        if not hasattr(state, "merge_namespaces"):
+            raise Exception(
+                f"State '{state_descriptor.name}' is of a kind that cannot be merged (value or map state)"
+            )
+        if self.merged_windows:
+            state.merge_namespaces(self.window, self.merged_windows)
+
+
+class WindowContext(InternalWindowFunction.InternalWindowContext):
+    """Times and state for the function of `window`."""
+
+    def __init__(self, operator: KeyedOperator, runtime_context: RuntimeContext, merging: bool) -> None:
+        self._operator, self._runtime_context = operator, runtime_context
+        self._window_state = (
+            _NoWindowState() if merging else BackendStateStore(operator.backend, namespaced=True)
+        )
+        self.window: Any = None
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._operator.context.processing_time()
+
+    def current_watermark(self) -> int:
+        """Milliseconds; the least 64-bit integer before the first watermark."""
+        return self._operator.watermark
+
+    def window_state(self) -> KeyedStateStore:
+        """State of the current key and window."""
+        self._operator.backend.namespace.set(self.window)
+        return self._window_state
+
+    def global_state(self) -> KeyedStateStore:
+        """State of the current key over all windows."""
+        return self._runtime_context
+
+
+class _NoWindowState(KeyedStateStore):
+    """Windows that merge have no state of their own: it would have to be merged too."""
+
+    def get_state(self, state_descriptor: Any) -> NoReturn:
+        _refuse()
+
+    def get_list_state(self, state_descriptor: Any) -> NoReturn:
+        _refuse()
+
+    def get_map_state(self, state_descriptor: Any) -> NoReturn:
+        _refuse()
+
+    def get_reducing_state(self, state_descriptor: Any) -> NoReturn:
+        _refuse()
+
+    def get_aggregating_state(self, state_descriptor: Any) -> NoReturn:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise Exception("Per-window state is not allowed when using merging windows.")

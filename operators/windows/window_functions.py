@@ -1,0 +1,268 @@
+"""What a window operator runs on a window's contents, for each kind of function that a window may be given.
+
+Contents are a single value (reduced or aggregated as records came) or all records of the window; functions
+take them with or without a key, and with or without a context. PyFlink has a class for each of the eight.
+
+Source: pyflink.datastream.functions.Internal*WindowFunction;
+org.apache.flink.streaming.runtime.operators.windowing.functions.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from operators.functions.functions import Function
+from operators.functions.keyed_state_store import KeyedStateStore
+from operators.functions.runtime_context import RuntimeContext
+from operators.functions.window_functions import (
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+)
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+W = TypeVar("W")
+
+Results = Iterable[Any] | None
+
+
+class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
+    """What the window operator calls with a window's contents."""
+
+    class InternalWindowContext(ABC):
+        """Times and state that the operator offers for the current key and window."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """Milliseconds since the epoch."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """Milliseconds; the least 64-bit integer before the first watermark."""
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore:
+            """State of the current key and window."""
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore:
+            """State of the current key over all windows."""
+
+    @abstractmethod
+    def process(self, key: KEY, window: W, context: InternalWindowContext, input_data: IN) -> Results:
+        """The results for a window's contents; None is no result."""
+
+    @abstractmethod
+    def clear(self, window: W, context: InternalWindowContext) -> None:
+        """The window is over: forget its state."""
+
+
+class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
+    """Opens and closes the user's function; nothing to clear."""
+
+    def __init__(self, wrapped_function: Any) -> None:
+        self._wrapped_function = wrapped_function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the user's function."""
+        self._wrapped_function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the user's function."""
+        self._wrapped_function.close()
+
+    def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
+        """Nothing to clear."""
+
+
+class InternalSingleValueWindowFunction(_WrappingFunction):
+    """A WindowFunction on one value."""
+
+    def process(
+        self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
+    ) -> Results:
+        """The function's results for a list of the one value."""
+        results: Results = self._wrapped_function.apply(key, window, [input_data])
+        return results
+
+
+class InternalSingleValueAllWindowFunction(_WrappingFunction):
+    """An AllWindowFunction on one value."""
+
+    def process(
+        self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
+    ) -> Results:
+        """The function's results for a list of the one value."""
+        results: Results = self._wrapped_function.apply(window, [input_data])
+        return results
+
+
+class InternalIterableWindowFunction(_WrappingFunction):
+    """A WindowFunction on all records of a window."""
+
+    def process(
+        self,
+        key: Any,
+        window: Any,
+        context: InternalWindowFunction.InternalWindowContext,
+        input_data: Iterable[Any],
+    ) -> Results:
+        """The function's results for the records."""
+        results: Results = self._wrapped_function.apply(key, window, input_data)
+        return results
+
+
+class InternalIterableAllWindowFunction(_WrappingFunction):
+    """An AllWindowFunction on all records of a window."""
+
+    def process(
+        self,
+        key: Any,
+        window: Any,
+        context: InternalWindowFunction.InternalWindowContext,
+        input_data: Iterable[Any],
+    ) -> Results:
+        """The function's results for the records."""
+        results: Results = self._wrapped_function.apply(window, input_data)
+        return results
+
+
+class InternalProcessWindowContext(ProcessWindowFunction.Context[Any]):
+    """The context of a ProcessWindowFunction: that of the operator, and the window."""
+
+    def __init__(self) -> None:
+        self._underlying: Any = None
+        self._window: Any = None
+
+    def window(self) -> Any:
+        """The window being worked out or cleared."""
+        return self._window
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        now: int = self._underlying.current_processing_time()
+        return now
+
+    def current_watermark(self) -> int:
+        """Milliseconds; the least 64-bit integer before the first watermark."""
+        watermark: int = self._underlying.current_watermark()
+        return watermark
+
+    def window_state(self) -> KeyedStateStore:
+        """State of the current key and window. Handing it out fails for windows that merge."""
+        store: KeyedStateStore = self._underlying.window_state()
+        return store
+
+    def global_state(self) -> KeyedStateStore:
+        """State of the current key over all windows."""
+        store: KeyedStateStore = self._underlying.global_state()
+        return store
+
+
+class InternalProcessAllWindowContext(ProcessAllWindowFunction.Context[Any]):
+    """The context of a ProcessAllWindowFunction: that of the operator, and the window."""
+
+    def __init__(self) -> None:
+        self._underlying: Any = None
+        self._window: Any = None
+
+    def window(self) -> Any:
+        """The window being worked out or cleared."""
+        return self._window
+
+    def window_state(self) -> KeyedStateStore:
+        """State of the current window. Handing it out fails for windows that merge."""
+        store: KeyedStateStore = self._underlying.window_state()
+        return store
+
+    def global_state(self) -> KeyedStateStore:
+        """State over all windows."""
+        store: KeyedStateStore = self._underlying.global_state()
+        return store
+
+
+class _ProcessingFunction(_WrappingFunction):
+    """Gives the user's function a context, also to clear its own state of a window."""
+
+    _internal_context: InternalProcessWindowContext | InternalProcessAllWindowContext
+
+    def _context_of(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> Any:
+        own = self._internal_context
+        own._window = window
+        own._underlying = context
+        return own
+
+    def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
+        """Have the user's function clear its state of the window."""
+        self._wrapped_function.clear(self._context_of(window, context))
+
+
+class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
+    """A ProcessWindowFunction on one value."""
+
+    def __init__(self, wrapped_function: ProcessWindowFunction[Any, Any, Any, Any]) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context = InternalProcessWindowContext()
+
+    def process(
+        self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
+    ) -> Results:
+        """The function's results for a list of the one value."""
+        results: Results = self._wrapped_function.process(
+            key, self._context_of(window, context), [input_data]
+        )
+        return results
+
+
+class InternalSingleValueProcessAllWindowFunction(_ProcessingFunction):
+    """A ProcessAllWindowFunction on one value."""
+
+    def __init__(self, wrapped_function: ProcessAllWindowFunction[Any, Any, Any]) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context = InternalProcessAllWindowContext()
+
+    def process(
+        self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
+    ) -> Results:
+        """The function's results for a list of the one value."""
+        results: Results = self._wrapped_function.process(self._context_of(window, context), [input_data])
+        return results
+
+
+class InternalIterableProcessWindowFunction(_ProcessingFunction):
+    """A ProcessWindowFunction on all records of a window."""
+
+    def __init__(self, wrapped_function: ProcessWindowFunction[Any, Any, Any, Any]) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context = InternalProcessWindowContext()
+
+    def process(
+        self,
+        key: Any,
+        window: Any,
+        context: InternalWindowFunction.InternalWindowContext,
+        input_data: Iterable[Any],
+    ) -> Results:
+        """The function's results for the records."""
+        results: Results = self._wrapped_function.process(key, self._context_of(window, context), input_data)
+        return results
+
+
+class InternalIterableProcessAllWindowFunction(_ProcessingFunction):
+    """A ProcessAllWindowFunction on all records of a window."""
+
+    def __init__(self, wrapped_function: ProcessAllWindowFunction[Any, Any, Any]) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context = InternalProcessAllWindowContext()
+
+    def process(
+        self,
+        key: Any,
+        window: Any,
+        context: InternalWindowFunction.InternalWindowContext,
+        input_data: Iterable[Any],
+    ) -> Results:
+        """The function's results for the records."""
+        results: Results = self._wrapped_function.process(self._context_of(window, context), input_data)
+        return results

@@ -1,0 +1,145 @@
+"""A fleet planned in parts of whole topologies, several at a time."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from math import ceil
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from plans.arrow_walks import Ints
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.look_up import look_up
+from plans.columnar.plan_columnar import Tables, plan_columnar
+from plans.columnar.side_by_side import side_by_side
+from plans.passes import Choices
+from plans.vocabulary import Layer
+
+ROWS_OF_A_PART = 150_000
+"""Transformations or stream nodes. Smaller parts spend more time on Python, larger ones on memory."""
+
+_SIZED_BY = ("transformations", "stream_nodes")
+_SPLIT = (*_SIZED_BY, "topologies", "job_settings", "stream_edges")
+
+
+class InParts(NamedTuple):
+    """The tables, and the seconds of each stage: its share of all stages' in the time that passed."""
+
+    tables: dict[str, pa.Table]
+    seconds: dict[str, float]
+
+
+def plan_in_parts(
+    given: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices,
+    report: Callable[[str], None] = lambda stage: None,
+) -> InParts:
+    """plan_columnar of all topologies; `given` is emptied here as there.
+
+    Passes leave a core idle whenever one of their steps knows no threads, and what they make has to fit the
+    caches of a processor to be quick; so parts of a fleet go through them side by side. A topology is never
+    split. `report` is told of as many stages as one part has: each time all parts together have
+    done as much as one more.
+    """
+    parts = split_by_topology(given)
+    given.clear()
+    watch = _Watch(report, len(parts))
+
+    def plan(part: Tables) -> dict[str, pa.Table]:
+        with watch.part() as stage:
+            return plan_columnar(part, until, choices, stage)
+
+    started = time.monotonic()
+    with _without_garbage_collection():
+        planned = side_by_side(plan, parts)
+    wall = time.monotonic() - started
+    tables = planned[0]
+    if len(planned) > 1:
+        tables = {name: pa.concat_tables([part[name] for part in planned]) for name in tables}
+    share = wall / max(wall, sum(watch.seconds.values()))
+    return InParts(tables, {stage: spent * share for stage, spent in watch.seconds.items()})
+
+
+class _Watch:
+    """Seconds by stage, of parts in several threads."""
+
+    def __init__(self, report: Callable[[str], None], parts: int) -> None:
+        self.seconds: dict[str, float] = {}
+        self._report, self._parts, self._stages, self._lock = report, parts, 0, Lock()
+
+    @contextmanager
+    def part(self) -> Iterator[Callable[[str], None]]:
+        """What a part reports its stages to."""
+        running, started = "", time.monotonic()
+        seen: set[str] = set()
+
+        def begin(stage: str) -> None:
+            nonlocal running, started
+            now = time.monotonic()
+            with self._lock:
+                if running:
+                    self.seconds[running] = self.seconds.get(running, 0.0) + now - started
+                if stage and stage not in seen:
+                    seen.add(stage)
+                    if self._stages % self._parts == 0:
+                        self._report(stage)
+                    self._stages += 1
+            running, started = stage, now
+
+        yield begin
+        begin("")
+
+
+def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
+    """`given` by parts of whole topologies; refusals of the input are with the first one."""
+    if sum(len(given[name]) for name in _SIZED_BY) < 2 * ROWS_OF_A_PART or len(given["topologies"]) < 2:
+        return [dict(given)]
+    numbers = _part_numbers(given)
+    count = int(numbers.max()) + 1
+    part_of = given["topologies"].select(TOPOLOGY, part=pl.Series(values=numbers))
+    split = {name: _split(given[name], part_of, count) for name in _SPLIT}
+    rejected = given["rejected"]
+    return [
+        {name: split[name][part] if name in split else rejected for name in given}
+        | {"rejected": rejected if part == 0 else rejected.clear()}
+        for part in range(count)
+    ]
+
+
+def _part_numbers(given: Mapping[str, pl.DataFrame]) -> Ints:
+    """Per topology the part it is in: neighbours, in parts of one size, as many for each thread."""
+    sizes = pl.concat([given[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
+    rows = look_up(given["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
+    before = np.cumsum(rows) - rows
+    threads = pl.thread_pool_size()
+    parts = ceil(rows.sum() / ROWS_OF_A_PART / threads) * threads
+    return np.unique(before * parts // rows.sum(), return_inverse=True)[1].astype(np.int64)
+
+
+def _split(rows: pl.DataFrame, part_of: pl.DataFrame, count: int) -> list[pl.DataFrame]:
+    """The rows of each part; slices of what there is if they are in order."""
+    parts = look_up(rows.select(TOPOLOGY), part_of, {})["part"].to_numpy()
+    if (parts[1:] < parts[:-1]).any():
+        order = np.argsort(parts, kind="stable")
+        rows, parts = rows[order], parts[order]
+    bounds = np.searchsorted(parts, np.arange(count + 1)).tolist()
+    return [rows.slice(start, end - start) for start, end in pairwise(bounds)]
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Walks make long lists without cycles; looking through them takes a quarter of a walk."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,55 @@
+"""Loops over arrays that numba compiles, where there is enough to do for them."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+WORTH_COMPILING = 50_000
+"""Rows from which on a compiled loop pays. Loading numba and a loop takes half a second; compiling one takes
+some seconds at its first use on a machine, and is kept beside its source or in the user's cache."""
+
+WORTH_RUNNING = 2_000
+"""The same in a process that has loaded numba before."""
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+Array = npt.NDArray[np.generic]
+
+
+def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """`loop(*inputs, *outputs)`, which writes what it finds into `outputs`.
+
+    Of few rows it runs as it is, over lists; of many compiled, over the arrays. So it must be what both
+    understand: integers and indexing, nothing that overflows, and no calls.
+    """
+    if is_worth_compiling(rows):
+        compiled(loop)(*inputs, *outputs)
+        return
+    found = [array.tolist() for array in outputs]
+    loop(*(array.tolist() for array in inputs), *found)
+    for array, values in zip(outputs, found, strict=True):
+        array[:] = values
+
+
+def is_worth_compiling(rows: int) -> bool:
+    """Whether a loop over so many rows should be compiled."""
+    return rows >= (WORTH_RUNNING if "numba" in sys.modules else WORTH_COMPILING)
+
+
+def compiled(loop: Loop) -> Loop:
+    """The loop compiled; other threads go on while it runs."""
+    fast: Loop = _compile(loop)
+    return fast
+
+
+@cache
+def _compile(loop: Callable[..., Any]) -> Any:
+    from numba import njit
+
+    try:
+        return njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # no folder that compiled code could be kept in
+        return njit(nogil=True)(loop)

@@ -1,0 +1,224 @@
+"""The walk of generate_operator_ids, compiled: 128-bit hashes as two halves of 64 bits."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import uint64
+
+from plans.arrow_walks import Ints
+from plans.compiled import compiled
+from plans.job_graph.stream_graph_arrays import Flags, StreamGraphArrays
+
+Halves = npt.NDArray[np.uint64]
+_C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
+_N1, _N2 = np.uint64(0x52DCE729), np.uint64(0x38495AB5)
+_M1, _M2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+_EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
+_BITS = 64
+
+
+def operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, str]]:
+    """As generate_operator_ids gives them."""
+    texts = graph.uids.cast(pa.large_string())
+    _, offsets, characters = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    named = np.asarray(texts.is_valid())
+    of_uids = np.zeros((len(texts), 2), np.uint64)
+    if named.any():
+        _hash_texts(named, bounds, np.frombuffer(characters or b"", np.uint8), of_uids)
+    largest = int(np.diff(graph.bounds).max(initial=1))
+    found = np.zeros((len(texts), 2), np.uint64)
+    colliding = np.full(len(graph.topologies), -1, np.int64)
+    _walk(
+        graph.bounds,
+        graph.sources,
+        graph.in_bounds,
+        graph.in_sources,
+        graph.out_bounds,
+        graph.out_targets,
+        graph.chainable,
+        named,
+        of_uids,
+        _topologies_with_uids(graph.bounds, named),
+        2 << largest.bit_length() if named.any() else 1,
+        found,
+        colliding,
+    )
+    collisions = {int(t): texts[int(colliding[t])].as_py() for t in np.flatnonzero(colliding >= 0)}
+    return found.astype("<u8").tobytes(), collisions
+
+
+def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
+    """Per topology whether any node of it has a uid."""
+    return np.logical_or.reduceat(named, bounds[:-1]) if len(named) else named
+
+
+@compiled
+def _rotated(word: np.uint64, bits: int) -> np.uint64:
+    rotated: np.uint64 = (word << uint64(bits)) | (word >> uint64(_BITS - bits))
+    return rotated
+
+
+@compiled
+def _first_mixed(word: np.uint64) -> np.uint64:
+    return _rotated(word * _C1, 31) * _C2
+
+
+@compiled
+def _second_mixed(word: np.uint64) -> np.uint64:
+    return _rotated(word * _C2, 33) * _C1
+
+
+@compiled
+def _avalanche(word: np.uint64) -> np.uint64:
+    word = (word ^ (word >> uint64(33))) * _M1
+    word = (word ^ (word >> uint64(33))) * _M2
+    return word ^ (word >> uint64(33))
+
+
+@compiled
+def _block(low: np.uint64, high: np.uint64, one: np.uint64, two: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """murmur3-128 so far, with 16 bytes more."""
+    low = (_rotated(low ^ _first_mixed(one), 27) + high) * uint64(5) + _N1
+    high = (_rotated(high ^ _second_mixed(two), 31) + low) * uint64(5) + _N2
+    return low, high
+
+
+@compiled
+def _end(
+    low: np.uint64, high: np.uint64, one: np.uint64, two: np.uint64, length: int
+) -> tuple[np.uint64, np.uint64]:
+    """The hash, with the bytes behind the last block (0 for none)."""
+    low ^= _first_mixed(one) ^ uint64(length)
+    high ^= _second_mixed(two) ^ uint64(length)
+    low += high
+    high += low
+    low, high = _avalanche(low), _avalanche(high)
+    low += high
+    return low, high + low
+
+
+@compiled
+def _hash_of_number(number: int, copies: int) -> tuple[np.uint64, np.uint64]:
+    """murmur3-128 of that many copies of a number of four bytes, little end first."""
+    single = uint64(number)
+    pair = single | (single << uint64(32))
+    low = high = uint64(0)
+    for _ in range(copies // 4):
+        low, high = _block(low, high, pair, pair)
+    left = copies % 4
+    one = pair if left > 1 else (single if left == 1 else uint64(0))
+    two = single if left > 2 else uint64(0)
+    return _end(low, high, one, two, 4 * copies)
+
+
+@compiled
+def _word(characters: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
+    """Up to eight bytes, little end first."""
+    word = uint64(0)
+    for place in range(start, end):
+        word |= uint64(characters[place]) << uint64(8 * (place - start))
+    return word
+
+
+@compiled
+def _hash_texts(named: Flags, bounds: Ints, characters: npt.NDArray[np.uint8], hashes: Halves) -> None:
+    """murmur3-128 of every text that is there."""
+    for row in range(len(named)):
+        if not named[row]:
+            continue
+        start, end = bounds[row], bounds[row + 1]
+        low = high = uint64(0)
+        while end - start >= 16:
+            one = _word(characters, start, start + 8)
+            low, high = _block(low, high, one, _word(characters, start + 8, start + 16))
+            start += 16
+        one = _word(characters, start, min(end, start + 8))
+        two = _word(characters, min(end, start + 8), end)
+        low, high = _end(low, high, one, two, end - bounds[row])
+        hashes[row, 0], hashes[row, 1] = low, high
+
+
+@compiled
+def _times_37_per_byte(half: np.uint64) -> np.uint64:
+    """Each byte times 37 modulo 256: odd and even bytes apart, so that no carry meets a neighbour."""
+    even = ((half & _EVEN_BYTES) * uint64(37)) & _EVEN_BYTES
+    odd = (((half >> uint64(8)) & _EVEN_BYTES) * uint64(37)) & _EVEN_BYTES
+    return even | (odd << uint64(8))
+
+
+@compiled
+def _walk(
+    bounds: Ints,
+    sources: Ints,
+    in_bounds: Ints,
+    in_sources: Ints,
+    out_bounds: Ints,
+    out_targets: Ints,
+    chainable: Flags,
+    named: Flags,
+    of_uids: Halves,
+    has_uids: Flags,
+    cells: int,
+    ids: Halves,
+    colliding: Ints,
+) -> None:
+    """Writes ids, and per topology the node whose uid collides (-1: none).
+
+    `cells`: a power of two, more than twice the nodes of any topology. Where a topology has a uid, hashes it
+    has seen are in a table of so many cells, each marked with the topology it was last filled for.
+    """
+    count = bounds[-1]
+    known, queued = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    first_unknown = in_bounds[:-1].copy()
+    queue = np.empty(len(sources) + len(out_targets) + 1, np.int64)
+    marks, table = np.full(cells, -1, np.int64), np.empty((cells, 2), np.uint64)
+    next_source = 0
+    for topology in range(len(bounds) - 1):
+        begin = end = 0
+        while next_source < len(sources) and sources[next_source] < bounds[topology + 1]:
+            queue[end] = sources[next_source]
+            queued[sources[next_source]] = True
+            end += 1
+            next_source += 1
+        visited = 0
+        while begin < end:
+            node = queue[begin]
+            begin += 1
+            if named[node]:
+                low, high = of_uids[node, 0], of_uids[node, 1]
+            else:
+                # Where the last visit stopped: all inputs before it have ids, so a wide node costs one pass.
+                position, last = first_unknown[node], in_bounds[node + 1]
+                while position < last and known[in_sources[position]]:
+                    position += 1
+                first_unknown[node] = position
+                if position < last:
+                    queued[node] = False
+                    continue
+                copies = 1
+                for edge in range(out_bounds[node], out_bounds[node + 1]):
+                    copies += chainable[edge]
+                low, high = _hash_of_number(visited, copies)
+                for place in range(in_bounds[node], last):
+                    source = in_sources[place]
+                    low = _times_37_per_byte(low) ^ ids[source, 0]
+                    high = _times_37_per_byte(high) ^ ids[source, 1]
+            if has_uids[topology]:
+                cell = low & uint64(cells - 1)
+                while marks[cell] == topology and (table[cell, 0] != low or table[cell, 1] != high):
+                    cell = (cell + uint64(1)) & uint64(cells - 1)
+                if marks[cell] == topology and named[node]:
+                    colliding[topology] = node
+                    break
+                marks[cell] = topology
+                table[cell, 0], table[cell, 1] = low, high
+            visited += 1
+            ids[node, 0], ids[node, 1] = low, high
+            known[node] = True
+            for edge in range(out_bounds[node], out_bounds[node + 1]):
+                target = out_targets[edge]
+                if not queued[target]:
+                    queued[target] = True
+                    queue[end] = target
+                    end += 1

@@ -1,0 +1,77 @@
+"""What the tests of the DataStream API share."""
+
+from typing import Any
+
+from engine.common.configuration import Configuration
+from engine.common.typeinfo import Types
+from engine.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
+from engine.datastream.job import topology_of
+from engine.plan_on_driver import plan_on_driver
+
+PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
+PAIRS = [("a", 1), ("b", 2), ("a", 3)]
+
+
+def environment(parallelism: int = 2, mode: str = "STREAMING", **options: str) -> StreamExecutionEnvironment:
+    """An environment with these settings; `options` are keys with _ for . in them."""
+    configuration = Configuration()
+    for key, value in options.items():
+        configuration.set_string(key.replace("_", "."), value)
+    made = StreamExecutionEnvironment.get_execution_environment(configuration)
+    made.set_parallelism(parallelism)
+    made.set_runtime_mode(RuntimeExecutionMode[mode])
+    return made
+
+
+def pairs(env: StreamExecutionEnvironment) -> DataStream:
+    """A collection of pairs of a string and a number."""
+    return env.from_collection(PAIRS, type_info=PAIR)
+
+
+def first(pair: Any) -> Any:
+    """The key of a pair."""
+    return pair[0]
+
+
+def transformations(env: StreamExecutionEnvironment) -> list[dict[str, Any]]:
+    """The topology's rows of what is registered."""
+    rows: list[dict[str, Any]] = topology_of(env.new_job())["transformations"]
+    return rows
+
+
+def shape(env: StreamExecutionEnvironment) -> list[tuple[Any, ...]]:
+    """(kind, name, inputs) of each transformation."""
+    return [(row["kind"], row.get("name"), row["inputs"]) for row in transformations(env)]
+
+
+class Plan:
+    """A job's plan: vertices by name, and edges between them."""
+
+    def __init__(self, env: StreamExecutionEnvironment) -> None:
+        tables = plan_on_driver([topology_of(env.new_job())]).tables
+        assert tables["rejected"].to_pylist() == []
+        self.nodes = {row["name"]: row for row in tables["stream_nodes"].to_pylist()}
+        vertices = {row["vertex"]: row for row in tables["job_vertices"].to_pylist()}
+        sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
+        self.parallelism = {row["name"]: sizes[vertex]["parallelism"] for vertex, row in vertices.items()}
+        self.max_parallelism = {
+            row["name"]: sizes[vertex]["max_parallelism"] for vertex, row in vertices.items()
+        }
+        self.groups = {row["name"]: row["slot_sharing_group"] for row in vertices.values()}
+        types = {
+            (row["vertex"], row["output_index"]): row["result_partition_type"]
+            for row in tables["intermediate_data_sets"].to_pylist()
+        }
+        data_sets = {
+            row["data_set_id"]: types[row["vertex"], row["output_index"]]
+            for row in tables["intermediate_data_sets"].to_pylist()
+        }
+        self.edges = sorted(
+            (
+                vertices[row["source_vertex"]]["name"],
+                row["ship_strategy"],
+                data_sets[row["data_set_id"]],
+                vertices[row["target_vertex"]]["name"],
+            )
+            for row in tables["job_edges"].to_pylist()
+        )

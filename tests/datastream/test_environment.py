@@ -1,0 +1,255 @@
+"""What an environment is told, and what its jobs know of it."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.common.configuration import Configuration
+from engine.common.typeinfo import Types
+from engine.datastream import (
+    CheckpointingMode,
+    MemorySize,
+    RuntimeExecutionMode,
+    SlotSharingGroup,
+    StreamExecutionEnvironment,
+)
+from engine.datastream.environment_settings import (
+    EnvironmentSettings,
+    JobCaptured,
+    default_local_parallelism,
+    set_default_local_parallelism,
+    use_settings,
+)
+from engine.datastream.job import CachedFile, Job, topology_of
+from engine.machine import cores
+from tests.datastream.helpers import environment, pairs
+
+
+def registered_job(env: StreamExecutionEnvironment, name: str | None = None) -> Job:
+    pairs(env).print()
+    return env.new_job(name)
+
+
+def test_defaults() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    assert env.get_parallelism() == cores()
+    assert env.get_max_parallelism() == -1
+    assert env.get_buffer_timeout() == 100
+    assert env.is_chaining_enabled()
+    assert env.is_chaining_of_operators_with_different_max_parallelism_enabled()
+    assert env.get_checkpoint_interval() == -1
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    assert env.is_changelog_state_backend_enabled() is None
+    assert env.get_default_savepoint_directory() is None
+    job = registered_job(env)
+    assert (job.name, job.batch, job.chaining) == ("Flink Streaming Job", False, True)
+    assert job.auto_watermark_interval_milliseconds == 200
+    assert "jobmanager.scheduler" not in topology_of(job).get("config", {})
+
+
+def test_options_of_the_command_lie_under_those_of_the_script() -> None:
+    script = Configuration()
+    script.set_string("pipeline.name", "of the script")
+    given = {"pipeline.name": "of the command", "execution.runtime-mode": "BATCH"}
+    with use_settings(EnvironmentSettings(parallelism=7, config=given)):
+        env = StreamExecutionEnvironment.get_execution_environment(script)
+        plain = StreamExecutionEnvironment.get_execution_environment()
+    job = registered_job(env)
+    assert (job.name, job.batch, job.parallelism) == ("of the script", True, 7)
+    assert registered_job(plain).name == "of the command"
+    assert StreamExecutionEnvironment.get_execution_environment().get_parallelism() == cores()
+
+
+def test_parallelism_of_the_configuration_wins() -> None:
+    configuration = Configuration()
+    configuration.set_integer("parallelism.default", 5)
+    with use_settings(EnvironmentSettings(parallelism=7)):
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    assert env.get_parallelism() == 5
+
+
+def test_default_local_parallelism() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    before = env.get_default_local_parallelism()
+    try:
+        env.set_default_local_parallelism(11)
+        assert StreamExecutionEnvironment.get_execution_environment().get_parallelism() == 11
+        assert env.get_parallelism() == before
+        with pytest.raises(ValueError, match="at least 1"):
+            env.set_default_local_parallelism(0)
+    finally:
+        set_default_local_parallelism(before)
+    assert default_local_parallelism() == cores()
+
+
+@pytest.mark.parametrize(
+    ("mode", "batch", "name"),
+    [
+        ("STREAMING", False, "Flink Streaming Job"),
+        ("BATCH", True, "Flink Batch Job"),
+        ("AUTOMATIC", True, "Flink Batch Job"),
+    ],
+)
+def test_runtime_modes(mode: str, batch: bool, name: str) -> None:
+    env = environment(mode=mode)
+    job = registered_job(env)
+    assert (job.batch, job.name) == (batch, name)
+    topology = topology_of(job)
+    assert topology["config"]["execution.runtime-mode"] == ("BATCH" if batch else "STREAMING")
+    assert topology["config"].get("jobmanager.scheduler") == ("Default" if batch else None)
+    assert topology["transformations"][0]["kind"] == ("source" if batch else "legacy_source")
+
+
+def test_the_scheduler_asked_for_stays() -> None:
+    env = environment(mode="BATCH", jobmanager_scheduler="AdaptiveBatch")
+    assert topology_of(registered_job(env))["config"]["jobmanager.scheduler"] == "AdaptiveBatch"
+
+
+def test_configure_changes_what_is_set_only(tmp_path: Path) -> None:
+    env = environment(parallelism=3)
+    configuration = Configuration()
+    configuration.set_string("execution.runtime-mode", "BATCH")
+    configuration.set_string("pipeline.operator-chaining.enabled", "false")
+    configuration.set_string("pipeline.cached-files", f"name:words,path:'{tmp_path}/words.txt'")
+    env.configure(configuration)
+    job = registered_job(env)
+    assert (job.batch, job.chaining, job.parallelism) == (True, False, 3)
+    assert job.cached_files == {"words": CachedFile(path=f"{tmp_path}/words.txt")}
+
+
+def test_settings_of_execution() -> None:
+    env = environment()
+    env.set_max_parallelism(64).set_buffer_timeout(250).disable_operator_chaining()
+    assert (env.get_max_parallelism(), env.get_buffer_timeout(), env.is_chaining_enabled()) == (
+        64,
+        250,
+        False,
+    )
+    env.get_config().set_auto_watermark_interval(50)
+    env.get_config().set_global_job_parameters({"rate": "3"})
+    job = registered_job(env, "named")
+    assert (job.name, job.max_parallelism, job.chaining) == ("named", 64, False)
+    assert job.auto_watermark_interval_milliseconds == 50
+    assert job.job_parameters == {"rate": "3"}
+    topology = topology_of(job)
+    assert topology["max_parallelism"] == 64
+    assert topology["chaining"] is False
+    assert topology["config"]["execution.buffer-timeout.interval"] == "250 ms"
+    assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 32769])
+def test_wrong_max_parallelism(wrong: int) -> None:
+    with pytest.raises(ValueError, match="from 1 to 32768"):
+        environment().set_max_parallelism(wrong)
+
+
+def test_wrong_buffer_timeout() -> None:
+    with pytest.raises(ValueError, match="at least -1"):
+        environment().set_buffer_timeout(-2)
+
+
+def test_python_dependencies() -> None:
+    env = environment()
+    env.add_python_file("a.py")
+    env.add_python_file("b.zip")
+    env.set_python_requirements("requirements.txt", "wheels")
+    env.add_python_archive("data.zip")
+    env.add_python_archive("model.zip", "model")
+    env.set_python_executable("/usr/bin/python3")
+    job = registered_job(env)
+    assert job.python_files == ("b.zip", "a.py")
+    assert (job.requirements, job.requirements_cache) == ("requirements.txt", "wheels")
+    assert job.archives == (("data.zip", None), ("model.zip", "model"))
+    assert job.python_executable == "/usr/bin/python3"
+    plain = registered_job(environment())
+    assert (plain.python_files, plain.requirements, plain.archives) == ((), None, ())
+
+
+def test_cached_files() -> None:
+    env = environment()
+    env.register_cached_file("/data/it's,here.txt", "odd")
+    env.register_cached_file("/bin/tool", "tool", executable=True)
+    job = registered_job(env)
+    assert job.cached_files == {
+        "odd": CachedFile(path="/data/it's,here.txt"),
+        "tool": CachedFile(path="/bin/tool", executable=True),
+    }
+    again = Configuration()
+    again.set_string("pipeline.cached-files", job.config["pipeline.cached-files"])
+    other = environment()
+    other.configure(again)
+    assert {name: one.path for name, one in registered_job(other).cached_files.items()} == {
+        "odd": "/data/it's,here.txt",
+        "tool": "/bin/tool",
+    }
+
+
+def test_nothing_of_java() -> None:
+    env = environment()
+    with pytest.raises(NotImplementedError, match=r"add_jars\(file:///a.jar\): nothing of Java"):
+        env.add_jars("file:///a.jar")
+    with pytest.raises(NotImplementedError, match=r"add_classpaths\(file:///a\): nothing of Java"):
+        env.add_classpaths("file:///a")
+
+
+def test_checkpoints_are_settings_only() -> None:
+    env = environment()
+    env.enable_checkpointing(3000, CheckpointingMode.AT_LEAST_ONCE)
+    config = env.get_checkpoint_config()
+    assert env.get_checkpoint_interval() == 3000
+    assert env.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
+    config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE).enable_unaligned_checkpoints()
+    assert env.is_unaligned_checkpoints_enabled()
+    assert not env.is_force_unaligned_checkpoints()
+    config.set_force_unaligned_checkpoints()
+    assert env.is_force_unaligned_checkpoints()
+    assert registered_job(env).config["execution.checkpointing.interval"] == "3000 ms"
+    with pytest.raises(ValueError, match="at least 10"):
+        env.enable_checkpointing(9)
+
+
+def test_nothing_registered() -> None:
+    env = environment()
+    env.from_collection([1], type_info=Types.INT()).rebalance()
+    for call in (env.execute, env.execute_async, env.get_execution_plan, env.get_stream_graph):
+        with pytest.raises(RuntimeError, match="No operators defined in streaming topology"):
+            call()
+
+
+def test_captured_jobs_end_the_script() -> None:
+    captured: list[Job] = []
+    with use_settings(EnvironmentSettings(captured=captured)):
+        env = environment()
+        pairs(env).print()
+        with pytest.raises(JobCaptured):
+            env.execute("one")
+        with pytest.raises(JobCaptured):
+            pairs(env).execute_and_collect("two")
+        with pytest.raises(JobCaptured):
+            pairs(env).to_dataframe()
+        pairs(env).print()
+        with pytest.raises(JobCaptured):
+            env.execute_async("three")
+    assert [job.name for job in captured] == ["one", "two", "Flink Streaming Job", "three"]
+    assert [len(job.transformations) for job in captured] == [2, 2, 2, 2]
+
+
+def test_slot_sharing_groups() -> None:
+    env = environment()
+    group = SlotSharingGroup.builder("big").set_cpu_cores(1.5).set_task_heap_memory_mb(64).build()
+    assert group.get_managed_memory() == MemorySize(0)
+    assert group.get_task_heap_memory() == MemorySize.of_mebi_bytes(64)
+    pairs(env).map(str).slot_sharing_group(group)
+    pairs(env).map(str).slot_sharing_group("small")
+    rows = topology_of(env.new_job())["transformations"]
+    assert [row.get("slot_sharing_group") for row in rows] == [None, "big", None, "small"]
+    with pytest.raises(ValueError, match="are needed"):
+        SlotSharingGroup.builder("odd").set_managed_memory_mb(5).build()
+
+
+def test_set_runtime_mode_takes_effect_at_any_time() -> None:
+    env = environment()
+    pairs(env).print()
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    assert env.new_job().batch

@@ -1,0 +1,91 @@
+"""A Spark standalone cluster on loopback, from the pip package: a master and workers as processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+class Cluster:
+    """Its master's URL and the processes of its workers."""
+
+    def __init__(self, url: str, workers: list[subprocess.Popen[bytes]]) -> None:
+        self.url, self.workers = url, workers
+
+    def kill_worker(self, number: int) -> None:
+        """Kill a worker and its executors, without a word."""
+        os.killpg(self.workers[number].pid, signal.SIGKILL)
+        self.workers[number].wait()
+
+
+@contextmanager
+def spark_cluster(folder: Path, workers: int, cores: int) -> Iterator[Cluster]:
+    """A running cluster of `workers` workers with `cores` cores each; it ends with the block."""
+    master_log = folder / "master.log"
+    processes = [
+        _start(folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
+    ]
+    try:
+        url = _wait_for(master_log, r"Starting Spark master at (spark://\S+)")
+        for number in range(workers):
+            log = folder / f"worker{number}.log"
+            processes.append(
+                _start(
+                    folder,
+                    log,
+                    "org.apache.spark.deploy.worker.Worker",
+                    *("--cores", str(cores), "--memory", "1g", "--webui-port", "0"),
+                    *("--work-dir", str(folder / f"work{number}"), url),
+                )
+            )
+        for number in range(workers):
+            _wait_for(folder / f"worker{number}.log", r"(Successfully registered with master)")
+        yield Cluster(url, processes[1:])
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _start(folder: Path, log: Path, *command: str) -> "subprocess.Popen[bytes]":
+    # its own conf folder: Spark's default logging, at info, tells the master's port
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONF_DIR": str(folder),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    (folder / "log4j2.properties").write_text(
+        "rootLogger.level = info\nrootLogger.appenderRef.stderr.ref = stderr\n"
+        "appender.stderr.type = Console\nappender.stderr.name = stderr\nappender.stderr.target = SYSTEM_ERR\n"
+        "appender.stderr.layout.type = PatternLayout\nappender.stderr.layout.pattern = %m%n\n"
+    )
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), command[0], "--host", "127.0.0.1", *command[1:]],
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait_for(log: Path, pattern: str) -> str:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = re.search(pattern, log.read_text(errors="replace"))
+        if found:
+            return found.group(1)
+        time.sleep(0.1)
+    raise TimeoutError(f"{log}: {pattern!r} did not come: {log.read_text(errors='replace')[-2000:]}")

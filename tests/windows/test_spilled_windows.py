@@ -1,0 +1,62 @@
+"""Windows that do not fit into the memory given to them."""
+
+import random
+
+import pytest
+
+from operators.windows import panes
+from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from operators.windows.session_windows import EventTimeSessionWindows
+from tests.operator_harness import Record, Watermark, run
+from tests.windows.window_jobs import KINDS, operator
+
+STEPS = random.Random(7)
+INPUTS = []
+for number in range(6000):
+    time = number // 4
+    late = STEPS.randrange(40) if STEPS.random() < 0.1 else 0
+    INPUTS.append(Record((STEPS.randrange(700), time - late, number), time - late))
+    if number % 500 == 499:
+        INPUTS.append(Watermark(time - 60))
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch):
+    monkeypatch.setattr(panes, "_RECORDS_A_CHECK", 100)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("memory", [2000, 30_000, 60_000])
+@pytest.mark.parametrize("lateness", [0, 100])
+@pytest.mark.parametrize(
+    "assigner",
+    [TumblingEventTimeWindows(400, 0), SlidingEventTimeWindows(600, 200, 0), EventTimeSessionWindows(90)],
+    ids=["tumbling", "sliding", "session"],
+)
+def test_small_memory_changes_nothing(kind, memory, lateness, assigner):
+    inputs = INPUTS[:2000] if lateness else INPUTS
+
+    def results(**settings):
+        made = operator(assigner, KINDS[kind](), allowed_lateness_milliseconds=lateness)
+        return sorted(map(repr, run(made, inputs, chunk=50, **settings).stamped))
+
+    assert results(state_memory_bytes=memory) == results()
+
+
+def test_windows_do_go_to_disk(monkeypatch):
+    made = []
+
+    class Watched(panes.PaneLog):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(panes, "PaneLog", Watched)
+    run(
+        operator(TumblingEventTimeWindows(400, 0), KINDS["reduce"]()),
+        INPUTS,
+        chunk=50,
+        state_memory_bytes=20_000,
+    )
+    assert made
+    assert all(log._file.closed for log in made)
