@@ -12,7 +12,7 @@ def unsupported_name(name: str, reason: str = "") -> UnsupportedNameError:
     """The error for `name`, such as "pyflink.common.X"; `reason` is a clause that says why."""
     why = f" ({reason})" if reason else ""
     return UnsupportedNameError(
-        f"{name} is not supported by Penstock{why}. `penstock info --api` and the table in its README list "
+        f"{name} is not supported by Penstock{why}. `penstock info --api` and Penstock's README list "
         "what is supported.",
         name=name,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from pyspark import cloudpickle
 
@@ -14,7 +15,7 @@ from operators.state.keys import dictionary_key
 class Record:
     """A record of input `number`."""
 
-    value: object
+    value: Any
     timestamp: int | None = None
     number: int = 1
 
@@ -76,7 +77,9 @@ class Clock:
         return self.now
 
 
-def run(operator, inputs: Iterable[object], *, batch=False, chunk=3, clock=None, end=True, **context) -> Recorded:
+def run(
+    operator, inputs: Iterable[object], *, batch=False, chunk=3, clock=None, end=True, **context
+) -> Recorded:
     """Run `operator` over `inputs`: Records, Watermarks, Ticks; anything else is the value of a record of
     input 1.
 

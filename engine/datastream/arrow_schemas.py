@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from operators.chain.rows_and_batches import VALUE_COLUMN
 from operators.common.arrow_types import arrow_type, type_info_of_arrow
 from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from operators.exchange.rows_and_batches import VALUE_COLUMN
+from operators.records.key_selection import ColumnKeys
 
 
 def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:
@@ -22,6 +25,27 @@ def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:
     if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
         return pa.schema(list(kind))
     return pa.schema([(VALUE_COLUMN, kind)])
+
+
+def column_keys(
+    type_info: TypeInformation | None, names: str | Sequence[str]
+) -> tuple[ColumnKeys, TypeInformation]:
+    """Keys that are fields of a stream's records, and their type: the field's, or a tuple of the fields'.
+
+    TypeError where the records have no named fields, ValueError for a field that they have not.
+    """
+    if not isinstance(type_info, RowTypeInfo | TupleTypeInfo):
+        raise TypeError(f"keys by name need records with fields, which {type_info} has not")
+    schema = schema_of_type(type_info)
+    wanted = [names] if isinstance(names, str) else list(names)
+    missing = [name for name in wanted if name not in schema.names]
+    if missing or not wanted:
+        raise ValueError(
+            f"key fields {', '.join(missing) or '(none)'}: the records have {', '.join(schema.names)}"
+        )
+    positions = [schema.names.index(name) for name in wanted]
+    types = [type_info.get_field_types()[position] for position in positions]
+    return ColumnKeys(wanted, positions), types[0] if len(types) == 1 else TupleTypeInfo(types)
 
 
 def type_of_schema(schema: pa.Schema) -> TypeInformation:

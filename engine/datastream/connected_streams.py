@@ -65,13 +65,12 @@ class ConnectedStreams:
     ) -> DataStream:
         """Any number of results a record, with side outputs and, on keyed streams, state and timers.
 
-        TypeError unless keyed streams get a KeyedCoProcessFunction and others a CoProcessFunction.
+        Either class of function goes with either kind of streams, as in PyFlink.
         """
+        check_function_object(func, (CoProcessFunction, KeyedCoProcessFunction), "process's function")
         selectors = self._selectors()
         if selectors is None:
-            check_function_object(func, CoProcessFunction, "process's function on two streams without keys")
             return self._result("Co-Process", CoProcessOperator(func), output_type)
-        check_function_object(func, KeyedCoProcessFunction, "process's function on two keyed streams")
         return self._result("Keyed Co-Process", KeyedCoProcessOperator(func, *selectors), output_type)
 
     def _selectors(self) -> _Selectors | None:

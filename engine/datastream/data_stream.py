@@ -5,10 +5,11 @@ Source: pyflink.datastream.data_stream; org.apache.flink.streaming.api.datastrea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from engine.common.typeinfo import TypeInformation
+from engine.datastream.arrow_schemas import column_keys
 from engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from engine.datastream.closeable_iterator import CloseableIterator
 from engine.datastream.connected_streams import ConnectedStreams
@@ -24,6 +25,7 @@ from engine.datastream.transformations import Transformation
 from engine.datastream.unsettable_stream import UnsettableStream
 from engine.datastream.window import WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from operators.records.key_selection import typed_keys
 
 __all__ = [
     "AllWindowedStream",
@@ -46,13 +48,19 @@ class DataStream(StreamOutputs, Partitioning):
         return DataStream(self._environment, transformation)
 
     def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
+        key_type: TypeInformation | None = None,
     ) -> KeyedStream:
         """Bring records of the same key to the same subtask, for what has state by key.
 
-        Keys of no declared type are hashed by their pickled bytes.
+        Keys of no declared type are hashed by their pickled bytes. Penstock's own: names of fields as
+        keys, whose types are the fields'; record batches then stay record batches.
         """
-        selector = selector_of(key_selector)
+        if isinstance(key_selector, str | list | tuple):
+            columns, of_columns = column_keys(self._transformation.output_type, key_selector)
+            return KeyedStream(self._partitioned_by(columns, of_columns), self, columns)
+        selector = typed_keys(selector_of(key_selector), as_output_type(key_type))
         return KeyedStream(self._partitioned_by(selector, as_output_type(key_type)), self, selector)
 
     def union(self, *streams: DataStream) -> DataStream:
@@ -139,7 +147,9 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         self._key_selector = key_selector
 
     def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
+        key_type: TypeInformation | None = None,
     ) -> KeyedStream:
         """By other keys, instead of these."""
         return self._origin_stream.key_by(key_selector, key_type)

@@ -12,7 +12,11 @@ from engine.common.configuration import Configuration
 from engine.common.execution_config import ExecutionConfig
 from engine.datastream.checkpoint_config import CheckpointConfig
 from engine.datastream.checkpointing_mode import CheckpointingMode
-from engine.datastream.environment_settings import default_local_parallelism, set_default_local_parallelism
+from engine.datastream.environment_settings import (
+    current_settings,
+    default_local_parallelism,
+    set_default_local_parallelism,
+)
 from engine.datastream.execution_mode import RuntimeExecutionMode
 from engine.datastream.job import RUNTIME_MODE, CachedFile
 from engine.datastream.operator_settings import check_max_parallelism
@@ -56,7 +60,10 @@ class EnvironmentOptions:
 
     def get_parallelism(self) -> int:
         """The default number of subtasks."""
-        return self._config.get_parallelism()
+        parallelism = self._config.get_parallelism()
+        return (
+            parallelism if parallelism > 0 else current_settings().parallelism or default_local_parallelism()
+        )
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Number of key groups of operators that set none: 1 to 32768. ValueError for others."""

@@ -1,10 +1,10 @@
-"""How a job runs. Source: pyflink.datastream.execution_mode."""
+"""Streaming or batch. Source: pyflink.datastream.execution_mode."""
 
 from enum import Enum
 
 
 class RuntimeExecutionMode(Enum):
-    """STREAMING, BATCH, or AUTOMATIC: BATCH where all sources are bounded, as all are here."""
+    """How a job runs; AUTOMATIC is BATCH where all sources are bounded."""
 
     STREAMING = 0
     BATCH = 1

@@ -1,10 +1,10 @@
-"""What becomes of checkpoints. Source: pyflink.datastream.externalized_checkpoint_retention."""
+"""Which checkpoints outlive their job. Source: pyflink.datastream.externalized_checkpoint_retention."""
 
 from enum import Enum
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """Whether the checkpoints of a job that is cancelled are kept."""
+    """What becomes of the checkpoints of a job that is cancelled."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

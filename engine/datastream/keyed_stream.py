@@ -5,12 +5,13 @@ Source: pyflink.datastream.data_stream.KeyedStream; org.apache.flink.streaming.a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
 from engine.common.typeinfo import TypeInformation
+from engine.datastream.columnar_aggregates import aggregated
 from engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -94,6 +95,15 @@ class KeyedOperations(StreamSettings):
     def max_by(self, position_to_max_by: Field = 0) -> DataStream:
         """The record with the largest value of a field by key so far, the first of equals."""
         return self.reduce(FieldAggregate("max_by", position_to_max_by))
+
+    def aggregate(self, aggregations: Sequence[tuple[str, str]]) -> DataStream:
+        """One row a key, at the end of the input, over columns: Penstock's own, vectorised.
+
+        `aggregations`: (field, function) pairs, functions sum, min, max, count and mean; of each, a field
+        `<field>_<function>` behind the key's fields. Nulls do not count. Partial results are made before
+        the exchange. TypeError unless the keys are names of fields, ValueError for another function.
+        """
+        return aggregated(self, self._key_selector, aggregations)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """The records of each key in windows."""

@@ -84,7 +84,7 @@ class Partitioning(RecordOperations):
         )
 
 
-def selector_of(key_selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any], Any]:
+def selector_of(key_selector: Any) -> Callable[[Any], Any]:
     """The key of a record. TypeError unless it is a KeySelector or a callable."""
     check_function(key_selector, KeySelector, "key_selector")
     return without_open(key_selector, KeySelector, "get_key")

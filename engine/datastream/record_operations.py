@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 from engine.common.typeinfo import TupleTypeInfo, TypeInformation
 from engine.common.watermark_strategy import WatermarkStrategy
 from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
-from engine.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
+from engine.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+)
 from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from engine.datastream.stream_settings import StreamSettings
 from engine.datastream.transformations import effective_parallelism
@@ -56,9 +62,14 @@ class RecordOperations(StreamSettings):
         check_function(func, FilterFunction, "filter's function")
         return self._of_one_input("Filter", FilterOperator(func), self._transformation.output_type)
 
-    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of results a record, also to side outputs."""
-        check_function_object(func, ProcessFunction, "process's function")
+    def process(
+        self, func: ProcessFunction | KeyedProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results a record, also to side outputs.
+
+        As in PyFlink a KeyedProcessFunction that uses neither key nor timers will do.
+        """
+        check_function_object(func, (ProcessFunction, KeyedProcessFunction), "process's function")
         return self._of_one_input("PROCESS", ProcessOperator(func), as_output_type(output_type))
 
     def map_batches(

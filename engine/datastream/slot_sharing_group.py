@@ -1,72 +1,86 @@
-"""Slots, their names and what they hold.
+"""Groups of operators that share slots, and what a slot of them needs.
 
-Source: pyflink.datastream.slot_sharing_group; org.apache.flink.api.common.operators.SlotSharingGroup;
-org.apache.flink.configuration.MemorySize.
+Source: pyflink.datastream.slot_sharing_group, org.apache.flink.configuration.MemorySize,
+org.apache.flink.api.common.operators.SlotSharingGroup.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import total_ordering
+from typing import Any, NoReturn
 
-_SUFFIXES = ((1 << 40, "tb"), (1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
+from operators.common.no_java import no_java
+
+_UNITS = ("bytes", "kb", "mb", "gb", "tb")
 
 
 @total_ordering
 class MemorySize:
-    """A number of bytes. ValueError where it is negative."""
+    """A number of bytes. ValueError for a negative one, TypeError for what is no int."""
 
-    def __init__(self, bytes_size: int) -> None:
+    def __init__(self, j_memory_size: Any = None, bytes_size: int | None = None) -> None:
+        if j_memory_size is not None:
+            no_java("MemorySize of a Java object")
+        if not isinstance(bytes_size, int):
+            raise TypeError(f"bytes_size {bytes_size!r}: it has to be an int")
         if bytes_size < 0:
-            raise ValueError(f"{bytes_size} bytes: at least 0")
+            raise ValueError(f"bytes_size {bytes_size}: it must not be negative")
         self._bytes = bytes_size
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """`mebi_bytes` times 1048576 bytes."""
-        return MemorySize(mebi_bytes << 20)
+        """Units of 1024 * 1024 bytes."""
+        return MemorySize(bytes_size=mebi_bytes << 20)
 
     def get_bytes(self) -> int:
         """In bytes."""
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
-        """In whole KiB."""
+        """In units of 1024 bytes, rounded down, as all of these."""
         return self._bytes >> 10
 
     def get_mebi_bytes(self) -> int:
-        """In whole MiB."""
+        """In units of 1024 * 1024 bytes."""
         return self._bytes >> 20
 
     def get_gibi_bytes(self) -> int:
-        """In whole GiB."""
+        """In units of 1024^3 bytes."""
         return self._bytes >> 30
 
     def get_tebi_bytes(self) -> int:
-        """In whole TiB."""
+        """In units of 1024^4 bytes."""
         return self._bytes >> 40
+
+    def get_java_memory_size(self) -> NoReturn:
+        """NoJavaError, always."""
+        no_java("MemorySize.get_java_memory_size")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemorySize) and self._bytes == other._bytes
 
-    def __lt__(self, other: MemorySize) -> bool:
-        if not isinstance(other, MemorySize):
-            raise TypeError(f"a MemorySize cannot be compared with {other!r}")
-        return self._bytes < other._bytes
-
     def __hash__(self) -> int:
         return hash(self._bytes)
 
+    def __lt__(self, other: MemorySize) -> bool:
+        if not isinstance(other, MemorySize):
+            raise TypeError(f"a MemorySize does not compare with {other!r}")
+        return self._bytes < other._bytes
+
     def __str__(self) -> str:
-        for unit, suffix in _SUFFIXES:
-            if self._bytes >= unit and self._bytes % unit == 0:
-                return f"{self._bytes // unit} {suffix}"
-        return f"{self._bytes} bytes"
+        # Flink goes up to the largest unit that divides the size, but not to terabytes
+        size, unit = self._bytes, 0
+        while size and size % 1024 == 0 and unit < len(_UNITS) - 1:
+            size, unit = size >> 10, unit + 1
+        if unit == len(_UNITS) - 1 or not self._bytes:
+            return f"{self._bytes} bytes"
+        return f"{size} {_UNITS[unit]}"
 
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name, and what one of its slots holds; None: not said. Made with `builder`."""
+    """A name, and what a slot of the group needs: either nothing said, or at least cores and heap memory."""
 
     _name: str
     _cpu_cores: float | None = None
@@ -76,93 +90,107 @@ class SlotSharingGroup:
     _external_resources: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get_name(self) -> str:
-        """Its name."""
+        """The name."""
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Managed memory."""
+        """Managed memory of a slot; None: nothing said, as in all of these."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Heap memory of tasks."""
+        """Heap memory of a slot."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Memory of tasks beside the heap."""
+        """Memory of a slot outside the heap."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """Cores, or parts of them."""
+        """Cores of a slot."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
-        """Other resources by name."""
+        """Other resources of a slot by name, GPUs for instance."""
         return dict(self._external_resources)
+
+    def get_java_slot_sharing_group(self) -> NoReturn:
+        """NoJavaError, always."""
+        no_java("SlotSharingGroup.get_java_slot_sharing_group")
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Starts a group of this name."""
+        """Begin a group of that name."""
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """Collects what a slot holds."""
+        """A group under construction."""
 
         def __init__(self, name: str) -> None:
-            self._group = SlotSharingGroup(name)
+            self._name = name
+            self._cpu_cores: float | None = None
+            self._task_heap_memory: MemorySize | None = None
+            self._task_off_heap_memory: MemorySize | None = None
+            self._managed_memory: MemorySize | None = None
+            self._external_resources: dict[str, float] = {}
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Set the cores, above 0. ValueError for others."""
+            """Set the cores. ValueError unless positive."""
             if cpu_cores <= 0:
-                raise ValueError(f"{cpu_cores} cores: more than 0")
-            return self._with(_cpu_cores=cpu_cores)
+                raise ValueError(f"cpu_cores {cpu_cores}: they have to be positive")
+            self._cpu_cores = float(cpu_cores)
+            return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set the heap memory of tasks, above 0. ValueError for 0."""
+            """Set the heap memory. ValueError unless positive."""
             if not task_heap_memory.get_bytes():
-                raise ValueError("task heap memory 0: more than 0")
-            return self._with(_task_heap_memory=task_heap_memory)
+                raise ValueError("task_heap_memory: it has to be positive")
+            self._task_heap_memory = task_heap_memory
+            return self
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set the heap memory of tasks in MiB, above 0."""
+            """Set the heap memory in MB. ValueError unless positive."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set the memory of tasks beside the heap."""
-            return self._with(_task_off_heap_memory=task_off_heap_memory)
+            """Set the memory outside the heap."""
+            self._task_off_heap_memory = task_off_heap_memory
+            return self
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set the memory of tasks beside the heap in MiB."""
+            """Set the memory outside the heap in MB."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
             """Set the managed memory."""
-            return self._with(_managed_memory=managed_memory)
+            self._managed_memory = managed_memory
+            return self
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set the managed memory in MiB."""
+            """Set the managed memory in MB."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
             """Set another resource."""
-            return self._with(_external_resources={**self._group._external_resources, name: value})
+            self._external_resources[name] = float(value)
+            return self
 
         def build(self) -> SlotSharingGroup:
-            """The group. ValueError where some of cores and heap memory is set and not both.
-
-            Source: SlotSharingGroup.Builder.build.
-            """
-            group = self._group
-            if group._cpu_cores is not None and group._task_heap_memory is not None:
-                zero = MemorySize(0)
-                return replace(
-                    group,
-                    _task_off_heap_memory=group._task_off_heap_memory or zero,
-                    _managed_memory=group._managed_memory or zero,
+            """The group; ValueError for resources without cores or heap memory."""
+            off_heap, managed = self._task_off_heap_memory, self._managed_memory
+            if self._cpu_cores is not None and self._task_heap_memory is not None:
+                zero = MemorySize(bytes_size=0)
+                off_heap, managed = off_heap or zero, managed or zero
+            elif (self._cpu_cores, self._task_heap_memory, off_heap, managed) != (None,) * 4 or (
+                self._external_resources
+            ):
+                raise ValueError(
+                    f"slot sharing group {self._name!r}: resources need cores and task heap memory"
                 )
-            if group != SlotSharingGroup(group._name):
-                raise ValueError("cores and task heap memory are needed where any resource is set")
-            return group
-
-        def _with(self, **changed: object) -> SlotSharingGroup.Builder:
-            self._group = replace(self._group, **changed)  # type: ignore[arg-type]
-            return self
+            return SlotSharingGroup(
+                self._name,
+                self._cpu_cores,
+                self._task_heap_memory,
+                off_heap,
+                managed,
+                dict(self._external_resources),
+            )

@@ -14,12 +14,13 @@ from operators.connectors.source import Source
 SideOutputTypes = dict[tuple[int, str], TypeInformation | None]
 
 
-def check_source(source: Any) -> None:
-    """TypeError unless `source` is one of Penstock's."""
+def check_source(source: Any) -> Source:
+    """`source`; TypeError unless it is one of Penstock's."""
     if not isinstance(source, Source):
         raise TypeError(
             f"{type(source).__name__} is no source of Penstock: sources of Java classes have no meaning here"
         )
+    return source
 
 
 def side_output_type(

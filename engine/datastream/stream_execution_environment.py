@@ -98,12 +98,12 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         check_source(source_func)
         return self._source("legacy_source", source_name, source_func, type_info or source_func.type_info)
 
-    def create_input(self, input_format: InputFormat, type_info: TypeInformation | None = None) -> DataStream:
-        """The records of an input format of Penstock's (such as ParquetColumnarRowInputFormat)."""
-        check_source(input_format)
-        return self._source(
-            "legacy_source", "Custom File Source", input_format, type_info or input_format.type_info
-        )
+    def create_input(
+        self, input_format: InputFormat | Source, type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """The records of an input format that is one of Penstock's sources. TypeError for others."""
+        source = check_source(input_format)
+        return self._source("legacy_source", "Custom File Source", source, type_info or source.type_info)
 
     def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
         """The rows of a Spark DataFrame, lazily. Penstock's own.
@@ -113,7 +113,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        given = type_of_schema(to_arrow_schema(df.schema)) if type_info is None else type_info
+        given = type_of_schema(to_arrow_schema(df.schema, timezone="UTC")) if type_info is None else type_info
         source = DataFrameSource(df, given, schema_of_type(given))
         return self._source("source", "DataFrame", source, source.type_info)
 

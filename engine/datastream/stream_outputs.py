@@ -6,7 +6,7 @@ Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.ap
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from engine.datastream.closeable_iterator import CloseableIterator
 from engine.datastream.data_stream_sink import DataStreamSink
@@ -47,6 +47,15 @@ class StreamOutputs(StreamSettings):
         return self._sink_to(
             PrintSink(sink_identifier, self._transformation.output_type), "Print to Std. Out"
         )
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

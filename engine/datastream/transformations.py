@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from operators.chain.operator import Operator
 from operators.common.typeinfo import TypeInformation
 
 #: Kinds without an operator: they only say how records travel (SPEC, section 1).
@@ -31,7 +30,7 @@ class Transformation:
 
     #: What runs; for kinds source and legacy_source an operators.connectors.source.Source, for sinks one of
     #: operators.connectors.sink.Sink; None for virtual kinds.
-    operator: Operator | Any = None
+    operator: Any = None
 
     #: Types of the keys of its inputs where it is keyed: the selectors a record's key comes from, by input.
     key_selectors: tuple[Callable[[Any], Any], ...] = ()

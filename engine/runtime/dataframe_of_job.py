@@ -16,10 +16,10 @@ from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session, ship_python
 from engine.runtime.run_job import required_slots, source_dataframes
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
-from operators.chain.rows_and_batches import VALUE_COLUMN
 from operators.common.arrow_columns import arrow_type
 from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.exchange.blocks import is_pickled
+from operators.exchange.rows_and_batches import VALUE_COLUMN
 from operators.task.sink_operators import DataFrameOperator, PickledDataFrameOperator
 
 

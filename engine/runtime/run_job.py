@@ -28,9 +28,9 @@ from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session, ship_python, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
-from operators.chain.rows_and_batches import values_of_batch
 from operators.connectors.sink import CollectSink, PrintSink
 from operators.exchange.blocks import decode
+from operators.exchange.rows_and_batches import values_of_batch
 
 
 @dataclass

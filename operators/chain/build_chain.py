@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from operators.chain.operator import Operator, OperatorContext, Timestamps, Values
-from operators.chain.rows_and_batches import batch_of_values, values_of_batch
 from operators.common.typeinfo import TypeInformation
 from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
+from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
 
 
 class ChainedInput:

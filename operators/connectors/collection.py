@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from operators.chain.operator import OperatorContext
 from operators.common.arrow_columns import from_arrow, to_arrow
+from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
 
@@ -31,8 +31,7 @@ class CollectionSource(Source):
         taken = list(values)
         parts = [taken[start : start + CHUNK_VALUES] for start in range(0, len(taken), CHUNK_VALUES)]
         self._columns = [to_arrow(part, self.type_info) for part in parts] if self.has_batches else []
-        # not pickle: what a script defines in its main module must come along
-        self._pickles = [] if self.has_batches else [cloudpickle.dumps(part, protocol=5) for part in parts]
+        self._pickles = [] if self.has_batches else [dumps(part) for part in parts]
 
     def splits(self, parallelism: int) -> list[list[int]]:
         """The numbers of the collection's parts, for subtask 0."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from operators.common.adapt_columns import as_arrow_type
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.source import Source
-
-_MICROSECONDS = 1_000_000
 
 
 class DataFrameSource(Source):
@@ -46,29 +44,10 @@ class DataFrameSource(Source):
             return batch
         if batch.num_columns != len(self.schema):
             raise ValueError(f"{batch.num_columns} columns, of which {len(self.schema)} are declared")
-        columns = [as_type(column, field.type) for column, field in zip(batch, self.schema, strict=True)]
+        columns = [
+            as_arrow_type(column, field.type) for column, field in zip(batch, self.schema, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_dataframe": None}
-
-
-def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`column` cast to `kind`; timestamps with a time zone to structs of seconds and nanos, too."""
-    if column.type.equals(kind):
-        return column
-    if pa.types.is_timestamp(column.type) and pa.types.is_struct(kind):
-        return _instants(column, kind)
-    if pa.types.is_struct(column.type) and pa.types.is_struct(kind) and len(column.type) == len(kind):
-        parts = [as_type(column.field(place), field.type) for place, field in enumerate(kind)]
-        mask = column.is_null() if column.null_count else None
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
-    return column.cast(kind)
-
-
-def _instants(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    counts = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    seconds, rest = np.divmod(counts.fill_null(0).to_numpy(zero_copy_only=False), _MICROSECONDS)
-    parts = [pa.array(seconds, pa.int64()), pa.array(rest * 1000, pa.int32())]
-    mask = column.is_null() if column.null_count else None
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)

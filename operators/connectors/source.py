@@ -40,8 +40,8 @@ class Source:
     """Bounded input of a job: made on the driver, pickled, read in the subtasks.
 
     A source gives rows (`Chunk`) or, where `columnar` is true, record batches (`StampedBatch`). One that can
-    do both gives rows until `batches()` is asked for. A batch of rows has a column a field; a batch of values of
-    another type has the one column `value`.
+    do both gives rows until `batches()` is asked for. A batch of rows has a column a field; a batch of values
+    of another type has the one column `value`.
     """
 
     #: Whether `read` gives record batches.
@@ -55,7 +55,8 @@ class Source:
         if type(self) is Source or java:
             raise NoJavaError(
                 "Source: Penstock runs without Flink's JVM, so there are no sources of Java classes; "
-                "supported are NumberSequenceSource, FileSource, collections and the sources of operators.connectors"
+                "supported are NumberSequenceSource, FileSource, collections and the other sources of "
+                "operators.connectors"
             )
 
     def splits(self, parallelism: int) -> list[list[Any]]:

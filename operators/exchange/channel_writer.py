@@ -9,6 +9,7 @@ from operators.chain.operator import MIN_WATERMARK, Timestamps, Values
 from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.choose_channels import Channel, ChannelChooser
 from operators.exchange.output_spec import OutputSpec
+from operators.exchange.rows_and_batches import values_of_batch
 
 #: What Spark's shuffle moves; see `EXCHANGE_SCHEMA`.
 FIRST_OF_ALL = -(2**63)
@@ -80,7 +81,11 @@ class ChannelWriter:
             self._add(channel, some, stamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Buffer a record batch; full blocks go out."""
+        """Buffer a record batch; full blocks go out. Where a function chooses, records become values."""
+        if self._chooser.needs_values:
+            stamps = None if timestamps is None else timestamps.to_pylist()
+            self.collect(values_of_batch(batch, self._spec.type_info), stamps)
+            return
         self.records += batch.num_rows
         portions = (
             [((-1, -1), batch, timestamps)]

@@ -41,6 +41,12 @@ class ChannelChooser:
         return self._spec.partitioner == "broadcast"
 
     @property
+    def needs_values(self) -> bool:
+        """Channels follow from Python values: there are keys, and they are not columns."""
+        by_key = self._spec.partitioner == "hash" and not hasattr(self._spec.key_selector, "columns")
+        return by_key or self._spec.partitioner == "custom"
+
+    @property
     def targets(self) -> list[int]:
         """The consumer's subtasks that this subtask can write to."""
         return self._targets
@@ -85,8 +91,7 @@ class ChannelChooser:
             yield channel, sorted_rows.slice(start, end - start), part
 
     def _groups_of(self, batch: pa.RecordBatch) -> Any:
-        columns = getattr(self._spec.key_selector, "columns", None)
-        assert columns, "keys of record batches are columns"
+        columns = self._spec.key_selector.columns  # type: ignore[union-attr]
         if len(columns) == 1:
             keys = batch.column(columns[0])
         else:

@@ -17,7 +17,7 @@ from operators.connectors.files.file_format import StreamFormat
 from operators.connectors.files.open_file import open_bytes
 from operators.connectors.files.splits import FileSplit
 from operators.connectors.source import CHUNK_VALUES, Chunk
-from operators.formats.csv_rows import CsvLineWriter, parse_records, parsers, quoting, writers
+from operators.formats.csv_rows import line_writer, parse_records, parsers, quoting
 from operators.formats.csv_schema import CsvSchema
 from operators.formats.serialization import RowDataBulkWriterFactory
 
@@ -81,7 +81,7 @@ class CsvLines(RowFormat):
 
     def __init__(self, schema: CsvSchema) -> None:
         self.schema = schema
-        writers(schema)  # TypeError now, not in the subtasks
+        line_writer(schema)  # TypeError now, not in the subtasks
         quoted = quoting(schema.settings)
         names = schema.settings.column_separator.join(quoted(one.name) for one in schema.columns)
         self.header = (names + schema.settings.line_separator).encode() if schema.settings.use_header else b""
@@ -93,7 +93,7 @@ class CsvLines(RowFormat):
 
     def encode(self, values: Values) -> list[bytes]:
         """The lines, in UTF-8."""
-        line = CsvLineWriter(self.schema.settings, writers(self.schema)).line
+        line = line_writer(self.schema)
         return [line(value).encode() for value in values]
 
 

@@ -155,30 +155,26 @@ _PARSERS: dict[BasicType, Parse] = {
 }
 
 
-class CsvLineWriter:
-    """Makes lines of rows; `writers` are those of the columns (see `writers`)."""
+def line_writer(schema: CsvSchema) -> Callable[[Iterable[Any]], str]:
+    """What makes a line, with its end, of a row's values; ValueError for another number of them.
 
-    def __init__(self, settings: CsvSettings, writers: list[Write]) -> None:
-        self._separator, self._end = settings.column_separator, settings.line_separator
-        self._writers = writers
+    TypeError for types of columns that CSV has no values of.
+    """
+    separator, end = schema.settings.column_separator, schema.settings.line_separator
+    of_columns = [_writer(schema, one) for one in schema.columns]
 
-    def line(self, values: Iterable[Any]) -> str:
-        """The line of a row's values. ValueError for another number of them than of columns."""
-        fields = [write(value) for write, value in zip(self._writers, values, strict=True)]
-        return self._separator.join(fields) + self._end
+    def line(values: Iterable[Any]) -> str:
+        fields = [write(value) for write, value in zip(of_columns, values, strict=True)]
+        return separator.join(fields) + end
 
-
-def writers(schema: CsvSchema) -> list[Write]:
-    """For each column, what makes text of a value, in quotes where need be. TypeError for other types."""
-    return [_writer(schema, one) for one in schema.columns]
+    return line
 
 
 def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
     null, quoted = schema.settings.null_value or "", quoting(schema.settings)
     if not isinstance(column.type_info, ObjectArrayTypeInfo):
-        text = value_text(column.type_info)
         is_text = column.type_info == BasicTypeInfo.STRING_TYPE_INFO()
-        write = (lambda value: quoted(text(value))) if is_text else text
+        write = quoted if is_text else value_text(column.type_info)
         return lambda value: null if value is None else write(value)
     separator = schema.separator_of(column)
     if not separator:

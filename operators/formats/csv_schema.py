@@ -75,7 +75,7 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """Builds a CsvSchema. Types are TypeInformation (`Types.INT()`). ValueError for characters that are none."""
+    """Builds a CsvSchema. Types are TypeInformation (`Types.INT()`)."""
 
     def __init__(self) -> None:
         self._columns: list[CsvColumn] = []

@@ -152,8 +152,8 @@ def as_row_type(row_type: Any) -> RowTypeInfo:
     """`row_type` itself. TypeError unless it is the type of rows."""
     if not isinstance(row_type, RowTypeInfo):
         raise TypeError(
-            f"found {row_type!r} instead of a row type: use Types.ROW_NAMED([names], [types]), or DataTypes.ROW "
-            "of operators.formats.data_types"
+            f"found {row_type!r} instead of a row type: use Types.ROW_NAMED([names], [types]), or "
+            "DataTypes.ROW of operators.formats.data_types"
         )
     return row_type
 

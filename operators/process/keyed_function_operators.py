@@ -65,12 +65,18 @@ class KeyedFilterOperator(_OneInput):
 
 
 class KeyedCoMapOperator(_TwoInputs):
-    """One result a record of either stream."""
+    """At most one result a record of either stream: as in PyFlink None is no result here."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Map each record."""
         function = self.function.map1 if number == 1 else self.function.map2
-        self.handle_with(lambda value, _: (function(value),), _NO_CONTEXT, values, timestamps, keys)
+        self.handle_with(
+            lambda value, _: None if (result := function(value)) is None else (result,),
+            _NO_CONTEXT,
+            values,
+            timestamps,
+            keys,
+        )
 
 
 class KeyedCoFlatMapOperator(_TwoInputs):

@@ -111,12 +111,17 @@ class KeyedOperator(Operator):
                 self._fire(self.processing_timers, now, self.on_processing_time)
 
     def end_key(self) -> None:
-        """Fire all timers of the current key and those they set, put out what is final, forget the key."""
+        """Fire all timers of the current key, put out what is final, forget the key.
+
+        As in Flink timers that are registered meanwhile are ignored: a timer that always sets the next one
+        would never come to an end.
+        """
         self.watermark = MAX_WATERMARK
         event, processing = self.event_timers, self.processing_timers
-        while event.next_time() is not None or processing.next_time() is not None:
-            self._fire(event, MAX_WATERMARK, self.on_event_time)
-            self._fire(processing, MAX_WATERMARK, self.on_processing_time)
+        event.accepting = processing.accepting = False
+        self._fire(event, MAX_WATERMARK, self.on_event_time)
+        self._fire(processing, MAX_WATERMARK, self.on_processing_time)
+        event.accepting = processing.accepting = True
         self.on_end_of_key()
         self.results.flush(self.output)
         self.backend.clear()

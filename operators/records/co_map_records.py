@@ -1,12 +1,15 @@
 """Map and flat map of two connected streams: one function a stream."""
 
+from collections.abc import Callable
+from typing import Any
+
 from operators.chain.operator import Timestamps, Values
 from operators.records.map_records import current, flat_mapped
 from operators.records.user_function import FunctionOperator
 
 
 class CoMapOperator(FunctionOperator):
-    """One result a record, by `map1` or `map2`.
+    """One result a record, by `map1` or `map2`; as in PyFlink, None is no result.
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamMap.
     """
@@ -19,13 +22,18 @@ class CoMapOperator(FunctionOperator):
         """Records of the second stream."""
         self._map(self.function.map2, values, timestamps)
 
-    def _map(self, function, values: Values, timestamps: Timestamps) -> None:  # type: ignore[no-untyped-def]
+    def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
         rest = iter(values)
         try:
             results = [function(value) for value in rest]
         except Exception as error:
             raise self.failed(error, current(values, rest)) from error
-        self.output.collect(results, timestamps)
+        if any(result is None for result in results):
+            kept = [place for place, result in enumerate(results) if result is not None]
+            results = [results[place] for place in kept]
+            timestamps = None if timestamps is None else [timestamps[place] for place in kept]
+        if results:
+            self.output.collect(results, timestamps)
 
 
 class CoFlatMapOperator(FunctionOperator):

@@ -33,13 +33,14 @@ class MapBatchesOperator(FunctionOperator):
         """Put out what the function makes of `batch`."""
         try:
             results = self.function(batch)
-            for one in [results] if isinstance(results, pa.RecordBatch) else list(results):
-                given = one if self.output_schema is None else _as_declared(one, self.output_schema)
-                if given.num_rows:
-                    stamps = timestamps if given.num_rows == batch.num_rows else None
-                    self.output.collect_batch(given, stamps)
+            several = [results] if isinstance(results, pa.RecordBatch) else list(results)
+            if self.output_schema is not None:
+                several = [_as_declared(one, self.output_schema) for one in several]
         except Exception as error:
             raise self.failed(error, batch.slice(0, 1).to_pylist()) from error
+        for one in several:
+            if one.num_rows:
+                self.output.collect_batch(one, timestamps if one.num_rows == batch.num_rows else None)
 
 
 class FilterBatchesOperator(Operator):

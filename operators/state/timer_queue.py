@@ -24,12 +24,13 @@ _AHEAD = 1024
 class TimerQueue:
     """Timers of one time domain: a time (milliseconds) and an entry that says whose timer it is."""
 
-    __slots__ = ("_entries", "_heap", "_spilled", "_spilled_from", "count")
+    __slots__ = ("_entries", "_heap", "_spilled", "_spilled_from", "accepting", "count")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
         # A lone entry is a tuple of one, which is a third of the size of a dictionary.
         self._entries: dict[int, tuple[Any] | dict[Any, None]] = {}
+        self.accepting = True  #: False: what is registered is ignored
         self.count = 0  #: how many timers are in memory
         self._spilled: SpilledTimers | None = None
         self._spilled_from: int | None = None  #: the first time of which timers are on disk
@@ -43,6 +44,8 @@ class TimerQueue:
             timestamp = index(timestamp)
         if not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
             raise OverflowError(f"a timer's time has 64 bits: {timestamp}")
+        if not self.accepting:
+            return
         some = self._entries.get(timestamp)
         if some is None:
             self._entries[timestamp] = (entry,)

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from operators.chain.build_chain import Chain
 from operators.chain.operator import MIN_WATERMARK, Operator
-from operators.chain.rows_and_batches import values_of_batch
 from operators.exchange.blocks import Block, decode
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.exchange.output_spec import GateSpec
+from operators.exchange.rows_and_batches import values_of_batch
 from operators.exchange.sort_by_key import KeySorter
 from operators.task.task_spec import TaskSpec
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
-from operators.chain.rows_and_batches import VALUE_COLUMN
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
 from operators.exchange.blocks import cloudpickle_bytes, encode_batch, encode_values
 from operators.exchange.channel_writer import Row
+from operators.exchange.rows_and_batches import VALUE_COLUMN
 
 
 class TerminalOperator(Operator):

@@ -1,7 +1,7 @@
 """Spark's Python daemon with what subtasks need already imported: workers are forked from it.
 
-Set as `spark.python.daemon.module`. Importing pyarrow, numpy and the operators takes a new worker a third of a
-second; forked, it has them.
+Set as `spark.python.daemon.module`. Importing pyarrow, numpy and the operators takes a new worker a third
+of a second; forked, it has them.
 """
 
 import pyspark.daemon

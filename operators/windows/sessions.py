@@ -119,6 +119,9 @@ class Sessions(WindowKeeper):
 
     def _set_timer(self, session: _Session) -> None:
         """Have the session looked at when it fires or, once it has, when it is over; or earlier."""
+        if self.operator.context.batch:
+            # At the end of a key timers cannot be set anew.
+            return
         due = session[_END] - 1
         if session[_FIRED]:
             due += self.operator.allowed_lateness
@@ -146,6 +149,21 @@ class Sessions(WindowKeeper):
                 del self._table.entries[operator.backend.key]
         else:
             self._set_timer(session)
+
+    def end_key(self) -> None:
+        """BATCH mode: fire all sessions of the only key in the order of their ends, and forget it."""
+        lateness = self.operator.allowed_lateness
+        due: list[tuple[int, bool, int, _Session]] = []
+        for session in self._table.entries.get(self.operator.backend.key, ()):
+            end = session[_END] - 1
+            due.append((end, False, session[_NUMBER], session))
+            if end + lateness < MAX_WATERMARK:
+                due.append((end + lateness, True, session[_NUMBER], session))
+        for _, is_over, _, session in sorted(due):
+            if is_over:
+                self.operator.clear_function(TimeWindow(session[_START], session[_END]))
+            else:
+                self._emit(session)
 
     def _emit(self, session: _Session) -> None:
         contents = session[_CONTENTS]

@@ -55,8 +55,16 @@ def to_arrow(frame: pl.DataFrame, table: str) -> pa.Table:
     """The declared columns of `table`, with exactly the declared types."""
     schema, oldest = arrow_schema(table), pl.CompatLevel.oldest()
     declared = frame.select(schema.names)
-    slices = list(declared.iter_slices(_ROWS_OF_A_CHUNK)) or [declared]
-    return pa.concat_tables([part.to_arrow(compat_level=oldest).cast(schema) for part in slices])
+    if len(declared) < MANY:
+        return declared.to_arrow(compat_level=oldest).cast(schema)
+    slices = declared.iter_slices(_ROWS_OF_A_CHUNK)
+    # Column by column: what is handed over together is freed together, whatever becomes of it here.
+    return pa.concat_tables(
+        pa.table(
+            [part[field.name].to_arrow(compat_level=oldest).cast(field.type) for field in schema], schema
+        )
+        for part in slices
+    )
 
 
 def empty(table: str) -> pl.DataFrame:

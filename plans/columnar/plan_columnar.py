@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -199,9 +199,15 @@ def plan_columnar(
     return {**planned, "rejected": to_arrow(rejected, "rejected")}
 
 
-def _inputs(derive: Callable[..., pl.DataFrame]) -> list[str]:
+def _inputs(derive: Callable[..., pl.DataFrame]) -> tuple[str, ...]:
+    """The tables that a step reads; what a partial has bound are options, by keyword only."""
+    return _parameters(derive.func if isinstance(derive, partial) else derive)
+
+
+@cache
+def _parameters(derive: Callable[..., pl.DataFrame]) -> tuple[str, ...]:
     parameters = inspect.signature(derive).parameters.values()
-    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
 
 
 def _refused(tables: Tables, names: list[str]) -> tuple[Ints, pl.DataFrame]:

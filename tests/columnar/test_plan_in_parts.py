@@ -66,7 +66,7 @@ def test_parts_hold_whole_topologies_and_every_row_once(as_if_large):
 
 
 def test_as_many_stages_are_told_as_one_part_has_and_each_takes_a_share_of_the_time(as_if_large):
-    told = []
+    told: list[str] = []
     planned = plan_in_parts.plan_in_parts(given(TOPOLOGIES), Layer.JOB_GRAPH, Choices(), told.append)
     assert len(told) == stages(Layer.JOB_GRAPH)
     assert set(planned.seconds) == set(_stages_of_one_part())
@@ -74,7 +74,7 @@ def test_as_many_stages_are_told_as_one_part_has_and_each_takes_a_share_of_the_t
 
 
 def _stages_of_one_part():
-    told = []
+    told: list[str] = []
     plan_columnar(given(TOPOLOGIES[:1]), Layer.JOB_GRAPH, Choices(), told.append)
     return told
 

@@ -10,10 +10,10 @@ import pytest
 
 from engine.common.typeinfo import Types
 from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
-from operators.chain.rows_and_batches import values_of_batch
 from operators.common.row import Row
 from operators.common.time import Instant
 from operators.connectors.dataframe_source import DataFrameSource
+from operators.exchange.rows_and_batches import values_of_batch
 
 UTC = datetime.UTC
 

@@ -68,6 +68,14 @@ def test_parallelism_of_the_configuration_wins() -> None:
     assert env.get_parallelism() == 5
 
 
+def test_parallelism_may_be_the_default_again() -> None:
+    with use_settings(EnvironmentSettings(parallelism=7)):
+        assert environment(parallelism=3).set_parallelism(-1).get_parallelism() == 7
+    assert environment(parallelism=3).set_parallelism(-1).get_parallelism() == cores()
+    with pytest.raises(ValueError, match="at least 1"):
+        environment().set_parallelism(0)
+
+
 def test_default_local_parallelism() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     before = env.get_default_local_parallelism()
@@ -238,13 +246,13 @@ def test_captured_jobs_end_the_script() -> None:
 def test_slot_sharing_groups() -> None:
     env = environment()
     group = SlotSharingGroup.builder("big").set_cpu_cores(1.5).set_task_heap_memory_mb(64).build()
-    assert group.get_managed_memory() == MemorySize(0)
+    assert group.get_managed_memory() == MemorySize(bytes_size=0)
     assert group.get_task_heap_memory() == MemorySize.of_mebi_bytes(64)
     pairs(env).map(str).slot_sharing_group(group)
     pairs(env).map(str).slot_sharing_group("small")
     rows = topology_of(env.new_job())["transformations"]
     assert [row.get("slot_sharing_group") for row in rows] == [None, "big", None, "small"]
-    with pytest.raises(ValueError, match="are needed"):
+    with pytest.raises(ValueError, match="need cores and task heap memory"):
         SlotSharingGroup.builder("odd").set_managed_memory_mb(5).build()
 
 

@@ -21,7 +21,7 @@ def expected(kind: Kind, records: list[tuple[Any, ...]], field: int) -> tuple[An
         return next(record for record in records if record[field] == min(values))
     if kind == "max_by":
         return next(record for record in records if record[field] == max(values))
-    value = {"sum": sum, "min": min, "max": max}[kind](values)
+    value = sum(values) if kind == "sum" else min(values) if kind == "min" else max(values)
     return (*records[0][:field], value, *records[0][field + 1 :])
 
 

@@ -163,7 +163,7 @@ def test_broadcast_state(mode: str) -> None:
 def test_windows(mode: str) -> None:
     env = environment(2, mode)
     stamped = numbers(env).assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps())
-    windows = TumblingEventTimeWindows.of(Time.seconds(5))
+    windows: Any = TumblingEventTimeWindows.of(Time.seconds(5))
     stamped.key_by(lambda n: n % 3).window(windows).reduce(lambda a, b: a + b).sink_to(DiscardSink())
     stamped.window_all(windows).reduce(lambda a, b: a + b).name("all").sink_to(DiscardSink())
     plan = Plan(env)

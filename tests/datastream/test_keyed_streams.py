@@ -65,7 +65,12 @@ def test_keyed_operators_stand_behind_a_hash_partition() -> None:
         ("Map", Types.PICKLED_BYTE_ARRAY()),
         ("FlatMap", PAIR),
         ("Filter", PAIR),
-        *[("Reduce", PAIR)] * 6,
+        ("Reduce", PAIR),
+        ("Reduce", PAIR),
+        ("Reduce", PAIR),
+        ("Reduce", PAIR),
+        ("Reduce", PAIR),
+        ("Reduce", PAIR),
         ("KEYED PROCESS", Types.INT()),
     ]
     partition = keyed._transformation
@@ -130,9 +135,9 @@ def test_what_keyed_streams_refuse() -> None:
         keyed.process(Plain())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a number or a name"):
         keyed.sum(1.5)  # type: ignore[arg-type]
-    for call in (keyed.map, keyed.flat_map, keyed.filter, keyed.reduce):
+    for method in ("map", "flat_map", "filter", "reduce"):
         with pytest.raises(TypeError):
-            call(1)  # type: ignore[operator]
+            getattr(keyed, method)(1)
 
 
 def test_union_and_projection_of_keyed_streams() -> None:
@@ -143,22 +148,22 @@ def test_union_and_projection_of_keyed_streams() -> None:
     assert pairs(env).union(keyed).get_type() == PAIR
 
 
-class Apply(WindowFunction):
+class Apply(WindowFunction[Any, Any, Any, Any]):
     def apply(self, key: Any, window: Any, inputs: Any) -> Any:
         return ()
 
 
-class Process(ProcessWindowFunction):
+class Process(ProcessWindowFunction[Any, Any, Any, Any]):
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         return ()
 
 
-class ApplyAll(AllWindowFunction):
+class ApplyAll(AllWindowFunction[Any, Any, Any]):
     def apply(self, window: Any, inputs: Any) -> Any:
         return ()
 
 
-class ProcessAll(ProcessAllWindowFunction):
+class ProcessAll(ProcessAllWindowFunction[Any, Any, Any]):
     def process(self, context: Any, elements: Any) -> Any:
         return ()
 
@@ -259,14 +264,14 @@ def test_wrong_window_functions() -> None:
             call()
 
 
-class CannotMerge(NeverTrigger):
+class CannotMerge(NeverTrigger[Any]):
     def can_merge(self) -> bool:
         return False
 
 
 def test_triggers_of_windows_that_merge() -> None:
     stream = pairs(environment())
-    sessions = EventTimeSessionWindows.with_gap(Time.seconds(5))
+    sessions: Any = EventTimeSessionWindows.with_gap(Time.seconds(5))
     for windowed in (stream.key_by(first).window(sessions), stream.window_all(sessions)):
         with pytest.raises(TypeError, match="which CannotMerge cannot"):
             windowed.trigger(CannotMerge())
@@ -318,9 +323,10 @@ def test_connected_streams() -> None:
         assert one._transformation.kind == "two_input"
         assert one._transformation.key_selectors == ()
     assert transformations(env)[3]["inputs"] == [1, 3]
-    for call, wrong in ((connected.map, str), (connected.flat_map, str), (connected.process, KeyedJoined())):
+    assert connected.process(KeyedJoined()).get_name() == "Co-Process"
+    for call in (connected.map, connected.flat_map, connected.process):
         with pytest.raises(TypeError):
-            call(wrong)
+            call(str)
 
 
 def test_connected_streams_by_key() -> None:
@@ -335,10 +341,11 @@ def test_connected_streams_by_key() -> None:
             assert [selector(("a", 7)) for selector in selectors] == ["a", 7]
             assert [given.partitioner for given in one._transformation.inputs] == ["hash", "hash"]
             assert one._transformation.operator.keyed
+        assert connected.process(Joined())._transformation.operator.keyed
     assert also.stream1._transformation.key_type == Types.STRING()
 
 
-class Rules(BroadcastProcessFunction):
+class Rules(BroadcastProcessFunction[Any, Any, Any]):
     def process_element(self, value: Any, ctx: Any) -> Any:
         return ()
 
@@ -346,7 +353,7 @@ class Rules(BroadcastProcessFunction):
         return ()
 
 
-class KeyedRules(KeyedBroadcastProcessFunction):
+class KeyedRules(KeyedBroadcastProcessFunction[Any, Any, Any, Any]):
     def process_element(self, value: Any, ctx: Any) -> Any:
         return ()
 
@@ -371,17 +378,17 @@ def test_broadcast_streams() -> None:
         pairs(env).key_by(first).connect(rules).process(Rules())
 
 
-class Wait(AsyncFunction):
+class Wait(AsyncFunction[Any, Any]):
     async def async_invoke(self, value: Any) -> Any:
         return [value]
 
 
-class Hurry(AsyncFunction):
+class Hurry(AsyncFunction[Any, Any]):
     def async_invoke(self, value: Any) -> Any:
         return [value]
 
 
-class Never(FixedDelayRetryStrategy):
+class Never(FixedDelayRetryStrategy[Any]):
     def get_retry_predicate(self) -> Any:
         return None
 
@@ -389,7 +396,7 @@ class Never(FixedDelayRetryStrategy):
 def test_async_streams() -> None:
     env = environment()
     stream = pairs(env)
-    retry = FixedDelayRetryStrategy(3, 10, None, None)
+    retry: Any = FixedDelayRetryStrategy(3, 10, None, None)
     made = [
         AsyncDataStream.unordered_wait(stream, Wait(), Time.seconds(1), output_type=Types.INT()),
         AsyncDataStream.ordered_wait(stream, Wait(), Time.seconds(2), 7),

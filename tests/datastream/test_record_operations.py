@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from engine.common.typeinfo import Types
 from engine.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
@@ -43,7 +44,7 @@ def test_names_and_types() -> None:
     made = [
         stream.map(str),
         stream.map(AddOne(), output_type=Types.INT()),
-        stream.flat_map(lambda v: [v], output_type=[Types.INT()]),
+        stream.flat_map(lambda v: [v], output_type=[Types.INT()]),  # type: ignore[arg-type]
         stream.filter(lambda v: True),
         stream.process(Nothing(), output_type=Types.PICKLED_BYTE_ARRAY()),
         stream.project(1, 0),
@@ -183,16 +184,9 @@ def test_selectors_and_partitioners_are_functions() -> None:
 
 def test_what_is_no_function() -> None:
     stream = pairs(environment())
-    for call in (
-        stream.map,
-        stream.flat_map,
-        stream.filter,
-        stream.process,
-        stream.key_by,
-        stream.map_batches,
-    ):
+    for method in ("map", "flat_map", "filter", "process", "key_by", "map_batches"):
         with pytest.raises(TypeError):
-            call(1)
+            getattr(stream, method)(1)
     with pytest.raises(TypeError, match="ProcessFunction"):
         stream.process(lambda value, ctx: ())  # type: ignore[arg-type]
     with pytest.raises(TypeError):
@@ -200,7 +194,7 @@ def test_what_is_no_function() -> None:
     with pytest.raises(TypeError):
         stream.partition_custom(1, first)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="MapStateDescriptor"):
-        stream.broadcast("state")
+        stream.broadcast("state")  # type: ignore[arg-type]
 
 
 def test_projection_needs_tuples_and_fields() -> None:
@@ -272,6 +266,22 @@ def test_sources() -> None:
     ):
         with pytest.raises(TypeError, match="no source of Penstock"):
             call()
+
+
+class FakeDataFrame:
+    schema = StructType([StructField("n", LongType()), StructField("at", TimestampType())])
+
+
+def test_dataframes() -> None:
+    env = environment()
+    stream = env.from_dataframe(FakeDataFrame())  # type: ignore[arg-type]
+    assert stream.get_type() == Types.ROW_NAMED(["n", "at"], [Types.LONG(), Types.INSTANT()])
+    declared = Types.TUPLE([Types.LONG(), Types.INSTANT()])
+    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared  # type: ignore[arg-type]
+    stream.map(str)
+    row = transformations(env)[0]
+    assert (row["kind"], row["name"]) == ("source", "DataFrame")
+    assert stream._transformation.operator.reads_dataframe
 
 
 def test_sources_are_registered_by_who_reads_them() -> None:

@@ -84,7 +84,8 @@ def test_a_dataframe_takes_its_operators_away(runs: Runs) -> None:
     shared = pairs(env).map(str).name("shared")
     alone = shared.map(str).name("alone")
     shared.map(str).name("other").print()
-    assert alone.to_dataframe() == "dataframe"
+    dataframe: Any = alone.to_dataframe()
+    assert dataframe == "dataframe"
     assert [one.name for one in runs.jobs[0].transformations][1:3] == ["shared", "alone"]
     # the other branch still reads what they share
     assert [one.name for one in env.new_job().transformations][1:] == [

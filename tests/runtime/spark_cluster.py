@@ -32,7 +32,9 @@ def spark_cluster(folder: Path, workers: int, cores: int) -> Iterator[Cluster]:
     """A running cluster of `workers` workers with `cores` cores each; it ends with the block."""
     master_log = folder / "master.log"
     processes = [
-        _start(folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
+        _start(
+            folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0"
+        )
     ]
     try:
         url = _wait_for(master_log, r"Starting Spark master at (spark://\S+)")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runtime.spark_cluster import spark_cluster
 
-SCRIPT = '''
+SCRIPT = """
 import sys, time
 from pyflink.common import Types
 from pyflink.datastream import StreamExecutionEnvironment
@@ -46,7 +46,7 @@ env.set_runtime_mode(__import__("pyflink.datastream", fromlist=["x"]).RuntimeExe
 with sums.execute_and_collect("partitioners") as results:
     for one in results:
         print("RESULT", one)
-'''
+"""
 
 
 def expected():

@@ -5,9 +5,7 @@ from hypothesis import strategies as st
 
 from operators.exchange.sort_by_key import KeySorter
 
-RECORDS = st.lists(
-    st.tuples(st.integers(1, 2), st.sampled_from("abcde"), st.integers(0, 5)), max_size=60
-)
+RECORDS = st.lists(st.tuples(st.integers(1, 2), st.sampled_from("abcde"), st.integers(0, 5)), max_size=60)
 
 
 def drained(sorter):

@@ -33,9 +33,9 @@ class BucketAssigner:
     ) -> BucketAssigner:
         """A folder an hour, or whatever part of the time `format_str` shows.
 
-        The time is the processor's; `format_str` is a pattern of Java's DateTimeFormatter (JavaDateFormat says
-        which letters are supported), the time zone the machine's own if None. ValueError for another pattern
-        or an unknown time zone.
+        The time is the processor's; `format_str` is a pattern of Java's DateTimeFormatter (JavaDateFormat
+        says which letters are supported), the time zone the machine's own if None. ValueError for another
+        pattern or an unknown time zone.
         """
         return DateTimeBucketAssigner(format_str, timezone_id)
 

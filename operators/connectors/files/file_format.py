@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from operators.chain.rows_and_batches import values_of_batch
+from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import TypeInformation, Types
 from operators.connectors.files.filesystem import FileEntry
 from operators.connectors.files.lines import can_be_cut, python_charset, read_lines
 from operators.connectors.files.open_file import is_compressed
 from operators.connectors.files.splits import FileSplit, by_bytes, whole
 from operators.connectors.source import Chunk, chunks_of
+from operators.exchange.rows_and_batches import values_of_batch
 
 
 class FileFormat:
@@ -43,8 +44,8 @@ class StreamFormat(FileFormat):
 
     def __init__(self, *java: object) -> None:
         if java:
-            raise NotImplementedError(
-                "StreamFormat of a Java class: nothing of Java runs here; supported are "
+            raise NoJavaError(
+                "StreamFormat of a Java class: Penstock runs without Flink's JVM; supported are "
                 "StreamFormat.text_line_format and CsvReaderFormat.for_schema"
             )
 
@@ -64,8 +65,8 @@ class BulkFormat(FileFormat):
 
     def __init__(self, *java: object) -> None:
         if java:
-            raise NotImplementedError(
-                "BulkFormat of a Java class: nothing of Java runs here; supported is "
+            raise NoJavaError(
+                "BulkFormat of a Java class: Penstock runs without Flink's JVM; supported is "
                 "ParquetColumnarRowInputFormat"
             )
 

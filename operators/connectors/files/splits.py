@@ -5,7 +5,6 @@ made once, by size, where Flink's assigners hand splits out on request.
 """
 
 import heapq
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,10 +32,11 @@ def whole(file: FileEntry, piece: int) -> list[FileSplit]:
 
 
 def by_bytes(file: FileEntry, piece: int) -> list[FileSplit]:
-    """About equal ranges of bytes, of `piece` bytes or somewhat more."""
-    count = max(1, file.size // piece)
-    starts = [file.size * number // count for number in range(count + 1)]
-    return [FileSplit(file.path, start, end - start) for start, end in itertools.pairwise(starts)]
+    """Equal ranges of bytes, of `piece` bytes or somewhat less; the last one may be shorter."""
+    count = -(-file.size // piece)
+    length = -(-file.size // count)
+    starts = range(0, file.size, length)
+    return [FileSplit(file.path, start, min(length, file.size - start)) for start in starts]
 
 
 def split_files(files: Sequence[FileEntry], parallelism: int, cut: Cut) -> list[list[FileSplit]]:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from operators.chain.operator import OperatorContext
-from operators.chain.rows_and_batches import values_of_batch
 from operators.common.typeinfo import RowTypeInfo, Types
 from operators.connectors.nexmark import event_ids as ids
 from operators.connectors.nexmark import texts
 from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+from operators.exchange.rows_and_batches import values_of_batch
 
 _L, _S = Types.LONG, Types.STRING
 

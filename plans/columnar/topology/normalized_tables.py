@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.columnar.arrow_shapes import misshapen
-from plans.columnar.frames import TOPOLOGY, arrow_schema, from_arrow
+from plans.columnar.frames import TOPOLOGY, arrow_schema
 from plans.columnar.topology.topology_id import XXHASH64_SEED, topology_id
 from plans.errors import SchemaError
 from plans.schema import TABLES
@@ -64,7 +64,14 @@ def _normalized(
         if field.name in missing and given[field.name].null_count:
             default = pa.scalar(missing[field.name], kind)
             columns[field.name] = pc.coalesce(given[field.name].cast(kind), default)
-    return from_arrow(pa.table(columns))
+    return pl.DataFrame([_own_column(name, columns.pop(name)) for name in list(columns)])
+
+
+def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
+    """A column by itself: columns that are handed over together are freed together."""
+    series = pl.from_arrow(column)
+    assert isinstance(series, pl.Series)
+    return series.rename(name)
 
 
 def _taken_by_polars(kind: pa.DataType) -> bool:

@@ -1,0 +1,11 @@
+"""What all connectors have, under PyFlink's names."""
+
+from operators.connectors.base import (
+    DeliveryGuarantee,
+    Sink,
+    Source,
+    StreamTransformer,
+    SupportsPreprocessing,
+)
+
+__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]

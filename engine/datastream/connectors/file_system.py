@@ -1,0 +1,36 @@
+"""Sources and sinks of files, under PyFlink's names."""
+
+from operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
+from operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
+from operators.connectors.file_sinks.file_sink_settings import (
+    BucketAssigner,
+    DefaultRollingPolicy,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from operators.connectors.files.file_format import BulkFormat, StreamFormat
+from operators.connectors.files.file_source import (
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+    "StreamingFileSink",
+]

@@ -1,0 +1,1 @@
+"""Delta tables as source and sink, through the package deltalake: no JVM takes part."""

@@ -1,0 +1,148 @@
+"""Reads a Delta table: its data files are the splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from operators.chain.operator import OperatorContext
+from operators.common.adapt_columns import as_arrow_type
+from operators.common.arrow_types import arrow_type, type_info_of_arrow
+from operators.common.typeinfo import RowTypeInfo
+from operators.connectors.files.filesystem import filesystem_of
+from operators.connectors.files.splits import FileSplit, balanced
+from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch, chunks_of
+from operators.exchange.rows_and_batches import values_of_batch
+from operators.formats.data_types import as_row_type
+
+#: What a table may ask of its readers.
+READABLE_FEATURES = frozenset(
+    {"deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"}
+)
+
+
+class DeltaFile(NamedTuple):
+    """What is beside its bytes to know of a data file."""
+
+    partition: pa.RecordBatch | None  #: one row: the values of the partition columns
+    deleted: npt.NDArray[np.int64] | None  #: numbers of the rows that a deletion vector takes out
+
+
+class DeltaSource(Source):
+    """The rows of a Delta table, at its newest version when the source is made, or at `version`.
+
+    Rows that deletion vectors take out are left out, partition columns come from the log, columns that a file
+    lacks are null. ValueError for tables that use a feature other than READABLE_FEATURES (column mapping, for
+    one); TypeError for columns that no type stands for; deltalake's errors where there is no such table.
+    """
+
+    has_batches = True
+
+    def __init__(
+        self, path: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        table = DeltaTable(path, version=version, storage_options=storage_options)
+        _require_readable(table)
+        self.path, self.version, self.storage_options = path, table.version(), storage_options
+        self.schema = pa.schema(table.schema().to_arrow())
+        self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
+
+    def splits(self, parallelism: int) -> list[list[FileSplit]]:
+        """The data files of each subtask, by size."""
+        table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
+        actions = pa.table(table.get_add_actions())
+        partition = (
+            actions.column("partition").combine_chunks() if "partition" in actions.column_names else None
+        )
+        deleted = _deleted_rows(table)
+        splits = []
+        for number, (uri, size) in enumerate(
+            zip(table.file_uris(), actions.column("size_bytes").to_pylist(), strict=True)
+        ):
+            values = (
+                None
+                if partition is None
+                else pa.RecordBatch.from_struct_array(partition[number : number + 1])
+            )
+            splits.append(FileSplit(uri, 0, size, DeltaFile(values, deleted.get(_plain(uri)))))
+        return balanced(sorted(splits, key=lambda one: one.path), parallelism)
+
+    def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
+        """The rows of a data file that are still in the table."""
+        for batch in self._batches(split):
+            if self.columnar:
+                yield StampedBatch(batch)
+            else:
+                yield from chunks_of(values_of_batch(batch, self.type_info))
+
+    def _batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        details: DeltaFile = split.details
+        system, inside = filesystem_of(split.path)
+        with pq.ParquetFile(system.open_input_file(inside), pre_buffer=False) as file:
+            in_file = [name for name in self.schema.names if name in file.schema_arrow.names]
+            start = 0
+            for batch in file.iter_batches(CHUNK_VALUES, columns=in_file):
+                kept = _without(batch, details.deleted, start)
+                start += batch.num_rows
+                if kept.num_rows:
+                    yield self._typed(kept, details.partition)
+
+    def _typed(self, batch: pa.RecordBatch, partition: pa.RecordBatch | None) -> pa.RecordBatch:
+        columns: list[Any] = []
+        names = self.type_info.get_field_names()
+        for name, one in zip(names, self.type_info.get_field_types(), strict=True):
+            expected = arrow_type(one)
+            if partition is not None and name in partition.schema.names:
+                values = pa.repeat(partition.column(name)[0], batch.num_rows)
+                columns.append(as_arrow_type(values, expected))
+            elif name in batch.schema.names:
+                columns.append(as_arrow_type(batch.column(name), expected))
+            else:
+                columns.append(pa.nulls(batch.num_rows, expected))
+        return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _require_readable(table: DeltaTable) -> None:
+    unknown = sorted(set(table.protocol().reader_features or ()) - READABLE_FEATURES)
+    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mapping != "none":
+        unknown = ["columnMapping"]
+    if unknown:
+        raise ValueError(
+            f"the Delta table {table.table_uri} uses {', '.join(unknown)}, which is not supported; "
+            "read it with Spark and env.from_dataframe"
+        )
+
+
+def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = {}
+    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+        for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            mask = kept.values.to_numpy(zero_copy_only=False)
+            found[_plain(uri)] = np.flatnonzero(~mask).astype(np.int64)
+    return found
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://")
+
+
+def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.int64] | None, start: int) -> pa.RecordBatch:
+    """The batch, whose first row is row `start` of the file, without deleted rows."""
+    if deleted is None:
+        return batch
+    first, after = np.searchsorted(deleted, [start, start + batch.num_rows])
+    if first == after:
+        return batch
+    kept = np.ones(batch.num_rows, bool)
+    kept[deleted[first:after] - start] = False
+    return batch.filter(pa.array(kept))

@@ -1,0 +1,41 @@
+"""Keys of records: by a function of the author's, or by columns.
+
+Source: pyflink.datastream.data_stream.DataStream.key_by, whose keys pass through the coder of their type.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from operators.common.arrow_columns import coerce
+from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+
+
+class TypedKeys:
+    """Keys as a trip through the coder of their declared type gives them back: Rows with names, say."""
+
+    def __init__(self, select: Callable[[Any], Any], key_type: TypeInformation) -> None:
+        self.select, self.key_type = select, key_type
+
+    def __call__(self, value: Any) -> Any:
+        """The key of a record; TypeError, OverflowError or ValueError where it is not of the type."""
+        return coerce([self.select(value)], self.key_type)[0]
+
+
+class ColumnKeys:
+    """Keys that are columns of a record: rows by field, record batches without making Python objects."""
+
+    def __init__(self, columns: Sequence[str], positions: Sequence[int]) -> None:
+        self.columns, self.positions = tuple(columns), tuple(positions)
+
+    def __call__(self, value: Any) -> Any:
+        """The key of a record that is a Row or a tuple."""
+        if len(self.positions) == 1:
+            return value[self.positions[0]]
+        return tuple(value[position] for position in self.positions)
+
+
+def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -> Callable[[Any], Any]:
+    """`select`, with keys as their type's coder would give them back where that is not the same."""
+    if key_type is None or isinstance(key_type, (BasicTypeInfo, PickledBytesTypeInfo)):
+        return select
+    return TypedKeys(select, key_type)

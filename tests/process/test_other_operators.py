@@ -1,0 +1,319 @@
+"""Reduce, keyed record functions, broadcast functions, process functions without keys."""
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.chain.errors import UserFunctionError
+from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from operators.common.typeinfo import Types
+from operators.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from operators.functions.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from operators.functions.process_functions import CoProcessFunction, ProcessFunction
+from operators.process.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from operators.process.keyed_function_operators import (
+    KeyedCoFlatMapOperator,
+    KeyedCoMapOperator,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
+)
+from operators.process.process_operators import CoProcessOperator, ProcessOperator
+from operators.process.reduce_operator import ReduceOperator
+from operators.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from tests.operator_harness import Clock, Record, Tick, Watermark, run
+
+
+def first(value):
+    return value[0]
+
+
+class Concat(ReduceFunction):
+    def open(self, runtime_context):
+        self.between = runtime_context.get_job_parameter("between", "?")
+
+    def reduce(self, value1, value2):
+        return (value1[0], value1[1] + self.between + value2[1])
+
+
+RECORDS = st.lists(
+    st.builds(
+        Record, st.tuples(st.sampled_from("abc"), st.text("xyz", max_size=2)), st.none() | st.integers(0, 9)
+    ),
+    max_size=25,
+)
+
+
+@given(records=RECORDS, chunk=st.integers(1, 9), memory=st.sampled_from([1, 1 << 30]))
+def test_reduce(records, chunk, memory):
+    """Every update in STREAMING mode, the last one in BATCH mode, there over records in order of time."""
+    expected = []
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        group = groups.setdefault(record.value[0], [])
+        group.append(record)
+        text = "-".join(one.value[1] for one in group)
+        expected.append(((record.value[0], text), record.timestamp))
+    settings = {"chunk": chunk, "job_parameters": {"between": "-"}, "state_memory_bytes": memory}
+    streamed = run(ReduceOperator(Concat(), first), records, **settings)
+    assert streamed.stamped == expected
+    assert run(ReduceOperator(Concat(), first), records, batch=True, **settings).stamped == [
+        ((key, "-".join(one.value[1] for one in sorted(group, key=_time))), MAX_WATERMARK)
+        for key, group in groups.items()
+    ]
+
+
+def _time(record):
+    return MIN_WATERMARK if record.timestamp is None else record.timestamp
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_reduce_names_the_record_it_fails_at(batch):
+    operator = ReduceOperator(lambda a, b: (a[0], a[1] // b[1]), first)
+    with pytest.raises(UserFunctionError) as failure:
+        run(operator, [("a", 4), ("a", 2), ("a", 0), ("a", 1)], batch=batch, chunk=9)
+    assert failure.value.record == "('a', 0)"
+
+
+class CountsByKey:
+    """What the keyed functions below have in common."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def add(self):
+        self.count.update((self.count.value() or 0) + 1)
+        return self.count.value()
+
+
+class CountMap(CountsByKey, MapFunction):
+    def map(self, value):
+        return (value, self.add())
+
+
+class CountFlatMap(CountsByKey, FlatMapFunction):
+    def flat_map(self, value):
+        yield from [value] * self.add()
+
+
+class EverySecond(CountsByKey, FilterFunction):
+    def filter(self, value):
+        return self.add() % 2 == 0
+
+
+class CountCoMap(CountsByKey, CoMapFunction):
+    def map1(self, value):
+        return (1, value, self.add())
+
+    def map2(self, value):
+        return (2, value, self.add()) if value != "skip" else None
+
+
+class CountCoFlatMap(CountsByKey, CoFlatMapFunction):
+    def flat_map1(self, value):
+        return [value] * self.add()
+
+    def flat_map2(self, value):
+        self.add()
+
+
+def key_of(value):
+    return value[0]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (KeyedMapOperator(CountMap(), key_of), [("a1", 1), ("a2", 2), ("a3", 3), ("b1", 1), ("b2", 2)]),
+        (
+            KeyedFlatMapOperator(CountFlatMap(), key_of),
+            ["a1", "a2", "a2", "a3", "a3", "a3", "b1", "b2", "b2"],
+        ),
+        (KeyedFilterOperator(EverySecond(), key_of), ["a2", "b2"]),
+        (KeyedMapOperator(str.upper, key_of), ["A1", "A2", "A3", "B1", "B2"]),
+        (KeyedFlatMapOperator(lambda value: [value] if value > "b" else None, key_of), ["b1", "b2"]),
+        (KeyedFilterOperator(lambda value: value < "b", key_of), ["a1", "a2", "a3"]),
+    ],
+)
+def test_keyed_functions_have_state(operator, expected, batch):
+    recorded = run(operator, ["a1", "b1", "a2", "a3", "b2"], batch=batch, chunk=2)
+    assert sorted(recorded.values) == expected
+
+
+def test_keyed_functions_of_two_streams_share_state():
+    inputs = [Record("a1"), Record("xa", number=2), Record("skip", number=2), Record("a2"), Record("b1")]
+    co_map = KeyedCoMapOperator(CountCoMap(), key_of, lambda value: value[1])
+    assert run(co_map, inputs).values == [(1, "a1", 1), (2, "xa", 2), (1, "a2", 3), (1, "b1", 1)]
+    co_flat_map = KeyedCoFlatMapOperator(CountCoFlatMap(), key_of, lambda value: value[1])
+    assert run(co_flat_map, inputs).values == ["a1", "a2", "a2", "a2", "b1"]
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
+
+
+class Apply(BroadcastProcessFunction):  # type: ignore[type-arg]
+    def process_element(self, value, ctx):
+        rules = ctx.get_broadcast_state(RULES)
+        assert not hasattr(rules, "put")
+        yield (
+            value,
+            dict(rules.items()),
+            "a" in rules,
+            rules.is_empty(),
+            ctx.timestamp(),
+            ctx.current_watermark(),
+        )
+
+    def process_broadcast_element(self, value, ctx):
+        rules = ctx.get_broadcast_state(RULES)
+        if value == "clear":
+            rules.clear()
+        elif value == "drop a":
+            del rules["a"]
+            rules.remove("nothing")
+        else:
+            rules.put(*value)
+            rules.put_all({"all": 1})
+        yield (
+            sorted(rules.keys()),
+            list(rules.values()),
+            rules.contains("all"),
+            ctx.current_processing_time(),
+        )
+
+
+def test_broadcast_state_is_written_on_one_side_and_read_on_the_other():
+    inputs = [
+        Record("x", 5),
+        Record(("a", 3), number=2),
+        Watermark(4),
+        Record("y"),
+        Record("drop a", number=2),
+        Record("z"),
+        Record("clear", number=2),
+        Record("w"),
+    ]
+    recorded = run(BroadcastProcessOperator(Apply(), [RULES]), inputs, clock=Clock(77))
+    assert recorded.values == [
+        ("x", {}, False, True, 5, MIN_WATERMARK),
+        (["a", "all"], [3, 1], True, 77),
+        ("y", {"a": 3, "all": 1}, True, False, MIN_WATERMARK, 4),
+        (["all"], [1], True, 77),
+        ("z", {"all": 1}, False, False, MIN_WATERMARK, 4),
+        ([], [], False, 77),
+        ("w", {}, False, True, MIN_WATERMARK, 4),
+    ]
+
+
+class KeyedApply(KeyedBroadcastProcessFunction):  # type: ignore[type-arg]
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        factor = ctx.get_broadcast_state(RULES).get(value[0]) or 1
+        self.sum.update((self.sum.value() or 0) + factor * value[1])
+        ctx.timer_service().register_event_time_timer(10)
+        ctx.timer_service().register_processing_time_timer(ctx.current_processing_time() + 5)
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put(*value)
+        yield ("rule", value)
+
+    def on_timer(self, timestamp, ctx):
+        rules = dict(ctx.get_broadcast_state(RULES).items())
+        yield (ctx.get_current_key(), self.sum.value(), timestamp, ctx.time_domain().name, rules)
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 30])
+def test_keyed_broadcast(memory):
+    inputs = [
+        Record(("a", 100), number=2),
+        Record(("a", 1)),
+        Record(("b", 2)),
+        Record(("a", 3)),
+        Tick(6),
+        Record(("b", 7), number=2),
+        Record(("b", 1)),
+    ]
+    operator = KeyedBroadcastProcessOperator(KeyedApply(), first, [RULES])
+    streamed = run(operator, inputs, clock=Clock(0), state_memory_bytes=memory)
+    rules = {"a": 100, "b": 7}
+    assert streamed.values == [
+        ("rule", ("a", 100)),
+        ("rule", ("b", 7)),
+        ("a", 400, 5, "PROCESSING_TIME", rules),
+        ("b", 2, 5, "PROCESSING_TIME", rules),
+        ("a", 400, 10, "EVENT_TIME", rules),
+        ("b", 9, 10, "EVENT_TIME", rules),
+    ]
+    batch = run(
+        KeyedBroadcastProcessOperator(KeyedApply(), first, [RULES]), inputs, batch=True, clock=Clock(0)
+    )
+    assert batch.values == [
+        ("rule", ("a", 100)),
+        ("rule", ("b", 7)),
+        ("a", 400, 10, "EVENT_TIME", rules),
+        ("a", 400, 5, "PROCESSING_TIME", rules),
+        ("b", 21, 10, "EVENT_TIME", rules),
+        ("b", 21, 5, "PROCESSING_TIME", rules),
+    ]
+
+
+def test_broadcast_states_of_one_name_have_one_type():
+    class Other(Apply):
+        def process_element(self, value, ctx):
+            ctx.get_broadcast_state(MapStateDescriptor("rules", Types.STRING(), Types.STRING()))
+            yield value
+
+    with pytest.raises(UserFunctionError, match="State name corrupted"):
+        run(BroadcastProcessOperator(Other(), [RULES]), [Record(("a", 1), number=2), "x"])
+
+
+class Both(CoProcessFunction):
+    def process_element1(self, value, ctx):
+        yield (1, value, ctx.timestamp(), ctx.timer_service().current_watermark())
+
+    def process_element2(self, value, ctx):
+        return [(2, value, ctx.timestamp(), ctx.timer_service().current_processing_time())]
+
+
+def test_co_process():
+    inputs = [Record("a", 4), Watermark(3), Record("b", number=2), Record("c")]
+    assert run(CoProcessOperator(Both()), inputs, clock=Clock(9)).values == [
+        (1, "a", 4, MIN_WATERMARK),
+        (2, "b", MIN_WATERMARK, 9),
+        (1, "c", MIN_WATERMARK, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "register_event_time_timer",
+        "register_processing_time_timer",
+        "delete_event_time_timer",
+        "delete_processing_time_timer",
+    ],
+)
+def test_without_keys_there_are_no_timers(call):
+    class Timer(ProcessFunction):
+        def process_element(self, value, ctx):
+            getattr(ctx.timer_service(), call)(1)
+
+    with pytest.raises(UserFunctionError, match="is only supported on a keyed stream"):
+        run(ProcessOperator(Timer()), [1])
+
+
+def test_plain_callables_and_partials_reduce():
+    add = functools.partial(lambda extra, a, b: (a[0], a[1] + b[1] + extra), 10)
+    assert run(ReduceOperator(add, first), [("a", 1), ("a", 2)]).values == [("a", 1), ("a", 13)]

@@ -1,0 +1,210 @@
+"""Cases that the real PyFlink 2.3.0 has run: its results from the operators alone."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operators.async_io.async_wait_operator import AsyncWaitOperator
+from operators.async_io.retry_strategies import NO_RETRY_STRATEGY
+from operators.common.output_tag import OutputTag
+from operators.common.typeinfo import Types
+from operators.functions.async_functions import AsyncFunction
+from operators.functions.broadcast_functions import BroadcastProcessFunction
+from operators.functions.process_functions import (
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from operators.process.broadcast_operators import BroadcastProcessOperator
+from operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
+from operators.process.process_operators import ProcessOperator
+from operators.process.reduce_operator import ReduceOperator
+from operators.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from tests.operator_harness import Record, run
+
+EXPECTED = Path(__file__).parents[1] / "pyflink" / "expected.jsonl"
+CLICKS = [
+    ("ann", 1000, 3),
+    ("bob", 2000, 5),
+    ("ann", 3500, 4),
+    ("cid", 4000, 1),
+    ("ann", 5200, 7),
+    ("bob", 9000, 2),
+    ("ann", 11000, 9),
+    ("dee", 12000, 6),
+    ("bob", 14999, 8),
+    ("bob", 15000, 1),
+    ("cid", 21000, 2),
+    ("ann", 21500, 2),
+]
+TIMED = [Record(click, click[1]) for click in CLICKS]
+LINES = ["to be or not to be", "that is the question", "be that as it may", "to the point"]
+WORDS = [word for line in LINES for word in line.split()]
+MODES = pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+MEMORY = pytest.mark.parametrize("memory", [1, 1 << 28])
+
+
+def first(value):
+    return value[0]
+
+
+def expected(case, mode="STREAMING"):
+    for line in EXPECTED.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        if entry["case"] == case and entry["mode"] == mode:
+            return [result.removeprefix("RESULT ") for result in entry["results"]]
+    raise AssertionError(f"no case {case} in {mode}")
+
+
+def shown(values):
+    return sorted(map(repr, values))
+
+
+@MODES
+@MEMORY
+def test_word_count(mode, memory):
+    operator = ReduceOperator(lambda a, b: (a[0], a[1] + b[1]), first)
+    recorded = run(operator, [(word, 1) for word in WORDS], batch=mode == "BATCH", state_memory_bytes=memory)
+    assert shown(recorded.values) == expected("word_count", mode)
+
+
+class Track(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.INT()))
+        self.counts = runtime_context.get_map_state(MapStateDescriptor("counts", Types.INT(), Types.INT()))
+
+    def process_element(self, value, ctx):
+        gap = value[1] - (self.last.value() or value[1])
+        self.last.update(value[1])
+        self.seen.add(value[2])
+        bucket = value[2] % 3
+        self.counts.put(bucket, (self.counts.get(bucket) or 0) + 1)
+        yield (
+            ctx.get_current_key(),
+            gap,
+            list(self.seen.get()),
+            sorted(self.counts.items()),
+            self.counts.contains(0),
+        )
+        if len(list(self.seen.get())) == 3:
+            self.seen.clear()
+            self.counts.remove(bucket)
+
+
+@MODES
+@MEMORY
+def test_value_list_map_state(mode, memory):
+    operator = KeyedProcessOperator(Track(), first)
+    recorded = run(operator, CLICKS, batch=mode == "BATCH", state_memory_bytes=memory)
+    assert shown(recorded.values) == expected("value_list_map_state", mode)
+
+
+class Remind(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.INT()))
+
+    def process_element(self, value, ctx):
+        self.sum.update((self.sum.value() or 0) + value[2])
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() // 10000 * 10000 + 9999)
+        if value[2] == 9:
+            ctx.timer_service().delete_event_time_timer(19999)
+
+    def on_timer(self, timestamp, ctx):
+        yield (ctx.get_current_key(), timestamp, self.sum.value(), str(ctx.time_domain()))
+        if timestamp < 30000:
+            ctx.timer_service().register_event_time_timer(timestamp + 30000)
+
+
+@MEMORY
+def test_event_time_timers(memory):
+    recorded = run(KeyedProcessOperator(Remind(), first), TIMED, state_memory_bytes=memory)
+    assert shown(recorded.values) == expected("event_time_timers")
+    assert [stamp for _, stamp in recorded.stamped] == [value[1] for value in recorded.values]
+
+
+class Join(KeyedCoProcessFunction):
+    def open(self, runtime_context):
+        self.left = runtime_context.get_state(ValueStateDescriptor("left", Types.INT()))
+        self.right = runtime_context.get_list_state(ListStateDescriptor("right", Types.STRING()))
+
+    def process_element1(self, value, ctx):
+        self.left.update((self.left.value() or 0) + value[1])
+        ctx.timer_service().register_event_time_timer(1_000_000)
+
+    def process_element2(self, value, ctx):
+        self.right.add(value[1])
+        ctx.timer_service().register_event_time_timer(1_000_000)
+
+    def on_timer(self, timestamp, ctx):
+        yield (ctx.get_current_key(), self.left.value(), sorted(self.right.get()), timestamp)
+
+
+LEFT = [("a", 1), ("b", 2), ("a", 3)]
+RIGHT = [("a", "p"), ("c", "q"), ("a", "r")]
+
+
+@MODES
+@MEMORY
+def test_keyed_co_process_totals(mode, memory):
+    """BATCH mode as STREAMING: there PyFlink 2.3 forgets what the right side has added to the list of "a"."""
+    inputs = [Record(value, number=1) for value in LEFT] + [Record(value, number=2) for value in RIGHT]
+    operator = KeyedCoProcessOperator(Join(), first, first)
+    recorded = run(operator, inputs, batch=mode == "BATCH", state_memory_bytes=memory)
+    assert shown(recorded.values) == expected("keyed_co_process_totals", "STREAMING")
+
+
+class Split(ProcessFunction):
+    big, odd = OutputTag("big", Types.INT()), OutputTag("odd", Types.STRING())
+
+    def process_element(self, value, ctx):
+        if value > 6:
+            yield self.big, value
+        if value % 2:
+            yield self.odd, "odd-" + str(value)
+        yield value
+
+
+@MODES
+def test_side_outputs(mode):
+    recorded = run(ProcessOperator(Split()), list(range(10)), batch=mode == "BATCH")
+    main = [f"main-{value}" for value in recorded.values]
+    big = [f"big-{value}" for value in recorded.side("big")]
+    assert shown(main + big + recorded.side("odd")) == expected("side_outputs", mode)
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
+
+
+class Apply(BroadcastProcessFunction[Any, Any, Any]):
+    def process_element(self, value, ctx):
+        factor = ctx.get_broadcast_state(RULES).get(value[0])
+        yield (value[0], value[2] * (factor or 0))
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put(value[0], value[1])
+
+
+def test_broadcast_state():
+    rules = [Record(rule, number=2) for rule in (("ann", 10), ("bob", 100))]
+    recorded = run(BroadcastProcessOperator(Apply(), [RULES]), [*rules, *CLICKS])
+    assert shown(recorded.values) == expected("broadcast_state", "BATCH")
+
+
+class Slow(AsyncFunction[int, int]):
+    async def async_invoke(self, value):
+        await asyncio.sleep(0.01 * (5 - value))
+        return [value, value * 10]
+
+    def timeout(self, value):
+        return [-1]
+
+
+def test_async_ordered():
+    operator = AsyncWaitOperator(Slow(), 10_000, 2, True, NO_RETRY_STRATEGY)
+    recorded = run(operator, [1, 2, 3, 4, 5])
+    assert recorded.values == [1, 10, 2, 20, 3, 30, 4, 40, 5, 50]
+    assert shown(recorded.values) == sorted(expected("async_ordered"))

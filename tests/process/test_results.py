@@ -1,0 +1,197 @@
+"""Results are what they were when they were put out, whatever happens to the objects later."""
+
+import dataclasses
+import datetime
+import enum
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.common.output_tag import OutputTag
+from operators.common.row import Row, RowKind
+from operators.common.typeinfo import Types
+from operators.functions.process_functions import KeyedProcessFunction, ProcessFunction
+from operators.process.keyed_function_operators import KeyedMapOperator
+from operators.process.keyed_process_operators import KeyedProcessOperator
+from operators.process.process_operators import ProcessOperator
+from operators.process.reduce_operator import ReduceOperator
+from operators.process.results import Results, frozen
+from operators.state.descriptors import ListStateDescriptor
+from tests.operator_harness import Recorded, run
+
+
+class Growing(KeyedProcessFunction):
+    """Puts out the same object again and again, in many wrappings."""
+
+    def open(self, runtime_context):
+        self.list = runtime_context.get_list_state(ListStateDescriptor("list", Types.INT()))
+        self.seen, self.row = [], Row(n=0, inner=[0])
+
+    def process_element(self, value, ctx):
+        self.seen.append(value)
+        self.row["n"] += 1
+        self.row["inner"].append(value)
+        yield self.seen
+        yield ("pair", self.seen)
+        yield {"seen": self.seen}
+        yield self.row
+        yield OutputTag("side"), self.seen
+
+
+def test_objects_that_grow():
+    recorded = run(KeyedProcessOperator(Growing(), lambda value: value % 2), [1, 2], chunk=10)
+    assert recorded.values == [
+        [1],
+        ("pair", [1]),
+        {"seen": [1]},
+        Row(n=1, inner=[0, 1]),
+        [1, 2],
+        ("pair", [1, 2]),
+        {"seen": [1, 2]},
+        Row(n=2, inner=[0, 1, 2]),
+    ]
+    assert recorded.side("side") == [[1], [1, 2]]
+
+
+class OneRow(ProcessFunction):
+    """Puts out one Row in several ways."""
+
+    def __init__(self, way):
+        self.way, self.row, self.rows = way, Row(0, "x"), []
+
+    def process_element(self, value, ctx):
+        self.row[0] += 1
+        if self.way == "yielded":
+            yield self.row
+        elif self.way == "from a list":
+            yield from [self.row]
+        else:
+            self.rows.append(Row(self.row[0], "x"))
+            yield from self.rows[-1:]
+            self.rows[-1][1] = "changed"
+
+
+@pytest.mark.parametrize("way", ["yielded", "from a list", "kept by the function"])
+def test_rows_that_are_changed(way):
+    recorded = run(ProcessOperator(OneRow(way)), [1, 2, 3], chunk=10)
+    assert recorded.values == [Row(1, "x"), Row(2, "x"), Row(3, "x")]
+
+
+def test_a_new_row_is_not_copied():
+    made = []
+
+    def new(number):
+        row = Row(number)
+        made.append(id(row._values))
+        return row
+
+    class New(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield new(value)
+
+    values = run(ProcessOperator(New()), [1, 2, 3], chunk=10).values
+    assert [id(row._values) for row in values] == made
+
+
+def test_reduce_may_change_its_first_argument():
+    """As KeyedStream.sum does with Rows."""
+
+    def add(one, other):
+        one[1] = one[1] + other[1]
+        return one
+
+    rows = [Row("a", 1), Row("b", 5), Row("a", 2), Row("a", 3)]
+    recorded = run(ReduceOperator(add, lambda row: row[0]), rows, chunk=10)
+    assert recorded.values == [Row("a", 1), Row("b", 5), Row("a", 3), Row("a", 6)]
+
+
+def test_map_may_keep_what_it_returns():
+    seen: list[int] = []
+
+    def keep(value):
+        seen.append(value)
+        return seen
+
+    recorded = run(KeyedMapOperator(keep, lambda value: 0), [1, 2, 3], chunk=10)
+    assert recorded.values == [[1], [1, 2], [1, 2, 3]]
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: list[int]
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.dates(),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(), inner)
+        | inner.map(lambda v: Row(v, 1))
+    ),
+    max_leaves=8,
+)
+
+
+@given(PLAIN)
+def test_frozen_values_are_equal(value):
+    assert repr(frozen(value)) == repr(value)
+
+
+def test_frozen_shares_nothing_that_changes():
+    point = Point(1, [2])
+    row = Row.of_kind(RowKind.DELETE, [1])
+    row.set_field_names(["a"])
+    value: list[Any] = [(1, [2]), {"k": point}, row, {1, 2}, bytearray(b"x")]
+    copy = frozen(value)
+    value[0][1].append(3)
+    point.y.append(3)
+    row[0].append(2)
+    value[3].add(3)
+    value[4].append(1)
+    kept = Row.of_kind(RowKind.DELETE, [1])
+    kept.set_field_names(["a"])
+    assert copy == [(1, [2]), {"k": Point(1, [2])}, kept, {1, 2}, bytearray(b"x")]
+
+
+def test_frozen_leaves_alone_what_cannot_change_or_be_copied():
+    lock = threading.Lock()
+    for value in (Colour.RED, (1, "a"), datetime.timedelta(1), lock):
+        assert frozen(value) is value
+
+
+def test_results_that_are_nothing():
+    results, recorded = Results(), Recorded()
+    nothing: Any
+    for nothing in (None, [], (), "", 0, False):
+        results.add(nothing, 1)
+    results.flush(recorded)
+    assert recorded.events == []
+    results.add("ab", None)
+    results.add([(), [()]], 7)
+    results.flush(recorded)
+    assert recorded.events == [
+        ("record", "a", None),
+        ("record", "b", None),
+        ("record", (), 7),
+        ("record", [()], 7),
+    ]
+
+
+def test_results_that_are_no_iterable():
+    with pytest.raises(TypeError, match="not iterable"):
+        Results().add(5, None)  # type: ignore[arg-type]

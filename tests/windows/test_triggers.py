@@ -1,0 +1,345 @@
+"""Every given trigger, by event time and by the clock, and user-written ones with state."""
+
+import pytest
+
+from operators.common.time import Time
+from operators.common.typeinfo import Types
+from operators.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from operators.windows.continuous_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    Min,
+)
+from operators.windows.count_windows import GlobalWindows
+from operators.windows.fixed_windows import (
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
+from operators.windows.session_windows import (
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from operators.windows.trigger import Trigger, TriggerResult
+from operators.windows.window import GlobalWindow, TimeWindow
+from operators.windows.window_operation import WindowOperationDescriptor
+from operators.windows.windowed_function import buffered
+from tests.operator_harness import Clock, Record, Tick, Watermark, run
+from tests.windows.window_jobs import KINDS, Show, operator
+
+TEN = TumblingEventTimeWindows(10, 0)
+TEN_BY_CLOCK = TumblingProcessingTimeWindows(10, 0)
+CONTINUE, FIRE, PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.PURGE
+
+
+def numbers(recorded):
+    return ["|".join(str(one[2]) for one in value[3]) for value in recorded.values]
+
+
+def processing(assigner, trigger=None, **settings):
+    return operator(assigner, buffered(Show()), trigger, **settings)
+
+
+def at(time, number=0, key="k"):
+    return Record((key, time, number), time)
+
+
+def test_results():
+    assert [(result.is_fire(), result.is_purge()) for result in TriggerResult] == [
+        (False, False),
+        (True, True),
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_which_triggers_can_merge():
+    second = Time.seconds(1)
+    merging = [
+        EventTimeTrigger.create(),
+        ProcessingTimeTrigger.create(),
+        ContinuousEventTimeTrigger.of(second),
+        ContinuousProcessingTimeTrigger.of(second),
+        CountTrigger.of(2),
+        PurgingTrigger.of(CountTrigger.of(2)),
+    ]
+    assert all(trigger.can_merge() for trigger in merging)
+    assert not NeverTrigger().can_merge()
+    assert not PurgingTrigger.of(NeverTrigger()).can_merge()
+    assert Min().reduce(3, 2) == 2
+
+
+def test_count_trigger_on_time_windows():
+    recorded = run(processing(TEN, CountTrigger.of(2)), [at(n, n) for n in (1, 2, 3, 4, 5, 11, 12)])
+    assert numbers(recorded) == ["1|2", "1|2|3|4", "11|12"]
+
+
+def test_purging_count_trigger_on_time_windows():
+    trigger = PurgingTrigger.of(CountTrigger.of(2))
+    recorded = run(processing(TEN, trigger), [at(n, n) for n in (1, 2, 3, 4, 5, 11, 12)])
+    assert numbers(recorded) == ["1|2", "3|4", "11|12"]
+
+
+def test_purging_event_time_trigger_starts_late_windows_anew():
+    made = processing(TEN, PurgingTrigger.of(EventTimeTrigger.create()), allowed_lateness_milliseconds=20)
+    recorded = run(made, [at(1, 1), at(2, 2), Watermark(9), at(3, 3), at(4, 4)])
+    assert numbers(recorded) == ["1|2", "3", "4"]
+
+
+def test_never_trigger():
+    assert run(processing(GlobalWindows.create()), [at(1, 1), at(2, 2)]).values == []
+
+
+def test_continuous_event_time_trigger():
+    trigger = ContinuousEventTimeTrigger.of(Time.milliseconds(3))
+    steps = [at(1, 1), at(2, 2), Watermark(3), at(7, 7), Watermark(5), Watermark(6), Watermark(7), at(8, 8)]
+    recorded = run(processing(TEN, trigger), [*steps, Watermark(30)])
+    # At 3 and 6, and at the end: once for the window, once for the last interval, which would end behind it.
+    assert numbers(recorded) == ["1|2", "1|2|7", "1|2|7|8"]
+
+
+def test_continuous_event_time_trigger_on_sessions():
+    trigger = ContinuousEventTimeTrigger.of(Time.milliseconds(10))
+    made = processing(EventTimeSessionWindows(8), trigger)
+    steps = [at(1, 1), at(15, 15), at(8, 8), Watermark(9), Watermark(10), Watermark(19), Watermark(20)]
+    recorded = run(made, [*steps, Watermark(22)])
+    assert [(value[1], value[2], len(value[3])) for value in recorded.values] == [(1, 23, 3)] * 3
+
+
+def test_continuous_processing_time_trigger():
+    trigger = ContinuousProcessingTimeTrigger.of(Time.milliseconds(4))
+    made = processing(TEN_BY_CLOCK, trigger)
+    # Timers that are due are looked at after records and watermarks.
+    steps = [at(0, 1), Tick(3), at(0, 2), Tick(1), at(0, 3), Tick(4), at(0, 4), Tick(2), Watermark(0)]
+    recorded = run(made, steps, clock=Clock(1000))
+    assert numbers(recorded) == ["1|2|3", "1|2|3|4", "1|2|3|4"]
+    assert [stamp for _, stamp in recorded.stamped] == [1009] * 3
+
+
+def test_processing_time_windows():
+    recorded = run(
+        processing(TEN_BY_CLOCK),
+        [at(5, 1), Tick(9), at(1, 2), Tick(1), at(7, 3), Tick(12), at(7, 4), at(7, 5)],
+        clock=Clock(1000),
+    )
+    # What is pending at the end of the input is lost, as in Flink.
+    assert [(value[1], [one[2] for one in value[3]]) for value in recorded.values] == [
+        (1000, [1, 2]),
+        (1010, [3]),
+    ]
+    assert [stamp for _, stamp in recorded.stamped] == [1009, 1019]
+
+
+def test_processing_time_windows_fire_at_the_end_of_a_key_in_batch():
+    recorded = run(
+        processing(SlidingProcessingTimeWindows(10, 5, 0)),
+        [at(5, 1), at(1, 2)],
+        clock=Clock(1002),
+        batch=True,
+    )
+    assert [(value[1], [one[2] for one in value[3]]) for value in recorded.values] == [
+        (995, [2, 1]),
+        (1000, [2, 1]),
+    ]
+
+
+class ThirdField(SessionWindowTimeGapExtractor):
+    def extract(self, element):
+        return element[2]
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        ProcessingTimeSessionWindows.with_gap(Time.milliseconds(5)),
+        ProcessingTimeSessionWindows.with_dynamic_gap(ThirdField()),
+    ],
+)
+def test_processing_time_sessions(assigner):
+    steps = [
+        at(0, 5),
+        Tick(4),
+        at(0, 5),
+        Tick(8),
+        at(0, 5, "other"),
+        Tick(1),
+        at(0, 5),
+        Tick(20),
+        Watermark(1),
+    ]
+    recorded = run(processing(assigner), steps, clock=Clock(100))
+    assert [(key, start, end, len(some)) for key, start, end, some in recorded.values] == [
+        ("k", 100, 109, 2),
+        ("other", 112, 117, 1),
+        ("k", 113, 118, 1),
+    ]
+
+
+class Every(Trigger):
+    """Fires at every nth record of a window, and tells its context what it asks."""
+
+    asked: list
+
+    def __init__(self, count):
+        self.count = ReducingStateDescriptor("count", lambda a, b: a + b, Types.INT())
+        self.n = count
+
+    def on_element(self, element, timestamp, window, ctx):
+        state = ctx.get_partitioned_state(self.count)
+        state.add(1)
+        Every.asked.append((ctx.get_current_watermark(), ctx.get_current_processing_time(), timestamp))
+        ctx.get_metric_group().counter("asked").inc()
+        return FIRE if state.get() % self.n == 0 else CONTINUE
+
+    def on_processing_time(self, time, window, ctx):
+        return CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return CONTINUE
+
+    def can_merge(self):
+        return True
+
+    def on_merge(self, window, ctx):
+        ctx.merge_partitioned_state(self.count)
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(self.count).clear()
+
+
+def test_trigger_state_is_merged_with_sessions():
+    Every.asked = []
+    made = processing(EventTimeSessionWindows(5), Every(4))
+    recorded = run(made, [at(0, 1), Watermark(-3), at(10, 2), at(11, 3), at(5, 4), at(30, 5)], clock=Clock(7))
+    # The fourth record joins sessions of one and of two records; only then is there a fourth.
+    assert [(value[1], value[2], sorted(one[2] for one in value[3])) for value in recorded.values] == [
+        (0, 16, [1, 2, 3, 4])
+    ]
+    assert Every.asked == [(-(2**63), 7, 0), (-3, 7, 10), (-3, 7, 11), (-3, 7, 5), (-3, 7, 30)]
+    made = processing(EventTimeSessionWindows(5), Every(4))
+    made.close = lambda: None
+    run(made, [at(0, 1), at(10, 2), at(5, 4)])
+    assert not made.backend.table("count", namespaced=True).entries
+    assert not made.backend.table("merging-window-set").entries
+    assert not made.backend.table("window-contents", namespaced=True).entries
+
+
+def test_state_that_cannot_be_merged():
+    class Bad(Every):
+        def on_merge(self, window, ctx):
+            ctx.merge_partitioned_state(ValueStateDescriptor("one", Types.INT()))
+
+    Every.asked = []
+    with pytest.raises(Exception, match="'one' is of a kind that cannot be merged"):
+        run(processing(EventTimeSessionWindows(5), Bad(4)), [at(0, 1), at(3, 2)])
+
+
+class Scripted(Trigger):
+    """Answers each record with what the record says."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        return element[2]
+
+    def on_processing_time(self, time, window, ctx):
+        return CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        assert time == window.max_timestamp(), "only the clean-up timer was set"
+        return CONTINUE
+
+    def on_merge(self, window, ctx):
+        pass
+
+    def clear(self, window, ctx):
+        pass
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_purge_without_fire(batch):
+    answers = [CONTINUE, PURGE, CONTINUE, FIRE, TriggerResult.FIRE_AND_PURGE, FIRE]
+    recorded = run(
+        processing(TEN, Scripted()), [at(n, answer) for n, answer in enumerate(answers)], batch=batch
+    )
+    assert [[one[1] for one in value[3]] for value in recorded.values] == [[2, 3], [2, 3, 4], [5]]
+
+
+def test_deleted_timers_do_not_fire():
+    class Debounce(Scripted):
+        """Waits for 5 ms without a record."""
+
+        last = ValueStateDescriptor("last", Types.LONG())
+
+        def on_element(self, element, timestamp, window, ctx):
+            state = ctx.get_partitioned_state(self.last)
+            if state.value() is not None:
+                ctx.delete_event_time_timer(state.value() + 5)
+            state.update(timestamp)
+            ctx.register_event_time_timer(timestamp + 5)
+            return CONTINUE
+
+        def on_event_time(self, time, window, ctx):
+            return TriggerResult.FIRE_AND_PURGE
+
+    made = processing(GlobalWindows.create(), Debounce())
+    recorded = run(made, [at(0), at(3), Watermark(10), at(20), at(22)])
+    assert [([one[1] for one in value[3]], stamp) for value, stamp in recorded.stamped] == [
+        ([0, 3], 8),
+        ([20, 22], 27),
+    ]
+
+
+def test_names_in_a_plan():
+    function = KINDS["reduce"]()
+    descriptor = WindowOperationDescriptor(
+        TEN, CountTrigger.of(2), 5, None, function.state_descriptor, TEN.get_window_serializer(), function
+    )
+    assert descriptor.generate_op_name() == "TumblingEventTimeWindows"
+    assert (
+        descriptor.generate_op_desc("Window", "Reduce")
+        == "Window(TumblingEventTimeWindows(10, 0), CountTrigger, Reduce)"
+    )
+
+
+def test_timers_of_triggers_directly():
+    class Context:
+        def __init__(self):
+            self.calls = []
+
+        def get_current_watermark(self):
+            return 50
+
+        def get_current_processing_time(self):
+            return 60
+
+        def __getattr__(self, name):
+            return lambda time: self.calls.append((name, time))
+
+    over, open_still = TimeWindow(0, 51), TimeWindow(0, 100)
+    context = Context()
+    by_event, by_clock = EventTimeTrigger.create(), ProcessingTimeTrigger.create()
+    assert by_event.on_element(None, 0, over, context) is FIRE
+    assert by_event.on_element(None, 0, open_still, context) is CONTINUE
+    assert by_event.on_event_time(99, open_still, context) is FIRE
+    assert by_event.on_event_time(98, open_still, context) is CONTINUE
+    assert by_event.on_processing_time(99, open_still, context) is CONTINUE
+    for trigger in (by_event, by_clock):
+        trigger.on_merge(over, context)
+        trigger.on_merge(open_still, context)
+        trigger.clear(open_still, context)
+    assert by_clock.on_element(None, 0, over, context) is CONTINUE
+    assert by_clock.on_processing_time(1, over, context) is FIRE
+    assert by_clock.on_event_time(99, open_still, context) is CONTINUE
+    assert context.calls == [
+        ("register_event_time_timer", 99),
+        ("register_event_time_timer", 99),
+        ("delete_event_time_timer", 99),
+        ("register_processing_time_timer", 99),
+        ("delete_processing_time_timer", 99),
+        ("register_processing_time_timer", 50),
+    ]
+    never = NeverTrigger()
+    answers = [never.on_element(1, 2, GlobalWindow(), None), never.on_event_time(1, GlobalWindow(), None)]
+    assert {*answers, never.on_processing_time(1, GlobalWindow(), None)} == {CONTINUE}
