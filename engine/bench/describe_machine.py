@@ -10,7 +10,7 @@ from engine.find_java import find_java
 from engine.machine import cores, memory_bytes
 from plans.errors import ConfigurationError
 
-PACKAGES = ("penstock", "pyspark", "delta-spark", "polars", "pyarrow", "numpy")
+PACKAGES = ("penstock", "pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")
 FLINK_VERSION = "2.3.0"
 
 

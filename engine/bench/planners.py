@@ -39,9 +39,10 @@ PLANNERS: dict[str, Planner] = {
             ("polars",),
             (),
             False,
-            "Penstock's columnar planner in one Python process. Start-up: Python and its imports. Reading: "
-            "the same tables (Parquet; files: JSON lines), validated. Planning: the passes of each layer, "
-            "and handing over all tables of the plan as Arrow tables. Nothing is written to disk.",
+            "Penstock's columnar planner in one Python process, a thread a core. Start-up: Python and its "
+            "imports. Reading: the same tables (Parquet; files: JSON lines), validated. Planning: the passes "
+            "of each layer, leaving refused topologies out, and handing over all tables of the plan as Arrow "
+            "tables; each has its share of the time that passes. Nothing is written to disk.",
         ),
         Planner(
             "flink",

@@ -6,7 +6,7 @@ from pathlib import Path
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.plan_on_driver import plan_on_driver
 from plans.columnar.frames import from_arrow
-from plans.columnar.plan_columnar import steps
+from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED, steps
 from plans.columnar.plan_json import to_plan_lines
 from plans.passes import Choices
 from plans.vocabulary import Layer
@@ -29,4 +29,5 @@ def plan_lines(path: Path, until: Layer) -> Iterator[str]:
 
 def _plan(path: Path, until: Layer) -> Times:
     seconds = plan_on_driver(str(path), until=until).seconds
-    return Times(seconds["read_and_validate"], by_layer(seconds, _STEPS), seconds["to_arrow"])
+    layers = by_layer(seconds, _STEPS)
+    return Times(seconds["read_and_validate"], layers, seconds[TO_ARROW], seconds[WITHOUT_REFUSED])

@@ -2,12 +2,17 @@
 
 import runpy
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
-from plans.errors import ConfigurationError, InputError
+from plans.errors import ConfigurationError, InputError, PenstockError
+
+
+class ScriptError(PenstockError):
+    """A script raised."""
 
 
 def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -28,8 +33,8 @@ def run_script(
 ) -> None:
     """Run `script` as `python script arguments` would, with `settings` for its environments.
 
-    Unless `real_pyflink`, `import pyflink` means Penstock. Exceptions of the script come through; InputError
-    where there is no such file.
+    Unless `real_pyflink`, `import pyflink` means Penstock. Raises InputError where there is no such file,
+    ScriptError with the script's own lines where it raises; errors of Penstock come through as they are.
     """
     path = Path(script)
     if not path.is_file():
@@ -43,6 +48,17 @@ def run_script(
             runpy.run_path(str(path), run_name="__main__")
         except JobCaptured:
             return
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise ScriptError(_of_script(path, error)) from error
+
+
+def _of_script(path: Path, error: Exception) -> str:
+    """The error and the script's own lines that led to it, the last one first."""
+    own = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
+    lines = [f"\n  line {one.lineno}, in {one.name}: {one.line}" for one in reversed(own)]
+    return f"{path} failed: {type(error).__name__}: {error}{''.join(lines)}"
 
 
 @contextmanager

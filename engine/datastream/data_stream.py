@@ -6,7 +6,7 @@ Source: pyflink.datastream.data_stream; org.apache.flink.streaming.api.datastrea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from engine.common.typeinfo import TypeInformation
 from engine.datastream.arrow_schemas import column_keys
@@ -75,9 +75,13 @@ class DataStream(StreamOutputs, Partitioning):
         inputs = [one._transformation for one in (self, *streams)]
         return self._stream(Transformation(kind="union", name="Union", inputs=inputs, output_type=mine))
 
-    def connect(  # type: ignore[no-untyped-def]
-        self, ds: DataStream | BroadcastStream
-    ):
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """This stream and another of any type: ConnectedStreams; with a BroadcastStream a
         BroadcastConnectedStream.
         """

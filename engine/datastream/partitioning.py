@@ -7,7 +7,7 @@ org.apache.flink.streaming.runtime.partitioner.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from engine.datastream.broadcast_streams import BroadcastStream
 from engine.datastream.functions import KeySelector, Partitioner
@@ -43,11 +43,21 @@ class Partitioning(RecordOperations):
         """To the first subtask. Java's `global`, which is no name in Python."""
         return self._partitioned("global")
 
-    def broadcast(  # type: ignore[no-untyped-def]
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
+    def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ):
+    ) -> DataStream | BroadcastStream:
         """To every subtask; with descriptors of broadcast state a BroadcastStream for `connect`."""
         everywhere = self._partitioned("broadcast")
         if broadcast_state_descriptor is None:

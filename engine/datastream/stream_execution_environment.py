@@ -57,9 +57,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
         """An environment for however this script was started, with `configuration` over its options."""
-        stacked = Configuration()
-        for key, value in current_settings().config.items():
+        settings, stacked = current_settings(), Configuration()
+        for key, value in settings.config.items():
             stacked.set_string(key, value)
+        if settings.parallelism is not None:
+            stacked.set_integer(_PARALLELISM, settings.parallelism)
         if configuration is not None:
             stacked.add_all(configuration)
         return StreamExecutionEnvironment(stacked)

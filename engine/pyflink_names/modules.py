@@ -100,10 +100,6 @@ _DYNAMIC = "pyflink.datastream.connectors.dynamic_kafka"
 
 #: Names that PyFlink's packages have from modules that are refused.
 REFUSED_NAMES: dict[str, dict[str, str]] = {
-    "pyflink.common": {
-        "AvroRowDeserializationSchema": "pyflink.datastream.formats.avro",
-        "AvroRowSerializationSchema": "pyflink.datastream.formats.avro",
-    },
     "pyflink.datastream.connectors": {
         **dict.fromkeys(
             ("JdbcSink", "JdbcConnectionOptions", "JdbcExecutionOptions"),

@@ -1,55 +1,87 @@
-"""What of PyFlink's API Penstock has, read off its modules, and what it refuses."""
+"""What of PyFlink's public API Penstock has, looked up in its modules, and what it refuses."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, REFUSED_MODULES
 
+#: PyFlink's public names: a line a class or function, `module Class: member member` or `module function()`.
+API_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-api.txt"
 
-def missing_names(api_lines: Iterable[str]) -> list[str]:
-    """Names of `api_lines` that Penstock lacks, as module.Class.member.
+#: What classes of PyFlink's have here and not there.
+OWN_NAMES = (
+    "pyflink.datastream.stream_execution_environment StreamExecutionEnvironment: "
+    "from_dataframe get_stream_graph get_job_graph",
+    "pyflink.datastream.data_stream DataStream: map_batches to_dataframe global_ join co_group",
+    "pyflink.datastream.data_stream KeyedStream: aggregate interval_join",
+)
 
-    A line is `module Class: member member` or `module function()`; lines that start with # say nothing.
-    """
+
+class ApiLine(NamedTuple):
+    """A class or function of the API, with its members; those of nested classes are `Inner.member`."""
+
+    module: str
+    name: str
+    members: tuple[str, ...]
+
+
+def api_lines() -> list[str]:
+    """The lines of API_FILE."""
+    return API_FILE.read_text(encoding="utf-8").splitlines()
+
+
+def missing_names(lines: Iterable[str]) -> list[str]:
+    """Names of `lines`, of the form of API_FILE, that Penstock lacks, as module.Class.member."""
     missing: list[str] = []
-    for line in api_lines:
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        head, _, members = text.partition(":")
-        module_name, _, name = head.partition(" ")
-        name = name.removesuffix("()")
-        found = _attribute(_module(module_name), name)
+    for line in _parsed(lines):
+        found = _attribute(_module(line.module), line.name)
         if found is None:
-            missing.append(f"{module_name}.{name}")
+            missing.append(f"{line.module}.{line.name}")
             continue
         missing.extend(
-            f"{module_name}.{name}.{member}"
-            for member in members.split()
+            f"{line.module}.{line.name}.{member}"
+            for member in line.members
             if _attribute(found[0], member) is None
         )
     return missing
 
 
 def support_table() -> Iterator[str]:
-    """Lines of Markdown: a row a public class or function with its public members, then what is refused."""
-    yield f"PyFlink {PYFLINK_VERSION}: what Penstock has"
+    """Lines of Markdown: what of the API is there and what not, what is Penstock's own, what is refused."""
+    lines = api_lines()
+    missing = set(missing_names(lines))
+    parsed = list(_parsed(lines))
+    names = sum(1 + len(line.members) for line in parsed)
+    lost = sum(
+        1 + len(line.members) if f"{line.module}.{line.name}" in missing else 0 for line in parsed
+    ) + sum(f"{line.module}.{line.name}.{name}" in missing for line in parsed for name in line.members)
+    yield (
+        f"Of the {names} public names of PyFlink {PYFLINK_VERSION}'s DataStream API {names - lost} are "
+        "there; some of them only to say why they cannot work without Flink's JVM."
+    )
+    yield ""
+    yield "| module | name | members | missing |"
+    yield "|---|---|---|---|"
+    for line in parsed:
+        whole = f"{line.module}.{line.name}"
+        lacking = [name for name in line.members if f"{whole}.{name}" in missing]
+        there = [] if whole in missing else [name for name in line.members if name not in lacking]
+        says = "all" if whole in missing else " ".join(lacking)
+        yield f"| {line.module} | {line.name} | {' '.join(there)} | {says} |"
+    yield ""
+    yield "Penstock's own:"
     yield ""
     yield "| module | name | members |"
     yield "|---|---|---|"
-    for name in MODULES:
-        module = _module(name)
-        if module is None or hasattr(module, "__path__") or name == "pyflink.version":
-            continue
-        for public, thing in _public(module):
-            yield f"| {name} | {public} | {' '.join(_members(thing))} |"
+    for line in _parsed(OWN_NAMES):
+        yield f"| {line.module} | {line.name} | {' '.join(line.members)} |"
     yield ""
-    yield "What Penstock refuses, with everything below it"
+    yield "Refused, with everything below:"
     yield ""
     yield "| module | reason |"
     yield "|---|---|"
@@ -57,13 +89,17 @@ def support_table() -> Iterator[str]:
         yield f"| {name} | {reason} |"
 
 
+def _parsed(lines: Iterable[str]) -> Iterator[ApiLine]:
+    for line in lines:
+        text = line.strip()
+        if text and not text.startswith("#"):
+            head, _, members = text.partition(":")
+            module, _, name = head.partition(" ")
+            yield ApiLine(module, name.removesuffix("()"), tuple(members.split()))
+
+
 def _module(name: str) -> ModuleType | None:
-    if name not in MODULES:
-        return None
-    try:
-        return importlib.import_module(MODULES[name])
-    except ModuleNotFoundError:
-        return None
+    return importlib.import_module(MODULES[name]) if name in MODULES else None
 
 
 def _attribute(thing: Any, path: str) -> tuple[Any] | None:
@@ -73,30 +109,3 @@ def _attribute(thing: Any, path: str) -> tuple[Any] | None:
             return None
         thing = getattr(thing, name)
     return (thing,)
-
-
-def _public(module: ModuleType) -> list[tuple[str, Any]]:
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    found = [(name, getattr(module, name)) for name in sorted(names)]
-    return [(name, one) for name, one in found if inspect.isclass(one) or inspect.isfunction(one)]
-
-
-def _members(thing: Any) -> list[str]:
-    if not inspect.isclass(thing):
-        return []
-    names: list[str] = []
-    for name in sorted(set(dir(thing))):
-        if name.startswith("_") or _inherited(thing, name):
-            continue
-        one = inspect.getattr_static(thing, name)
-        if inspect.isclass(one):
-            names.extend(f"{name}.{inner}" for inner in _members(one))
-        else:
-            names.append(name)
-    return names
-
-
-def _inherited(thing: type, name: str) -> bool:
-    """Whether Python's own bases (object, Enum, Exception) have the name."""
-    owners = [base for base in thing.__mro__ if name in vars(base)]
-    return not owners or owners[0].__module__ in ("builtins", "enum", "abc", "typing")

@@ -30,7 +30,7 @@ def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> 
             as_arrow_type(column.keys, expected.key_type),
             as_arrow_type(column.items, expected.item_type),
         )
-        return pa.MapArray.from_arrays(column.offsets, keys, items, mask=_mask(column))
+        return pa.MapArray.from_arrays(_offsets(column), keys, items, mask=_mask(column))
     if kinds.is_temporal(expected) and kinds.is_temporal(column.type):
         return _cut(column, expected)
     return pc.cast(column, expected)

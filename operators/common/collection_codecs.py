@@ -3,8 +3,8 @@
 Source: pyflink.fn_execution.coder_impl_fast.{GenericArrayCoderImpl,PrimitiveArrayCoderImpl,MapCoderImpl}.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class MapCodec(NullableCodec):
         first, count = bounds[0], bounds[-1] - bounds[0]
         keys = self._key.decode(column.keys.slice(first, count))
         items = self._value.decode(column.items.slice(first, count))
-        return list(_dicts(np.diff(bounds).tolist(), keys, items))
+        return _dicts([bound - first for bound in bounds], keys, items)
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
         """What comes back from a trip through a column."""
@@ -105,7 +105,7 @@ class MapCodec(NullableCodec):
             places = order.to_pylist()
             coerced_keys = [coerced_keys[place] for place in places]
             coerced_items = [coerced_items[place] for place in places]
-        return list(_dicts(map(len, values), coerced_keys, coerced_items))
+        return _dicts([0, *accumulate(map(len, values))], coerced_keys, coerced_items)
 
     def _entries(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         for value in values:
@@ -128,7 +128,5 @@ def _offsets(values: Sequence[Any]) -> pa.Array:
     return pa.array(found, pa.int32())
 
 
-def _dicts(sizes: Any, keys: Sequence[Any], items: Sequence[Any]) -> Iterator[dict[Any, Any]]:
-    rest = zip(keys, items, strict=True)
-    for size in sizes:
-        yield {key: item for _, (key, item) in zip(range(size), rest, strict=False)}
+def _dicts(bounds: list[int], keys: Sequence[Any], items: Sequence[Any]) -> list[Any]:
+    return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in pairwise(bounds)]

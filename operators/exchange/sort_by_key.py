@@ -9,8 +9,9 @@ Source: org.apache.flink.streaming.api.operators.sort.{SortingDataInput,MultiInp
 import heapq
 import pickle
 import tempfile
-from collections.abc import Hashable, Iterator
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import IO, Any, NamedTuple
 
@@ -32,11 +33,20 @@ class Portion(NamedTuple):
 
 
 class KeySorter:
-    """Collects the records of one key group."""
+    """Collects the records of one key group.
+
+    As long as they come from one input and have no timestamps, their order of arrival is all there is to
+    keep: they are lists by key then, which is several times quicker than entries that are sorted.
+    """
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
+        self._start()
+
+    def _start(self) -> None:
         self._bytes = 0
+        self._plain: defaultdict[Hashable, Values] | None = defaultdict(list)
+        self._plain_input = 0
         self._keys: dict[Hashable, int] = {}
         self._entries: list[list[_Entry] | None] = []
         self._runs: list[IO[bytes]] = []
@@ -46,27 +56,50 @@ class KeySorter:
         self, input_number: int, keys: list[Any], values: Values, timestamps: Timestamps, size_bytes: int
     ) -> None:
         """Add records; `size_bytes` is roughly what they take."""
+        if self._plain is not None and timestamps is None and self._plain_input in (0, input_number):
+            self._plain_input = input_number
+            lists = self._plain
+            for key, value in zip(keys, values, strict=True):
+                kind = type(key)
+                lists[key if kind is int or kind is str else hashable_key(key)].append(value)
+        else:
+            self._to_entries()
+            self._add_entries(input_number, map(hashable_key, keys), values, timestamps)
+        self._bytes += size_bytes
+        if self._bytes > self._memory_bytes:
+            self._to_entries()
+            self._spill()
+
+    def _to_entries(self) -> None:
+        if self._plain is not None:
+            lists, self._plain = self._plain, None
+            for key, values in lists.items():
+                self._add_entries(self._plain_input, repeat(key, len(values)), values, None)
+
+    def _add_entries(
+        self, input_number: int, keys: Iterable[Hashable], values: Values, timestamps: Timestamps
+    ) -> None:
         if timestamps is None:
-            stamps: Any = [MIN_WATERMARK] * len(values)
+            stamps: Iterable[int] = repeat(MIN_WATERMARK, len(values))
         else:
             self._stamped = True
             stamps = [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
         ordinals, entries = self._keys, self._entries
         for key, value, stamp in zip(keys, values, stamps, strict=True):
-            ordinal = ordinals.setdefault(hashable_key(key), len(ordinals))
+            ordinal = ordinals.setdefault(key, len(ordinals))
             if ordinal == len(entries):
                 entries.append([(stamp, input_number, value)])
             elif (some := entries[ordinal]) is None:
                 entries[ordinal] = [(stamp, input_number, value)]
             else:
                 some.append((stamp, input_number, value))
-        self._bytes += size_bytes
-        if self._bytes > self._memory_bytes:
-            self._spill()
 
     def drain(self) -> Iterator[Iterator[Portion]]:
         """Key by key, in order of first appearance: its records. Empties the sorter."""
-        if not self._runs:
+        if self._plain is not None:
+            for values in self._plain.values():
+                yield iter([Portion(self._plain_input, values, None)])
+        elif not self._runs:
             for entries in self._entries:
                 assert entries is not None
                 entries.sort(key=_order)
@@ -83,8 +116,7 @@ class KeySorter:
         """Forget everything; delete what is on disk."""
         for run in self._runs:
             run.close()
-        self._runs, self._entries, self._keys, self._bytes = [], [], {}, 0
-        self._stamped = False
+        self._start()
 
     def _portions(self, entries: Iterator[_Entry]) -> Iterator[Portion]:
         for input_number, some in groupby(entries, key=itemgetter(1)):

@@ -6,12 +6,14 @@ Jackson's com.fasterxml.jackson.dataformat.csv.impl.CsvEncoder.
 
 import csv
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 
+from operators.common.convert_values import INTEGER_BITS
 from operators.common.typeinfo import BasicType, BasicTypeInfo, ObjectArrayTypeInfo, TypeInformation
 from operators.connectors.java_text import java_boolean, java_double, java_float
 from operators.formats.csv_schema import CsvColumn, CsvSchema, CsvSettings
@@ -24,8 +26,7 @@ Write = Callable[[Any], str]
 _LONGEST_UNQUOTED = 24
 _FIELD_LIMIT = 1 << 30
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+_LARGEST = sys.float_info.max
 _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
@@ -123,6 +124,13 @@ def parse_decimal(text: str) -> Decimal:
 
 def parse_double(text: str) -> float:
     """A number as Java's Double.valueOf takes it, without hexadecimal ones."""
+    try:
+        number = float(text)
+    except ValueError:
+        pass
+    else:
+        if -_LARGEST <= number <= _LARGEST and "_" not in text:
+            return number
     stripped = text.strip()
     if _DOUBLE.fullmatch(stripped) is None:
         raise ValueError(f"{text!r} is no number")
@@ -133,10 +141,12 @@ def _integer(bits: int) -> Parse:
     highest = 1 << (bits - 1)
 
     def parse(text: str) -> int:
-        stripped = text.strip()
-        if _INTEGER.fullmatch(stripped) is None:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no whole number") from None
+        if "_" in text:
             raise ValueError(f"{text!r} is no whole number")
-        number = int(stripped)
         if not -highest <= number < highest:
             raise ValueError(f"{text!r} does not fit {bits} bits")
         return number
@@ -147,7 +157,7 @@ def _integer(bits: int) -> Parse:
 _PARSERS: dict[BasicType, Parse] = {
     BasicType.STRING: str,
     BasicType.BOOLEAN: lambda text: text.strip().lower() == "true",
-    **{one: _integer(bits) for one, bits in _BITS.items()},
+    **{one: _integer(bits) for one, bits in INTEGER_BITS.items()},
     BasicType.BIG_INT: lambda text: int(parse_decimal(text)),
     BasicType.FLOAT: lambda text: float(np.float32(parse_double(text))),
     BasicType.DOUBLE: parse_double,
@@ -194,7 +204,7 @@ def quoting(settings: CsvSettings) -> Write:
     quote, escape = settings.quote, settings.escape
     if quote is None:
         return str
-    highest = chr(max(ord(settings.column_separator), ord(quote), ord("\r")))
+    highest = max(settings.column_separator, quote, *settings.line_separator)
     search = re.compile(f"[\0-{re.escape(highest)}{re.escape(escape or chr(92))}]").search
 
     def quoted(text: str) -> str:
@@ -227,7 +237,7 @@ def value_text(type_info: TypeInformation) -> Write:
 _TEXTS: dict[BasicType, Write] = {
     BasicType.STRING: str,
     BasicType.BOOLEAN: java_boolean,
-    **dict.fromkeys(_BITS, str),
+    **dict.fromkeys(INTEGER_BITS, str),
     BasicType.BIG_INT: str,
     BasicType.FLOAT: java_float,
     BasicType.DOUBLE: java_double,

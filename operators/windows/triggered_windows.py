@@ -18,14 +18,14 @@ from operators.windows.merging_window_set import MergingWindowSet
 from operators.windows.other_triggers import CountTrigger
 from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from operators.windows.trigger import Trigger, TriggerResult
-from operators.windows.window import TimeWindow
+from operators.windows.window import CountWindow, TimeWindow
 from operators.windows.window_contexts import AssignerContext, TriggerContext
 from operators.windows.window_keeper import WindowKeeper
 
 if TYPE_CHECKING:
     from operators.windows.window_operator import WindowOperator
 
-#: How many time windows are remembered to be used again.
+#: How many windows are remembered to be used again.
 _KNOWN_WINDOWS = 4096
 
 
@@ -56,7 +56,7 @@ class TriggeredWindows(WindowKeeper):
         self._delete_timer = (
             operator.delete_event_time_timer if self._event_time else operator.delete_processing_time_timer
         )
-        self._known_windows: dict[tuple[int, int], TimeWindow] = {}
+        self._known_windows: dict[Any, TimeWindow | CountWindow] = {}
 
     def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Put records into their windows."""
@@ -83,16 +83,20 @@ class TriggeredWindows(WindowKeeper):
             if self._is_late(window.max_timestamp()):
                 continue
             used = True
-            known = self._known(window) if type(window) is TimeWindow else window
+            known = self._known(window)
             self._add_to(known, known, frozen(value) if copies else value, timestamp)
         return used
 
-    def _known(self, window: TimeWindow) -> TimeWindow:
-        """The same object for equal windows: dictionaries then need not compare them."""
+    def _known(self, window: Any) -> Any:
+        """The same object for equal windows of the given kinds: dictionaries then need not compare them."""
         known = self._known_windows
         if len(known) > _KNOWN_WINDOWS:
             known.clear()
-        return known.setdefault((window.start, window.end), window)
+        if type(window) is TimeWindow:
+            return known.setdefault((window.start, window.end), window)
+        if type(window) is CountWindow:
+            return known.setdefault(window.id, window)
+        return window
 
     def _add_merging(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
         """Add a record to the windows that its own merge into and that are not over; whether there is one."""

@@ -20,7 +20,7 @@ def as_if_large(monkeypatch):
     monkeypatch.setattr(compiled, "WORTH_COMPILING", 0)
     monkeypatch.setattr(compiled, "WORTH_RUNNING", 0)
     monkeypatch.setattr(plan_in_parts, "ROWS_OF_A_PART", 200)
-    monkeypatch.setattr(frames, "MANY", 0)
+    monkeypatch.setattr(frames, "MANY", 1)
 
 
 @pytest.fixture

@@ -1,22 +1,23 @@
 """Rewrites pyflink_trips.jsonl: what the real PyFlink makes of values and keys. Not a test.
 
-usage: TZ=UTC python ask_pyflink.py < pyflink_trips.jsonl > new.jsonl, with a Python that has apache-flink 2.3.0.
+usage: TZ=UTC python ask_pyflink.py < pyflink_trips.jsonl > new, with a Python that has apache-flink 2.3.0.
 
-A line has a type, and a list for each value: its expression, then, written by this script, the hash and the key
-group (of 32768) of the Java key, the repr of what came back, and the number of its row kind. Every value goes
-the way of a key of `key_by`: encoded by PyFlink's coder, read by Flink's serializer of a Row with one field,
-hashed and put into a key group there, written again, decoded by PyFlink.
+A line has a type, and a list for each value: its expression, then, written by this script, the hash and the
+key group (of 32768) of the Java key, the repr of what came back, and the number of its row kind. Every value
+goes the way of a key of `key_by`: encoded by PyFlink's coder, read by Flink's serializer of a Row with one
+field, hashed and put into a key group there, written again, decoded by PyFlink.
 """
+# mypy: disable-error-code="import-not-found, import-untyped"
 
 import datetime
 import json
 import sys
 from decimal import Decimal
 
-from pyflink.common import Instant, Row, RowKind, Types  # type: ignore[import-not-found]
-from pyflink.fn_execution.coders import from_type_info_proto  # type: ignore[import-not-found]
-from pyflink.fn_execution.flink_fn_execution_pb2 import TypeInfo  # type: ignore[import-not-found]
-from pyflink.java_gateway import get_gateway  # type: ignore[import-not-found]
+from pyflink.common import Instant, Row, RowKind, Types
+from pyflink.fn_execution.coders import from_type_info_proto
+from pyflink.fn_execution.flink_fn_execution_pb2 import TypeInfo
+from pyflink.java_gateway import get_gateway
 
 NAMES = {
     "datetime": datetime,

@@ -1,10 +1,14 @@
 import copy
+from typing import Any
 
 import pytest
 
 from engine.common.option_values import get_duration, get_map, set_duration, set_map
 from operators.common.config_options import ConfigOptions
 from operators.common.configuration import Configuration, java_text
+
+NO_TEXT: Any = 5
+NO_MILLISECONDS: Any = 1.5
 
 
 def configuration():
@@ -60,9 +64,9 @@ def test_other_values_that_are_not_what_is_asked_for():
         with pytest.raises(ValueError, match="option"):
             read()
     with pytest.raises(TypeError, match="strings"):
-        Configuration().set_string("a", 5)
+        Configuration().set_string("a", NO_TEXT)
     with pytest.raises(TypeError, match="strings"):
-        Configuration.from_dict({"a": 1})
+        Configuration.from_dict({"a": NO_TEXT})
 
 
 def test_put_together():
@@ -71,7 +75,7 @@ def test_put_together():
     assert found.contains_key("a")
     assert found.remove_config("a")
     assert not found.remove_config("a")
-    target = {"old": 1}
+    target: dict[str, Any] = {"old": 1}
     found.add_all_to_dict(target)
     assert target["p.b"] is True
     assert target["p.y"] == b"\x01\xff"
@@ -139,7 +143,7 @@ def test_options():
     option = ConfigOptions.key("a.b").int_type().default_value(5)
     assert (option.key, option.value_type, option.default) == ("a.b", int, 5)
     builder = ConfigOptions.key("a")
-    typed = [
+    typed: list[Any] = [
         builder.boolean_type(),
         builder.long_type(),
         builder.float_type(),
@@ -159,7 +163,7 @@ def test_durations():
     with pytest.raises(ValueError, match="'bad'"):
         get_duration(found, 7, "bad")
     with pytest.raises(TypeError, match="int"):
-        set_duration(found, 1.5, "new")
+        set_duration(found, NO_MILLISECONDS, "new")
 
 
 def test_maps():

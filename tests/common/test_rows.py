@@ -23,9 +23,9 @@ def test_by_position():
     assert "Ann" in row
     assert not hasattr(row, "_fields")
     with pytest.raises(AttributeError):
-        row.name
+        _ = row.name
     with pytest.raises(AttributeError):
-        row["name"]
+        _ = row["name"]
     with pytest.raises(KeyError):
         row["name"] = "Bob"
     with pytest.raises(TypeError):

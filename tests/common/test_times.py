@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from operators.common.no_java import NoJavaError
@@ -5,6 +7,7 @@ from operators.common.time import Duration, Instant, Time
 from operators.common.watermark_strategy import (
     AssignerWithPeriodicWatermarksWrapper,
     TimestampAssigner,
+    WatermarkAlignment,
     WatermarkStrategy,
 )
 
@@ -59,6 +62,9 @@ def test_instants():
     assert len({Instant(1, 2), Instant(1, 2)}) == 1
 
 
+NO_DURATION: Any = 5
+
+
 class Second(TimestampAssigner):
     def extract_timestamp(self, value, record_timestamp):
         return value[1]
@@ -75,8 +81,7 @@ def test_watermark_strategies():
     assert (idle.timestamp_assigner, idle.out_of_orderness_milliseconds) == (assigner, 5000)
     assert (idle.idle_timeout_milliseconds, bounded.idle_timeout_milliseconds) == (60_000, None)
     aligned = idle.with_watermark_alignment("group", Duration.of_seconds(20))
-    assert aligned.alignment.max_drift_milliseconds == 20_000
-    assert aligned.alignment.update_interval_milliseconds == 1000
+    assert aligned.alignment == WatermarkAlignment("group", 20_000, 1000)
     assert (aligned.idle_timeout_milliseconds, aligned.timestamp_assigner) == (60_000, assigner)
 
 
@@ -84,9 +89,9 @@ def test_watermark_strategies():
     ("made", "error"),
     [
         (lambda: WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(-1)), ValueError),
-        (lambda: WatermarkStrategy.for_bounded_out_of_orderness(5), TypeError),
+        (lambda: WatermarkStrategy.for_bounded_out_of_orderness(NO_DURATION), TypeError),
         (lambda: WatermarkStrategy.no_watermarks().with_idleness(Duration.of_seconds(0)), ValueError),
-        (lambda: WatermarkStrategy.no_watermarks().with_idleness(5), TypeError),
+        (lambda: WatermarkStrategy.no_watermarks().with_idleness(NO_DURATION), TypeError),
         (
             lambda: WatermarkStrategy.no_watermarks().with_watermark_alignment("g", Duration.of_millis(-1)),
             ValueError,

@@ -10,7 +10,7 @@ from operators.common.row import Row
 from operators.common.typeinfo import Types
 from operators.connectors.collection import CollectionSource
 from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.source import CHUNK_VALUES, Source, chunks_of
+from operators.connectors.source import CHUNK_VALUES, Chunk, Source, chunks_of
 from tests.connectors.run_connectors import context, read_batches, read_subtasks, read_values
 
 
@@ -95,6 +95,7 @@ def test_chunks_are_bounded():
     sizes = [len(chunk.values) for chunk in chunks_of(list(range(3 * CHUNK_VALUES + 1)))]
     assert sizes == [CHUNK_VALUES] * 3 + [1]
     chunk = next(iter(NumberSequenceSource(0, 10**12).read((0, 10**12), context())))
+    assert isinstance(chunk, Chunk)
     assert len(chunk.values) == CHUNK_VALUES
     stamped = list(chunks_of(list(range(CHUNK_VALUES + 1)), list(range(CHUNK_VALUES + 1))))
     assert stamped[1] == ([CHUNK_VALUES], [CHUNK_VALUES])

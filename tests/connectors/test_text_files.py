@@ -174,7 +174,7 @@ def test_the_builder(tmp_path):
     with pytest.raises(NotImplementedError, match="unbounded"):
         builder.monitor_continuously(None)
     with pytest.raises(TypeError, match="str"):
-        FileSource.for_record_stream_format("text", str(tmp_path))
+        FileSource.for_record_stream_format("text", str(tmp_path))  # type: ignore[arg-type]
     for refused in (StreamFormat, BulkFormat):
         with pytest.raises(NoJavaError, match="Java"):
             refused(object())

@@ -60,6 +60,13 @@ def test_options_of_the_command_lie_under_those_of_the_script() -> None:
     assert StreamExecutionEnvironment.get_execution_environment().get_parallelism() == cores()
 
 
+def test_parallelism_of_the_command_wins_over_its_options() -> None:
+    with use_settings(EnvironmentSettings(parallelism=7, config={"parallelism.default": "4"})):
+        assert StreamExecutionEnvironment.get_execution_environment().get_parallelism() == 7
+    with use_settings(EnvironmentSettings(config={"parallelism.default": "4"})):
+        assert StreamExecutionEnvironment.get_execution_environment().get_parallelism() == 4
+
+
 def test_parallelism_of_the_configuration_wins() -> None:
     configuration = Configuration()
     configuration.set_integer("parallelism.default", 5)

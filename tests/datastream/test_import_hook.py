@@ -68,7 +68,11 @@ def test_a_module_that_pyflink_lacks_is_named(name: str) -> None:
 
 @pytest.mark.usefixtures("hook")
 @pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in REFUSED_NAMES.items() for name in names]
+    ("module", "name"),
+    [
+        *((module, name) for module, names in REFUSED_NAMES.items() for name in names),
+        ("pyflink.common", "AvroRowSerializationSchema"),
+    ],
 )
 def test_a_refused_name_says_why(module: str, name: str) -> None:
     with pytest.raises(ImportError, match=f"{module}.{name} is not supported by Penstock"):

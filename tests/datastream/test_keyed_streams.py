@@ -95,7 +95,7 @@ def test_key_by_again_replaces_the_keys() -> None:
     assert [kind for kind, _, _ in shape(env)] == ["legacy_source", "partition", "one_input"]
 
 
-REFUSED = {
+REFUSED: dict[str, list[Any]] = {
     "set_parallelism": [1],
     "name": ["n"],
     "get_name": [],
@@ -324,9 +324,9 @@ def test_connected_streams() -> None:
         assert one._transformation.key_selectors == ()
     assert transformations(env)[3]["inputs"] == [1, 3]
     assert connected.process(KeyedJoined()).get_name() == "Co-Process"
-    for call in (connected.map, connected.flat_map, connected.process):
+    for method in ("map", "flat_map", "process"):
         with pytest.raises(TypeError):
-            call(str)
+            getattr(connected, method)(str)
 
 
 def test_connected_streams_by_key() -> None:

@@ -194,7 +194,7 @@ def test_what_is_no_function() -> None:
     with pytest.raises(TypeError):
         stream.partition_custom(1, first)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="MapStateDescriptor"):
-        stream.broadcast("state")  # type: ignore[arg-type]
+        stream.broadcast("state")  # type: ignore[call-overload]
 
 
 def test_projection_needs_tuples_and_fields() -> None:

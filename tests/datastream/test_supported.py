@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from engine.pyflink_names import supported
 from engine.pyflink_names.supported import missing_names, support_table
 
 API = (Path(__file__).parent.parent / "pyflink" / "api.txt").read_text(encoding="utf-8").splitlines()
@@ -32,13 +35,27 @@ def test_what_is_not_there_is_named() -> None:
 
 def test_the_table_lists_classes_with_members_and_what_is_refused() -> None:
     table = list(support_table())
-    (row,) = [line for line in table if line.startswith("| pyflink.datastream.output_tag |")]
-    assert "OutputTag" in row
-    (row,) = [line for line in table if "| SlotSharingGroup |" in line and "slot_sharing_group |" in line]
-    assert "Builder.set_cpu_cores" in row
-    assert "get_managed_memory" in row
-    assert "__" not in row
+    names = sum(1 + len(line.partition(":")[2].split()) for line in API if line and line[0] != "#")
+    assert table[0].startswith(f"Of the {names} public names of PyFlink 2.3.0's DataStream API {names} are")
+    assert "| pyflink.datastream.output_tag | OutputTag |  |  |" in table
+    (row,) = [line for line in table if line.startswith("| pyflink.datastream.slot_sharing_group | Slot")]
+    assert " Builder.set_cpu_cores " in row
     assert any(line.startswith("| pyflink.table |") for line in table)
-    assert all(
-        line == "" or line.startswith("| ") or "|" not in line or line.startswith("|-") for line in table
-    )
+
+
+def test_what_is_missing_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["pyflink.common.time Time: seconds years", "pyflink.common.time Calendar: today"]
+    monkeypatch.setattr(supported, "api_lines", lambda: lines)
+    table = list(support_table())
+    assert table[0].startswith("Of the 5 public names")
+    assert " 2 are there" in table[0]
+    assert "| pyflink.common.time | Time | seconds | years |" in table
+    assert "| pyflink.common.time | Calendar |  | all |" in table
+
+
+def test_the_list_that_is_shipped_is_the_one_that_is_tested() -> None:
+    assert supported.api_lines() == API
+
+
+def test_penstocks_own_names_are_there() -> None:
+    assert missing_names(supported.OWN_NAMES) == []

@@ -93,4 +93,4 @@ def test_every_partitioner_on_two_workers_one_of_which_is_killed(tmp_path, scrip
 
 
 def _executors(folder):
-    return [name for name in os.listdir(folder)] if folder.is_dir() else []
+    return os.listdir(folder) if folder.is_dir() else []

@@ -1,5 +1,7 @@
 """Assigners against arithmetic, and their settings."""
 
+# mypy: disable-error-code="arg-type,var-annotated"
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Window join, coGroup and interval join against nested loops."""
 
+# mypy: disable-error-code="arg-type,method-assign,var-annotated"
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,7 +176,15 @@ def test_interval_join(batch, steps, bounds, lower_inclusive, upper_inclusive):
         for other in right
         if one[0] == other[0] and one[1] + lower <= other[1] <= one[1] + upper
     ]
-    made = IntervalJoinOperator(key_of, key_of, Numbers(), *bounds, lower_inclusive, upper_inclusive)
+    made = IntervalJoinOperator(
+        key_of,
+        key_of,
+        Numbers(),
+        bounds[0],
+        bounds[1],
+        lower_bound_inclusive=lower_inclusive,
+        upper_bound_inclusive=upper_inclusive,
+    )
     assert sorted(run(made, inputs, batch=batch).stamped) == sorted(expected)
 
 
@@ -219,7 +229,8 @@ class Model:
     bounds=BOUNDS,
 )
 def test_interval_join_with_watermarks(steps, bounds):
-    model, inputs = Model(*bounds), []
+    model = Model(*bounds)
+    inputs: list[Record | Watermark] = []
     for number, step in enumerate(steps):
         if isinstance(step, int):
             if step > model.watermark:
@@ -233,7 +244,8 @@ def test_interval_join_with_watermarks(steps, bounds):
         key_of,
         key_of,
         lambda left, right, ctx: [(left[2], right[2])],
-        *bounds,
+        bounds[0],
+        bounds[1],
         left_late_tag="left",
         right_late_tag="right",
     )
@@ -244,6 +256,21 @@ def test_interval_join_with_watermarks(steps, bounds):
     assert recorded.side("right") == model.late[2]
     for name in ("left-buffer", "right-buffer"):
         assert not made.backend.table(name).entries, "all is forgotten at the end of time"
+
+
+def test_records_at_the_watermark_join_until_it_rises():
+    made = IntervalJoinOperator(key_of, key_of, lambda left, right, ctx: [(left[2], right[2])], -5, 0)
+    steps = [
+        Watermark(10),
+        Record(("a", 10, "l"), 10),
+        Record(("a", 10, "r"), 10, 2),
+        Watermark(11),
+        Record(("a", 11, "later"), 11, 2),
+        Record(("a", 15, "l5"), 15),
+        Record(("a", 16, "l6"), 16),
+        Record(("a", 17, "l7"), 17),
+    ]
+    assert run(made, steps).values == [("l", "r"), ("l5", "r"), ("l5", "later"), ("l6", "later")]
 
 
 def test_interval_join_results_by_time_and_side_outputs():

@@ -1,16 +1,18 @@
 """Late records, step by step with watermarks, and the faster ways against the general one."""
 
+# mypy: disable-error-code="type-arg,var-annotated"
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.functions.metrics import metric_values
 from operators.functions.window_functions import ProcessWindowFunction
+from operators.windows.assigner import SessionWindowTimeGapExtractor
 from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from operators.windows.session_windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
 )
 from operators.windows.window_operator import LATE_RECORDS_DROPPED
 from operators.windows.windowed_function import buffered
@@ -180,7 +182,8 @@ STEPS = st.lists(
     chunk=st.integers(1, 5),
 )
 def test_faster_ways_do_the_same(assigner, steps, kind, lateness, chunk):
-    inputs, watermark = [], -1
+    inputs: list[Record | Watermark] = []
+    watermark = -1
     for number, step in enumerate(steps):
         if isinstance(step, tuple):
             inputs.append(Record((*step, number), step[1]))
@@ -218,3 +221,29 @@ def portions(recorded):
             number += 1
         elif event[0] == "record":
             yield number, event[1:]
+
+
+@WAYS
+def test_a_session_that_comes_again_in_its_full_length(by_trigger):
+    class Third(SessionWindowTimeGapExtractor):
+        def extract(self, element):
+            return element[2]
+
+    made = operator(DynamicEventTimeSessionWindows(Third()), KINDS["aggregate"](), by_trigger=by_trigger)
+    # 0 to 10 and 5 to 30 make 0 to 30, which is what the last record has from the start.
+    recorded = run(made, [at(0, 10), at(5, 25), at(0, 30)])
+    assert numbers(recorded) == [("10|25|30", 29)]
+
+
+@WAYS
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10, 0), EventTimeSessionWindows(7)])
+def test_a_function_may_empty_the_list_it_is_given(by_trigger, assigner):
+    class Taking(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            taken = [element[2] for element in elements]
+            elements.clear()
+            yield taken
+
+    made = operator(assigner, buffered(Taking()), allowed_lateness_milliseconds=9, by_trigger=by_trigger)
+    recorded = run(made, [at(2, 1), at(1, 2), Watermark(12), at(1, 3), at(2, 4)])
+    assert recorded.values == [[1, 2], [1, 2, 3], [1, 2, 3, 4]]

@@ -6,12 +6,13 @@ import pytest
 
 from operators.windows import panes
 from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from operators.windows.pane_log import PaneLog
 from operators.windows.session_windows import EventTimeSessionWindows
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.window_jobs import KINDS, operator
 
 STEPS = random.Random(7)
-INPUTS = []
+INPUTS: list[Record | Watermark] = []
 for number in range(1600):
     time = number // 4
     late = STEPS.randrange(40) if STEPS.random() < 0.1 else 0
@@ -46,7 +47,7 @@ def test_small_memory_changes_nothing(kind, memory, lateness, assigner):
 def test_windows_do_go_to_disk(monkeypatch):
     made = []
 
-    class Watched(panes.PaneLog):
+    class Watched(PaneLog):
         def __init__(self):
             super().__init__()
             made.append(self)

@@ -1,10 +1,13 @@
 """Every given trigger, by event time and by the clock, and user-written ones with state."""
 
+# mypy: disable-error-code="arg-type,method-assign,type-arg,var-annotated"
+
 import pytest
 
 from operators.common.time import Time
 from operators.common.typeinfo import Types
 from operators.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from operators.windows.assigner import SessionWindowTimeGapExtractor
 from operators.windows.continuous_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -20,7 +23,6 @@ from operators.windows.other_triggers import CountTrigger, NeverTrigger, Purging
 from operators.windows.session_windows import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
 )
 from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from operators.windows.trigger import Trigger, TriggerResult
@@ -58,7 +60,7 @@ def test_results():
 
 def test_which_triggers_can_merge():
     second = Time.seconds(1)
-    merging = [
+    merging: list[Trigger] = [
         EventTimeTrigger.create(),
         ProcessingTimeTrigger.create(),
         ContinuousEventTimeTrigger.of(second),

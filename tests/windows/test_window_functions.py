@@ -1,5 +1,7 @@
 """What window functions are given: keys, contexts, state; side outputs; user-written assigners."""
 
+# mypy: disable-error-code="arg-type,method-assign,type-arg,var-annotated"
+
 import pytest
 
 from operators.common.output_tag import OutputTag
@@ -168,7 +170,7 @@ def test_side_outputs_and_no_results(by_trigger):
 
 
 def test_functions_are_opened_and_closed():
-    calls = []
+    calls: list = []
 
     class Watched(Show):
         def open(self, runtime_context):

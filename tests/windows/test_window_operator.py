@@ -1,5 +1,7 @@
 """The window operator against an oracle that groups all records: nothing is late here."""
 
+# mypy: disable-error-code="var-annotated"
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

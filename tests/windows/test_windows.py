@@ -1,5 +1,7 @@
 """The window classes and their byte forms."""
 
+# mypy: disable-error-code="operator,type-arg,var-annotated"
+
 import pickle
 from io import BytesIO
 

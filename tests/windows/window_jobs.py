@@ -1,5 +1,7 @@
 """Functions and oracles that the tests of windows share. Records are (key, timestamp, number)."""
 
+# mypy: disable-error-code="type-arg"
+
 from operators.functions.functions import AggregateFunction
 from operators.functions.window_functions import ProcessWindowFunction
 from operators.windows.window_operator import WindowOperator

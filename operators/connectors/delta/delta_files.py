@@ -11,6 +11,7 @@ import json
 import math
 import posixpath
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,14 @@ class _DataFile:
         return Committable(self._target, self._name, size, subtask, details)
 
     def close(self) -> None:
+        # else the writer would close itself later, into a stream that is closed by then
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()
         self._stream.close()
 
     def _flush(self) -> None:
         if self._pending:
-            self._writer.write_table(pa.Table.from_batches(self._pending, self._schema))
+            self._writer.write_table(pa.Table.from_batches(self._pending, self._schema), _GROUP_ROWS)
             self._pending, self._pending_rows = [], 0
 
 

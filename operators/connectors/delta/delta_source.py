@@ -110,7 +110,7 @@ class DeltaSource(Source):
 
 
 def _require_readable(table: DeltaTable) -> None:
-    unknown = sorted(set(table.protocol().reader_features or ()) - READABLE_FEATURES)
+    unknown = sorted(_features(table) - READABLE_FEATURES)
     mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     if mapping != "none":
         unknown = ["columnMapping"]
@@ -122,7 +122,7 @@ def _require_readable(table: DeltaTable) -> None:
 
 
 def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
-    if "deletionVectors" not in (table.protocol().reader_features or ()):
+    if "deletionVectors" not in _features(table):
         return {}
     found = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
@@ -130,6 +130,10 @@ def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
             mask = kept.values.to_numpy(zero_copy_only=False)
             found[_plain(uri)] = np.flatnonzero(~mask).astype(np.int64)
     return found
+
+
+def _features(table: DeltaTable) -> set[str]:
+    return set(table.protocol().reader_features or ())
 
 
 def _plain(uri: str) -> str:

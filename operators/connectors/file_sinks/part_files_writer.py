@@ -78,6 +78,7 @@ class PartFilesWriter(SinkWriter):
     def abort(self) -> None:
         """Close and delete all files."""
         for part in self._parts.values():
+            part.writer.close()
             part.stream.close()
         self._files.remove()
 

@@ -6,6 +6,7 @@ Source: org.apache.flink.api.common.serialization.{Encoder,BulkWriter} for the t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,9 @@ class PartWriter(ABC):
 
     def finish(self) -> None:  # noqa: B027 most formats have nothing there
         """Write what belongs behind the last record."""
+
+    def close(self) -> None:  # noqa: B027 most formats hold nothing
+        """Let go of the stream without `finish`: nobody will read the file."""
 
 
 class PartFormat(ABC):
@@ -129,10 +133,15 @@ class _ColumnsWriter(PartWriter):
         self._flush()
         self._writer.close()
 
+    def close(self) -> None:
+        # else the writer would close itself later, into a stream that is closed by then
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()
+
     def _flush(self) -> None:
         if self._pending:
             table = pa.Table.from_batches(self._pending, self._schema)
-            self._writer.write_table(table)
+            self._writer.write_table(table, self._rows)
             self._pending, self._pending_rows = [], 0
 
 

@@ -73,7 +73,10 @@ class CsvSink(PartFileSink):
 
 
 class JsonLinesSink(PartFileSink):
-    """A JSON value a line: objects of rows, or without `type_info` whatever orjson writes of a value."""
+    """A JSON value a line: objects of rows, or without `type_info` whatever orjson writes of a value.
+
+    Floats are as orjson writes them; those that are no finite number are null.
+    """
 
     def __init__(self, path: str, type_info: TypeInformation | None = None) -> None:
         super().__init__(path, JsonLinesFormat(type_info), ".jsonl")
@@ -98,11 +101,11 @@ class JsonLinesFormat(RowFormat):
 
     def __init__(self, type_info: TypeInformation | None) -> None:
         self.type_info = type_info
-        to_json(type_info)  # TypeError now, not in the subtasks
+        to_json(type_info, java_numbers=False)  # TypeError now, not in the subtasks
 
     def encode(self, values: Values) -> list[bytes]:
         """The lines. TypeError for values that JSON has no form of."""
-        convert: Callable[[Any], Any] = to_json(self.type_info)
+        convert: Callable[[Any], Any] = to_json(self.type_info, java_numbers=False)
         dumps, option = orjson.dumps, orjson.OPT_APPEND_NEWLINE
         return [dumps(convert(value), None, option) for value in values]
 
@@ -130,6 +133,7 @@ class _OneFile(SinkWriter):
 
     def abort(self) -> None:
         if self._stream is not None:
+            self._part.close()
             self._stream.close()
         self._files.remove()
 

@@ -1,0 +1,129 @@
+import datetime
+import enum
+import math
+import pickle
+from array import array
+from collections import namedtuple
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operators.common.hashable_key import hashable_key
+from operators.common.pickled_keys import pickled_key
+from operators.common.row import Row, RowKind
+from operators.common.time import Instant
+
+STEADY = settings(derandomize=True, deadline=None)
+Pair = namedtuple("Pair", "a b")
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+class Word(str):
+    pass
+
+
+class WithState:
+    def __init__(self, value):
+        self.value = value
+
+
+class WithHash(WithState):
+    def __eq__(self, other):
+        return isinstance(other, WithHash) and self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+
+class WithSlots:
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+#: No two of these are the same key.
+DIFFERENT: list[Any] = [
+    0, 0.0, -0.0, 1, 1.0, True, False, Decimal(1), Decimal("1.0"), 1 + 0j, Colour.RED, np.int64(1),
+    np.float64(1), np.True_, 1.5, Decimal("1.5"), float("nan"), float("inf"), None, "1", Word("1"), b"1",
+    bytearray(b"1"), "", (), (1,), (1.0,), (True,), [1], [True], ((1,),), Pair(1, 2), (1, 2), [1, 2], {1: 2},
+    {1: True}, {1, 2}, frozenset({1, 2}), Row(1, 2), Row(a=1, b=2), Row(a=1, c=2),
+    Row.of_kind(RowKind.DELETE, 1, 2), Row(1, True), array("i", [1]), array("q", [1]), np.array([1]),
+    np.array([1.0]), np.array([[1]]), np.array([1], dtype=object), datetime.date(2020, 1, 1),
+    datetime.datetime(2020, 1, 1), Instant(1, 0), WithState(1), WithState(True), WithHash(1), WithSlots(1),
+    int, len,
+]  # fmt: skip
+
+
+def test_different_keys_stay_different():
+    forms = [hashable_key(key) for key in DIFFERENT]
+    assert len(set(forms)) == len(forms)
+
+
+def test_different_keys_have_different_pickles():
+    pickles = [pickled_key(key) for key in DIFFERENT]
+    assert len(set(pickles)) == len(pickles)
+
+
+@pytest.mark.parametrize("key", DIFFERENT, ids=repr)
+def test_copies_of_a_key_are_the_same_key(key):
+    again = pickle.loads(pickle.dumps(key))
+    assert hashable_key(again) == hashable_key(key)
+    assert hash(hashable_key(again)) == hash(hashable_key(key))
+    assert pickled_key(again) == pickled_key(key)
+
+
+@pytest.mark.parametrize("key", ["a", 5, b"x", None, 1.5, ("a", 1), (), (1, ("b",)), Instant(1, 2)])
+def test_plain_keys_are_their_own_form(key):
+    assert hashable_key(key) is key or key == (1, ("b",))
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3)
+KEYS = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        | st.lists(inner, max_size=3).map(lambda values: Row(*values))
+    ),
+    max_leaves=6,
+)
+
+
+def same(one, other):
+    """Whether two keys are the same, by their classes and values."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, (list, tuple, Row)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+@STEADY
+@given(KEYS, KEYS)
+def test_equality_is_that_of_classes_and_values(one, other):
+    assert (hashable_key(one) == hashable_key(other)) == same(one, other)
+    assert (pickled_key(one) == pickled_key(other)) == same(one, other)
+
+
+@STEADY
+@given(KEYS)
+def test_forms_are_hashable_and_stable(key):
+    again = pickle.loads(pickle.dumps(key))
+    assert hash(hashable_key(key)) == hash(hashable_key(again))
+    assert hashable_key(key) == hashable_key(again)
+    assert pickled_key(key) == pickled_key(again)

@@ -1,0 +1,298 @@
+"""CSV against what PyFlink 2.3.0 wrote and read; where a text stands here, Flink wrote it."""
+
+from decimal import Decimal
+
+import pytest
+
+from operators.common.no_java import NoJavaError
+from operators.common.row import Row
+from operators.common.typeinfo import Types
+from operators.connectors.file_sinks.file_sink import FileSink
+from operators.connectors.file_sinks.file_sink_settings import BucketAssigner
+from operators.connectors.files.file_source import FileSource
+from operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
+from operators.formats.csv_schema import CsvSchema
+from operators.formats.data_types import DataTypes
+from tests.connectors.run_connectors import read_values, travel, write
+
+TWO_STRINGS = Types.ROW([Types.STRING(), Types.STRING()])
+
+
+def two():
+    return CsvSchema.builder().add_string_column("a").add_string_column("b")
+
+
+def written(folder, schema, rows, type_info=None):
+    factory = travel(CsvBulkWriters.for_schema(schema))
+    sink = (
+        FileSink.for_bulk_format(str(folder), factory)
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .build()
+    )
+    write(sink, [[rows]], type_info)
+    (path,) = folder.iterdir()
+    return path.read_bytes().decode()
+
+
+def read(folder, schema, text):
+    path = folder / "in.csv"
+    path.write_bytes(text.encode())
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
+    return read_values(source, 2)
+
+
+@pytest.mark.parametrize(
+    ("schema", "rows", "expected"),
+    [
+        (
+            two(),
+            [
+                ("", "x"),
+                (" ", "a b"),
+                ("a,b", 'a"b'),
+                ("a;b", "a'b"),
+                ("a\nb", "a\rb"),
+                ("#a", "-1"),
+                ("a\\b", "é"),
+            ],
+            ',x\n" ","a b"\n"a,b","a""b"\na;b,"a\'b"\n"a\nb","a\rb"\n"#a",-1\n"a\\b",é\n',
+        ),
+        (two(), [("x" * 24, "x" * 25)], f'{"x" * 24},"{"x" * 25}"\n'),
+        (two(), [(None, "x"), (None, None), ("", "null")], ",x\n,\n,null\n"),
+        (two().set_null_value("NULL"), [(None, "NULL"), ("x", None)], "NULL,NULL\nx,NULL\n"),
+        (two().set_null_value("a b"), [(None, "a b")], 'a b,"a b"\n'),
+        (
+            two().set_column_separator("|"),
+            [("a|b", "c,d"), ("a b", "z"), ("{", "}")],
+            '"a|b"|"c,d"\n"a b"|"z"\n"{"|}\n',
+        ),
+        (two().set_column_separator("\t"), [("a,b", "z(")], "a,b\tz(\n"),
+        (two().disable_quote_char(), [("a,b", 'c"d'), ("a\\b", "z")], 'a,b,c"d\na\\b,z\n'),
+        (two().set_quote_char("'"), [("a,b", "c'd"), ('a"b', "z")], "'a,b','c''d'\n'a\"b',z\n"),
+        (two().set_quote_char("{"), [("ab", "z|"), ("a{b", "~")], "{ab{,{z|{\n{a{{b{,~\n"),
+        (two().set_escape_char("\\"), [("a,b", 'c"d'), ("a\\b", "z")], '"a,b","c""d"\n"a\\\\b",z\n'),
+        (
+            two().set_escape_char("|"),
+            [("a|b", "zb"), ("{", "}"), ('q"q', "a,|b"), ("a\\b", "zb")],
+            '"a||b",zb\n{,}\n"q""q","a,||b"\na\\b,zb\n',
+        ),
+        (two().set_line_separator(";;"), [("a;b", "b"), ("c", "d")], '"a;b",b;;c,d;;'),
+        (two().set_line_separator(""), [("a", "b"), ("c", "d")], "a,bc,d"),
+        (two().set_use_header(), [("a", "b")], "a,b\na,b\n"),
+        (
+            CsvSchema.builder().add_string_column("a b").add_string_column("c,d").set_use_header(),
+            [("a", "b")],
+            '"a b","c,d"\na,b\n',
+        ),
+        (
+            CsvSchema.builder().add_number_column("x").add_number_column("y").set_column_separator("1"),
+            [(11, 2)],
+            "1112\n",
+        ),
+    ],
+)
+def test_flink_writes_the_same(tmp_path, schema, rows, expected):
+    assert written(tmp_path, schema.build(), [Row(*row) for row in rows], TWO_STRINGS) == expected
+
+
+def test_flink_writes_the_same_numbers(tmp_path):
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("i")
+        .add_number_column("d", DataTypes.DOUBLE())
+        .add_number_column("f", DataTypes.FLOAT())
+        .add_boolean_column("b")
+        .add_number_column("s", DataTypes.SMALLINT())
+        .add_number_column("dec", DataTypes.DECIMAL(10, 2))
+        .build()
+    )
+    rows = [
+        Row(1, 1.0, 0.1, True, 3, Decimal("1.5")),
+        Row(-1, 1e10, 1e10, False, -3, Decimal(-100)),
+        Row(None, None, None, None, None, None),
+        Row(0, float("nan"), float("inf"), False, 0, Decimal("1e3")),
+    ]
+    expected = "1,1.0,0.1,true,3,1.5\n-1,1.0E10,1.0E10,false,-3,-1E+2\n,,,,,\n0,NaN,Infinity,false,0,1E+3\n"
+    assert written(tmp_path, schema, rows) == expected
+
+
+def test_flink_writes_the_same_arrays(tmp_path):
+    schema = CsvSchema.builder().add_array_column("a").add_array_column("b", ",", Types.INT()).build()
+    rows = [
+        Row(["x", "y;z"], [1, 2]),
+        Row([], []),
+        Row(["a b"], [1]),
+        Row(None, None),
+        Row(["x", None], [1, None]),
+    ]
+    assert written(tmp_path, schema, rows) == 'x;y;z,"1,2"\n,\n"a b",1\n,\nx;,"1,"\n'
+
+
+@pytest.mark.parametrize(
+    ("builder", "expected"),
+    [
+        (CsvSchema.builder().add_array_column("a", ","), '"x,y"\n'),
+        (CsvSchema.builder().add_array_column("a", ",").set_array_element_separator("|"), '"x,y"\n'),
+        (CsvSchema.builder().add_array_column("a", ",").remove_array_element_separator(0), "x;y\n"),
+        (
+            CsvSchema.builder()
+            .add_array_column("a", ",")
+            .remove_array_element_separator(0)
+            .set_array_element_separator("|"),
+            "x|y\n",
+        ),
+    ],
+)
+def test_separators_of_arrays(tmp_path, builder, expected):
+    assert written(tmp_path, builder.build(), [Row(["x", "y"])]) == expected
+
+
+def test_an_array_without_separator_is_refused():
+    builder = CsvSchema.builder().add_array_column("a").remove_array_element_separator(0)
+    with pytest.raises(ValueError, match="separator"):
+        CsvBulkWriters.for_schema(builder.disable_array_element_separator().build())
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "expected"),
+    [
+        (
+            two(),
+            'a,b\nc,d\r\n"q,1","x""y"\n,\n"",""\rlast,row',
+            [("a", "b"), ("c", "d"), ("q,1", 'x"y'), ("", ""), ("", ""), ("last", "row")],
+        ),
+        (two(), ' e , f \n "q" , "r" \n', [(" e ", " f "), (' "q" ', ' "r" ')]),
+        (two(), 'a"b,c\n', [('a"b', "c")]),
+        (two(), '"a\nb",c\n', [("a\nb", "c")]),
+        (two(), "a,b,\n", [("a", "b")]),
+        (two(), "\ufeffa,b\n", [("a", "b")]),
+        (two(), "", []),
+        (two().set_any_property_name("rest"), "a,b,c,d\n", [("a", "b")]),
+        (two().set_use_header(), "b,a\n1,2\n", [("1", "2")]),
+        (two().set_use_header(), "a,b\n", []),
+        (two().set_use_header().set_strict_headers(), '"a","b"\n1,2\n', [("1", "2")]),
+        (two().set_skip_first_data_row(), "x,a\n1,2\n", [("1", "2")]),
+        (two().set_use_header().set_skip_first_data_row(), "a,b\nx,a\n1,2\n", [("1", "2")]),
+        (
+            two().set_allow_comments(),
+            '#x,a\n1,2\n #3,4\n5,#6\n"#7\n#8",9\n',
+            [("1", "2"), ("5", "#6"), ("#7\n#8", "9")],
+        ),
+        (two().set_allow_comments().set_use_header(), "#c\na,b\nd,e\n", [("d", "e")]),
+        (two(), "#x,a\n", [("#x", "a")]),
+        (two().set_null_value("N"), 'N,a\n"N",2\n,3\n', [(None, "a"), (None, "2"), ("", "3")]),
+        (
+            two().set_escape_char("\\"),
+            'a\\,b,c\n"x\\"y",\\n\na\\tb,\\0\\r\\x\\\\\n',
+            [("a,b", "c"), ('x"y', "\n"), ("a\tb", "\0\rx\\")],
+        ),
+        (two().set_quote_char("'"), "'a,b',\"c\"\n", [("a,b", '"c"')]),
+        (two().disable_quote_char(), '"a","c"\n', [('"a"', '"c"')]),
+        (two().set_column_separator("|"), 'a|b\n"x|y"|z\n', [("a", "b"), ("x|y", "z")]),
+        (
+            CsvSchema.builder().add_string_column("a"),
+            'x\n\ny\n \n""\nz\n',
+            [("x",), ("",), ("y",), (" ",), ("",), ("z",)],
+        ),
+        (
+            CsvSchema.builder()
+            .add_number_column("i")
+            .add_boolean_column("b")
+            .add_number_column("d", Types.DOUBLE()),
+            "1,true,1.5\n 3 , TRUE , 4.5 \n-7,yes,1e3\n",
+            [(1, True, 1.5), (3, True, 4.5), (-7, False, 1000.0)],
+        ),
+        (
+            CsvSchema.builder()
+            .add_number_column("f", Types.FLOAT())
+            .add_number_column("d", DataTypes.DECIMAL(5, 2)),
+            "0.1,3.456\n1,123456.7\n",
+            [(0.10000000149011612, Decimal("3.46")), (1.0, None)],
+        ),
+        (
+            CsvSchema.builder()
+            .add_array_column("a")
+            .add_array_column("n", ",", Types.INT())
+            .set_column_separator("|"),
+            'x;y|1,2\n|\n"x;y"|"1,2"\n x ; y | 1 , 2 \nx;;y|1\n',
+            [
+                (["x", "y"], [1, 2]),
+                ([], []),
+                (["x", "y"], [1, 2]),
+                ([" x ", " y "], [1, 2]),
+                (["x", "", "y"], [1]),
+            ],
+        ),
+        (
+            CsvSchema.builder().add_number_column("n").add_array_column("a").set_null_value("N"),
+            "N,N\n1,N;x\n",
+            [(None, [None]), (1, [None, "x"])],
+        ),
+    ],
+)
+def test_flink_reads_the_same(tmp_path, schema, text, expected):
+    rows = read(tmp_path, schema.build(), text)
+    assert [tuple(row) for row in rows] == expected
+    assert all(row._names == schema.build().row_type.get_field_names() for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "message"),
+    [
+        (two(), "a\nb,c\n", "expected 2"),
+        (two(), "e,f\n\n", "expected 2"),
+        (two(), "a,b,c\n", "at most 2"),
+        (two(), '"a"b,c\n', "line 1"),
+        (two(), 'a,"b\n', "line 1"),
+        (two().set_use_header().set_strict_headers(), "b,a\n1,2\n", "header"),
+        (two().set_use_header().set_strict_headers(), "a,b,c\n1,2\n", "header"),
+        (CsvSchema.builder().add_number_column("i"), "\n", "no whole number"),
+        (CsvSchema.builder().add_number_column("i"), "1.5\n", "no whole number"),
+        (CsvSchema.builder().add_number_column("i"), "1_0\n", "no whole number"),
+        (CsvSchema.builder().add_number_column("i", Types.INT()), "3000000000\n", "32 bits"),
+        (CsvSchema.builder().add_number_column("i", Types.DOUBLE()), "inf\n", "no number"),
+    ],
+)
+def test_what_flink_refuses_is_refused(tmp_path, schema, text, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        read(tmp_path, schema.build(), text)
+    assert "in.csv" in raised.value.__notes__[0]
+
+
+def test_a_file_is_read_in_chunks_and_compressed_ones_too(tmp_path):
+    import gzip
+
+    text = "".join(f"{number},x\n" for number in range(10_000))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    schema = CsvSchema.builder().add_number_column("n").add_string_column("x").build()
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(tmp_path)).build()
+    assert [row[0] for row in read_values(source)] == list(range(10_000))
+
+
+def test_the_schema():
+    schema = two().build()
+    assert len(schema) == schema.size() == 2
+    assert schema.row_type.get_field_names() == ["a", "b"]
+    assert len(CsvSchema.builder().add_columns_from(schema).add_number_column("c").build()) == 3
+    assert two().clear_columns().size() == 0
+    for call in ("set_column_separator", "set_quote_char", "set_escape_char"):
+        with pytest.raises(ValueError, match="single char"):
+            getattr(two(), call)("||")
+    with pytest.raises(TypeError, match="instead of a type"):
+        CsvSchema.builder().add_number_column("n", int)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="twice"):
+        two().add_string_column("a").build()
+    assert "a: String" in str(schema)
+
+
+def test_streams_of_other_records_are_refused(tmp_path):
+    sink = FileSink.for_bulk_format(str(tmp_path), CsvBulkWriters.for_schema(two().build())).build()
+    with pytest.raises(TypeError, match="2 fields"):
+        sink.start(type_info=Types.ROW([Types.STRING()]))
+    with pytest.raises(TypeError, match="2 fields"):
+        sink.start(type_info=Types.TUPLE([Types.STRING(), Types.STRING()]))
+    assert sink.start(type_info=Types.PICKLED_BYTE_ARRAY())
+    with pytest.raises(TypeError, match="no values"):
+        CsvReaderFormat.for_schema(CsvSchema.builder().add_number_column("d", Types.SQL_DATE()).build())
+    with pytest.raises(NoJavaError):
+        CsvReaderFormat(object())  # type: ignore[arg-type]
