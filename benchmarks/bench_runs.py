@@ -241,7 +241,8 @@ def _q0(events: int) -> None:
 def _q1(events: int) -> None:
     def euros(batch: pa.RecordBatch) -> pa.RecordBatch:
         at = batch.schema.get_field_index("price")
-        price = pc.cast(pc.multiply(pc.cast(batch.column(at), pa.float64()), 0.908), pa.int64())
+        euro_cents = pc.multiply(pc.cast(batch.column(at), pa.float64()), 0.908)
+        price = pc.cast(pc.floor(euro_cents), pa.int64())
         return batch.set_column(at, batch.schema.field(at), price)
 
     env = _environment(2)

@@ -37,6 +37,7 @@ class Recorded:
     """What came out; `events` holds everything in order: (kind, …)."""
 
     events: list[tuple[object, ...]] = field(default_factory=list)
+    calls: int = 0  #: how often records of the main output came
 
     @property
     def values(self):
@@ -55,6 +56,7 @@ class Recorded:
 
     def collect(self, values, timestamps):
         assert values, "an empty list is not worth a call"
+        self.calls += 1
         self.events += [("record", value, stamp) for value, stamp in _zipped(values, timestamps)]
 
     def collect_side(self, tag, values, timestamps):

@@ -74,7 +74,7 @@ class CsvColumns(LinesOfColumns):
             lacking = [name for name in names if name not in found]
             if lacking:
                 raise ValueError(f"{split.path} has the columns {found}, and no {lacking[0]!r}")
-            skip = max(0, header_bytes - split.start)
+            skip = header_bytes if split.start == 0 else 0
         types = self._types()
         convert = pa_csv.ConvertOptions(
             column_types={name: types.get(name, pa.string()) for name in found},

@@ -8,8 +8,6 @@ arrays stand in one column, their parts with the array element separator between
 from __future__ import annotations
 
 import base64
-import datetime
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -17,31 +15,24 @@ from typing import Any, Self
 
 from operators.common.arrow_types import element_type, is_bytes
 from operators.common.row import create_row
-from operators.common.time import Instant
 from operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicTypeInfo,
-    DateTypeInfo,
-    LocalTimeTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
     TypeInformation,
     Types,
 )
-from operators.connectors.java_text import java_timestamp
 from operators.formats.csv_rows import parse_records, parse_value, quoting, value_text
 from operators.formats.csv_schema import CsvSettings
+from operators.formats.csv_times import TIME_PARSERS, TIME_TEXTS, time_kind
 from operators.formats.serialization import DeserializationSchema, SerializationSchema
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]
 
 _ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z?)")
-_LOCAL = LocalTimeTypeInfo.TimeType
 
 
 class _Builder:
@@ -219,7 +210,7 @@ def _parser(type_info: TypeInformation, parts: Callable[[str], list[str]]) -> Pa
     if isinstance(type_info, _ARRAYS):
         element = _parser(element_type(type_info), parts)
         return lambda text: [element(one) for one in parts(text)]
-    found = _TIME_PARSERS.get(_time_kind(type_info))
+    found = TIME_PARSERS.get(time_kind(type_info))
     return found or parse_value(type_info)
 
 
@@ -247,60 +238,8 @@ def _text(type_info: TypeInformation, settings: CsvSettings, null: str) -> Write
         return lambda values: settings.array_separator.join(
             [null if one is None else element(one) for one in values]
         )
-    found = _TIME_TEXTS.get(_time_kind(type_info))
+    found = TIME_TEXTS.get(time_kind(type_info))
     return found or value_text(type_info)
-
-
-def _time_kind(type_info: TypeInformation) -> object:
-    if isinstance(type_info, LocalTimeTypeInfo):
-        return type_info._time_type
-    return "instant" if type_info == Types.INSTANT() else type(type_info)
-
-
-def _moment(text: str, zone: str) -> tuple[datetime.datetime, int]:
-    found = _MOMENT.fullmatch(text.strip())
-    if found is None or found[3] != zone:
-        raise ValueError(f"{text!r} is no moment like 2024-01-02 03:04:05.678{zone}")
-    return datetime.datetime.fromisoformat(found[1]), int((found[2] or "0").ljust(9, "0"))
-
-
-def _timestamp(text: str) -> datetime.datetime:
-    moment, nanos = _moment(text, "")
-    return moment.replace(microsecond=nanos // 1000)
-
-
-def _instant(text: str) -> Instant:
-    moment, nanos = _moment(text, "Z")
-    return Instant(int(moment.replace(tzinfo=datetime.UTC).timestamp()), nanos)
-
-
-def _fraction(nanos: int) -> str:
-    return f".{nanos:09d}".rstrip("0") if nanos else ""
-
-
-def _instant_text(value: Instant) -> str:
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
-    return f"{moment:%Y-%m-%d %H:%M:%S}{_fraction(value.nanos)}Z"
-
-
-_TIME_PARSERS: dict[object, Parse] = {
-    DateTypeInfo: datetime.date.fromisoformat,
-    TimeTypeInfo: datetime.time.fromisoformat,
-    TimestampTypeInfo: _timestamp,
-    _LOCAL.LOCAL_DATE: datetime.date.fromisoformat,
-    _LOCAL.LOCAL_TIME: datetime.time.fromisoformat,
-    _LOCAL.LOCAL_DATE_TIME: _timestamp,
-    "instant": _instant,
-}
-_TIME_TEXTS: dict[object, Write] = {
-    DateTypeInfo: str,
-    TimeTypeInfo: lambda value: f"{value:%H:%M:%S}",
-    TimestampTypeInfo: java_timestamp,
-    _LOCAL.LOCAL_DATE: str,
-    _LOCAL.LOCAL_TIME: str,
-    _LOCAL.LOCAL_DATE_TIME: lambda value: f"{value:%Y-%m-%d %H:%M:%S}{_fraction(value.microsecond * 1000)}",
-    "instant": _instant_text,
-}
 
 
 def _one_character(char: str) -> str:

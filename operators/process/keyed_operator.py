@@ -18,7 +18,7 @@ from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.keys import dictionary_key, dictionary_keys
 from operators.state.timer_queue import TimerQueue
 
-#: Results of timers that are kept back before they are put out.
+#: How many results of timers, and of keys in BATCH mode, are put out together.
 _RESULTS_AT_ONCE = 8192
 #: Roughly what a timer takes. Timers get a quarter of the memory for state.
 _BYTES_A_TIMER = 200
@@ -80,7 +80,7 @@ class KeyedOperator(Operator):
         if self.context.batch:
             self.backend.key = key = self._key_of(select, values[0])
             self.handle(number, values, timestamps, repeat(key, len(values)))
-            self.results.flush(self.output)
+            self._flush_if_many()
             return
         keys = self._keys_of(select, values)
         backend = self.backend
@@ -100,6 +100,7 @@ class KeyedOperator(Operator):
             self.watermark = watermark
             self._fire(self.event_timers, watermark, self.on_event_time)
             self.fire_processing_time()
+        self.results.flush(self.output)
         self.output.watermark(watermark)
 
     def fire_processing_time(self) -> None:
@@ -123,9 +124,13 @@ class KeyedOperator(Operator):
         self._fire(processing, MAX_WATERMARK, self.on_processing_time)
         event.accepting = processing.accepting = True
         self.on_end_of_key()
-        self.results.flush(self.output)
+        self._flush_if_many()
         self.backend.clear()
         self.watermark = MIN_WATERMARK
+
+    def finish(self) -> None:
+        """Put out what is left."""
+        self.results.flush(self.output)
 
     def close(self) -> None:
         """Let go of state and timers."""
@@ -151,7 +156,9 @@ class KeyedOperator(Operator):
         self.processing_timers.remove(timestamp, (self.backend.key, namespace))
 
     def _fire(self, timers: TimerQueue, limit: int, function: Callable[[int, Any], None]) -> None:
-        backend, results, namespaced = self.backend, self.results, self.timers_have_namespaces
+        if timers.next_time() is None:
+            return
+        backend, namespaced = self.backend, self.timers_have_namespaces
         prepare = None if self.context.batch else self._load_keys_of
         for timestamp, entry in timers.due(limit, prepare):
             if namespaced:
@@ -165,9 +172,14 @@ class KeyedOperator(Operator):
             except Exception as error:
                 what = f"timer of key {backend.current_key()!r} at {timestamp}"
                 raise self.failed(error, what) from error
-            if len(results.values) >= _RESULTS_AT_ONCE:
-                results.flush(self.output)
-        results.flush(self.output)
+            self._flush_if_many()
+        if not self.context.batch:
+            self.results.flush(self.output)
+
+    def _flush_if_many(self) -> None:
+        """Let results of several timers, or of many small keys in BATCH mode, go out together."""
+        if self.results.count() >= _RESULTS_AT_ONCE:
+            self.results.flush(self.output)
 
     def _load_keys_of(self, entries: list[Any]) -> None:
         keys = {entry[0] for entry in entries} if self.timers_have_namespaces else set(entries)

@@ -54,12 +54,17 @@ _UNSHARED = _references_of_new()
 class Results:
     """Results of a list of records (or of some timers), main and side, with their timestamps."""
 
-    __slots__ = ("sides", "stamps", "values")
+    __slots__ = ("_in_sides", "sides", "stamps", "values")
 
     def __init__(self) -> None:
         self.values: Values = []
         self.stamps: list[int | None] = []
         self.sides: dict[str, tuple[Values, list[int | None]]] = {}
+        self._in_sides = 0
+
+    def count(self) -> int:
+        """How many results wait to be put out."""
+        return len(self.values) + self._in_sides
 
     def add(self, results: Iterable[Any] | None, timestamp: int | None) -> None:
         """Take the results of one call: None, or what it returned or yields.
@@ -95,6 +100,7 @@ class Results:
         side = self.sides.get(tag)
         if side is None:
             side = self.sides[tag] = ([], [])
+        self._in_sides += 1
         side[0].append(frozen(value))
         side[1].append(timestamp)
 
@@ -105,7 +111,7 @@ class Results:
             self.values, self.stamps = [], []
             output.collect(values, stamps_or_none(stamps))
         if self.sides:
-            sides, self.sides = self.sides, {}
+            sides, self.sides, self._in_sides = self.sides, {}, 0
             for tag, (values, stamps) in sides.items():
                 output.collect_side(tag, values, stamps_or_none(stamps))
 
@@ -134,6 +140,9 @@ def _row(value: Row) -> Row:
 
 
 def _copy(value: Any) -> Any:
+    if isinstance(value, tuple) and UNCHANGING.issuperset(map(type, value)):
+        # A NamedTuple.
+        return value
     try:
         return copy.deepcopy(value)
     except Exception:

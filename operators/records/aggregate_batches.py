@@ -3,7 +3,7 @@
 Source: Flink SQL's two-phase aggregation (TwoStageOptimizedAggregateRule), for the shape.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from operators.chain.operator import Operator
 
-#: Rows of partial results that are kept before they are merged.
-_MERGE_ROWS = 1 << 18
+#: Rows that are kept before they are aggregated, and partial results before they are merged.
+_GROUPED_ROWS = 1 << 20
 _OUTPUT_ROWS = 1 << 16
 
 #: Function to what it keeps of a column, as (kept function, function that merges what was kept).
@@ -52,26 +52,37 @@ class PartialAggregateOperator(Operator):
 
     def open(self) -> None:
         """Start with nothing."""
+        self._given: list[pa.RecordBatch] = []
+        self._given_rows = 0
         self._partials: list[pa.RecordBatch] = []
         self._rows = 0
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Aggregate the batch by itself; merge now and then."""
-        self._keep(self._first(batch))
+        """Keep the batch; aggregate what is kept now and then."""
+        self._given.append(batch)
+        self._given_rows += batch.num_rows
+        if self._given_rows >= _GROUPED_ROWS:
+            self._aggregate_given()
 
     def finish(self) -> None:
         """Put the results out."""
+        self._aggregate_given()
         if self._partials:
             self._emit(self._merged())
             self._partials = []
 
+    def _aggregate_given(self) -> None:
+        if self._given:
+            given, self._given, self._given_rows = self._given, [], 0
+            self._keep(self._first(pa.Table.from_batches(given)))
+
     def _keep(self, partial: pa.Table) -> None:
         self._partials.extend(partial.to_batches())
         self._rows += partial.num_rows
-        if self._rows > _MERGE_ROWS:
+        if self._rows > _GROUPED_ROWS:
             merged = self._merged()
             # keys that hardly repeat: merging again and again would be quadratic, so they go on
-            if merged.num_rows > _MERGE_ROWS // 2:
+            if merged.num_rows > _GROUPED_ROWS // 2:
                 self._full(merged)
             else:
                 self._partials, self._rows = merged.to_batches(), merged.num_rows
@@ -80,10 +91,9 @@ class PartialAggregateOperator(Operator):
         self._emit(merged)
         self._partials, self._rows = [], 0
 
-    def _first(self, batch: pa.RecordBatch) -> pa.Table:
+    def _first(self, table: pa.Table) -> pa.Table:
         kept = [(one.column, kept) for one in self.aggregations for kept, _ in _KEPT[one.function]]
         kept = list(dict.fromkeys(kept))
-        table = pa.Table.from_batches([batch])
         grouped = table.group_by(self.keys, use_threads=False).aggregate(kept)
         return pa.table(
             {
@@ -116,14 +126,15 @@ class FinalAggregateOperator(PartialAggregateOperator):
     In: what PartialAggregateOperator puts out, all rows of a key in one subtask.
     """
 
-    def _first(self, batch: pa.RecordBatch) -> pa.Table:
-        return pa.Table.from_batches([batch])
+    def _first(self, table: pa.Table) -> pa.Table:
+        return table
 
     def _full(self, merged: pa.Table) -> None:
         self._partials, self._rows = merged.to_batches(), 0
 
     def finish(self) -> None:
         """Put the results out."""
+        self._aggregate_given()
         if self._partials:
             self._emit(self._results(self._merged()))
             self._partials = []
@@ -148,15 +159,15 @@ def final_schema(schema: pa.Schema, keys: Sequence[str], aggregations: Sequence[
     """Columns that FinalAggregateOperator gives where the partial one's input is of `schema`."""
     first, last = PartialAggregateOperator(keys, aggregations), FinalAggregateOperator(keys, aggregations)
 
-    def both(batch: pa.RecordBatch) -> pa.Table:
-        last._partials = first._first(batch).to_batches() or [_empty(first._first(batch).schema)]
+    def both(table: pa.Table) -> pa.Table:
+        last._partials = [_empty(first._first(table).schema)]
         return last._results(last._merged())
 
     return _schema_of(both, schema)
 
 
-def _schema_of(derive, schema: pa.Schema) -> pa.Schema:  # type: ignore[no-untyped-def]
-    return derive(_empty(schema)).schema
+def _schema_of(derive: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> pa.Schema:
+    return derive(pa.Table.from_batches([_empty(schema)])).schema
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -22,8 +22,8 @@ from operators.state.make_state import make_state
 from operators.state.spilled_entries import SpilledEntries
 from operators.state.state_table import StateTable
 
-#: How many records are handled before the size of the state is looked at again, at most.
-_RECORDS_A_CHECK = 1 << 16
+#: How many records are handled before the size of state is looked at for the first time, and later at most.
+_RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16
 
 
 class NamespaceScope:
@@ -60,7 +60,7 @@ class KeyedStateBackend:
         self._tables: dict[tuple[str, bool], StateTable] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
         self._memory = context.state_memory_bytes
-        self._check_after = min(_RECORDS_A_CHECK, self._memory >> 8)
+        self._check_after = min(_RECORDS_FIRST, self._memory >> 8)
         self._unchecked = 0
 
     def current_key(self) -> Any:
@@ -122,6 +122,9 @@ class KeyedStateBackend:
             return
         self._unchecked = 0
         size = sum(table.estimated_bytes(hot) for table in self._tables.values())
+        # Should every record add an entry, the memory for them is to be a fraction of all.
+        an_entry = size // max(1, sum(len(table.entries) for table in self._tables.values())) + 1
+        self._check_after = min(_RECORDS_A_CHECK, self._memory // 8 // an_entry)
         if size > self._memory // 2:
             for table in self._tables.values():
                 table.shift()

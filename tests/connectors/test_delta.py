@@ -1,5 +1,6 @@
 import datetime
 import json
+import struct
 from collections import Counter
 from decimal import Decimal
 
@@ -202,19 +203,43 @@ def test_a_table_that_others_wrote(tmp_path, parallelism):
     assert sorted(row[0] for row in read_values(old, parallelism)) == list(range(3000))
 
 
-def test_deletion_vectors_take_rows_out(tmp_path, monkeypatch):
-    path = str(tmp_path)
-    write_deltalake(path, pa.table({"n": list(range(10_000))}))
-    (uri,) = DeltaTable(path).file_uris()
-    kept = pa.array([[number % 3 != 0 for number in range(10_000)]], pa.list_(pa.bool_()))
-    batch = pa.RecordBatch.from_arrays([pa.array([uri]), kept], ["filepath", "selection_vector"])
-    vectors = pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    monkeypatch.setattr(DeltaTable, "deletion_vectors", lambda table: vectors)
-    monkeypatch.setattr(
-        "operators.connectors.delta.delta_source._features", lambda table: {"deletionVectors"}
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def deletion_vector(rows):
+    """The log's entry for a vector of some rows below 65536, inline; see the protocol's appendix."""
+    bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
+    data = struct.pack("<iqi", 1681511377, 1, 0) + bitmap
+    padded = data + bytes(-len(data) % 4)
+    text = "".join(
+        _Z85[number // 85**place % 85]
+        for (number,) in struct.iter_unpack(">I", padded)
+        for place in (4, 3, 2, 1, 0)
     )
-    found = [row[0] for row in read_values(DeltaSource(path), 2)]
-    assert found == [number for number in range(10_000) if number % 3]
+    return {
+        "storageType": "i",
+        "pathOrInlineDv": text,
+        "sizeInBytes": len(data),
+        "cardinality": len(rows),
+    }
+
+
+def test_deletion_vectors_take_rows_out(tmp_path):
+    folder = tmp_path / "a table"
+    table = pa.table({"n": list(range(10_000)), "p": ["x y%"] * 10_000})
+    on = {"delta.enableDeletionVectors": "true"}
+    write_deltalake(str(folder), table, partition_by=["p"], configuration=on)
+    write_deltalake(str(folder), pa.table({"n": [10_000], "p": ["x y%"]}), mode="append")
+    log = folder / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    (add,) = [action["add"] for action in actions if "add" in action]
+    gone = [0, 4095, 4096, 9999]
+    remove = {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}
+    new = [{"remove": remove}, {"add": {**add, "deletionVector": deletion_vector(gone)}}]
+    (log / f"{2:020}.json").write_text("".join(json.dumps(action) + "\n" for action in new))
+    found = [row[0] for row in read_values(DeltaSource(str(folder)), 2)]
+    assert sorted(found) == [number for number in range(10_001) if number not in gone]
+    assert sorted(row[0] for row in read_values(DeltaSource(str(folder), version=1))) == list(range(10_001))
 
 
 def test_tables_with_unknown_features_are_refused(tmp_path, monkeypatch):

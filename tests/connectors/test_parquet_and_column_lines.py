@@ -168,6 +168,15 @@ def test_csv_columns_by_name(tmp_path):
         CsvSink(str(tmp_path), Types.ROW([Types.INSTANT(), Types.LIST(Types.INT())]))
 
 
+def test_a_header_may_be_longer_than_a_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr(splits, "SMALLEST_PIECE", 10)
+    name = "n" * 100
+    (tmp_path / "a.csv").write_text(f"{name}\n" + "".join(f"{number}\n" for number in range(200)))
+    source = csv_source(str(tmp_path), type_info=Types.ROW_NAMED([name], [Types.INT()]))
+    for parallelism in (1, 5, 50):
+        assert sorted(row[0] for row in read_values(source, parallelism)) == list(range(200))
+
+
 def test_csv_without_header_and_with_another_delimiter(tmp_path):
     write(CsvSink(str(tmp_path), FLAT, header=False, delimiter="|"), [[[Row(1, "a|b", 0.5, True, None)]]])
     (name,) = files_in(tmp_path)

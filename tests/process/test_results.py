@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import enum
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -123,6 +123,11 @@ class Colour(enum.Enum):
     RED = 1
 
 
+class Pair(NamedTuple):
+    one: int
+    other: str
+
+
 @dataclasses.dataclass
 class Point:
     x: int
@@ -170,7 +175,7 @@ def test_frozen_shares_nothing_that_changes():
 
 def test_frozen_leaves_alone_what_cannot_change_or_be_copied():
     lock = threading.Lock()
-    for value in (Colour.RED, (1, "a"), datetime.timedelta(1), lock):
+    for value in (Colour.RED, (1, "a"), Pair(1, "a"), datetime.timedelta(1), lock):
         assert frozen(value) is value
 
 

@@ -43,6 +43,21 @@ def test_one_growing_list_is_noticed():
     assert backend.cold
 
 
+def test_large_values_are_noticed_in_time():
+    backend = KeyedStateBackend(OperatorContext(state_memory_bytes=64 << 20))
+    table = backend.table("texts")
+    most = 0
+    for start in range(0, 3000, 100):
+        keys = list(range(start, start + 100))
+        table.entries.update((key, "x" * 100_000) for key in keys)
+        most = max(most, len(table.entries))
+        backend.relieve(100, keys)
+    assert most < 700
+    backend.load(range(3000))
+    assert len(table.entries) == 3000
+    backend.close()
+
+
 def test_keys_of_equal_hash_share_a_row():
     assert hash(-1) == hash(-2)
     spilled = SpilledEntries()

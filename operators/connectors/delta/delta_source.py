@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,14 @@ from operators.formats.data_types import as_row_type
 
 #: What a table may ask of its readers.
 READABLE_FEATURES = frozenset(
-    {"deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"}
+    {
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",  # deltalake declares it for tables without such columns, too
+    }
 )
 
 
@@ -57,21 +66,19 @@ class DeltaSource(Source):
     def splits(self, parallelism: int) -> list[list[FileSplit]]:
         """The data files of each subtask, by size."""
         table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
-        actions = pa.table(table.get_add_actions())
-        partition = (
-            actions.column("partition").combine_chunks() if "partition" in actions.column_names else None
-        )
+        files = pa.table(table.get_add_actions())
+        partitioned = "partition" in files.column_names
+        partition = files.column("partition").combine_chunks() if partitioned else None
         deleted = _deleted_rows(table)
         splits = []
-        for number, (uri, size) in enumerate(
-            zip(table.file_uris(), actions.column("size_bytes").to_pylist(), strict=True)
-        ):
-            values = (
-                None
-                if partition is None
-                else pa.RecordBatch.from_struct_array(partition[number : number + 1])
-            )
-            splits.append(FileSplit(uri, 0, size, DeltaFile(values, deleted.get(_plain(uri)))))
+        for number, path in enumerate(files.column("path").to_pylist()):
+            values = None
+            if partition is not None:
+                values = pa.RecordBatch.from_struct_array(partition[number : number + 1])
+            # paths in the log are those of URIs: relative ones, or of a table that this one is a clone of
+            place = path if "://" in path else posixpath.join(self.path, unquote(path))
+            size = files.column("size_bytes")[number].as_py()
+            splits.append(FileSplit(place, 0, size, DeltaFile(values, deleted.get(path))))
         return balanced(sorted(splits, key=lambda one: one.path), parallelism)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
@@ -114,6 +121,8 @@ def _require_readable(table: DeltaTable) -> None:
     mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     if mapping != "none":
         unknown = ["columnMapping"]
+    if '"variant"' in table.schema().to_json():
+        unknown = ["variantType"]
     if unknown:
         raise ValueError(
             f"the Delta table {table.table_uri} uses {', '.join(unknown)}, which is not supported; "
@@ -122,22 +131,20 @@ def _require_readable(table: DeltaTable) -> None:
 
 
 def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
+    """By the file's path as the log has it."""
     if "deletionVectors" not in _features(table):
         return {}
+    root = table.table_uri.rstrip("/") + "/"
     found = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
-            found[_plain(uri)] = np.flatnonzero(~mask).astype(np.int64)
+            found[uri.removeprefix(root)] = np.flatnonzero(~mask).astype(np.int64)
     return found
 
 
 def _features(table: DeltaTable) -> set[str]:
     return set(table.protocol().reader_features or ())
-
-
-def _plain(uri: str) -> str:
-    return uri.removeprefix("file://")
 
 
 def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.int64] | None, start: int) -> pa.RecordBatch:

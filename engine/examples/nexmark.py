@@ -1,0 +1,232 @@
+"""Nexmark queries on PyFlink's API: penstock run engine/examples/nexmark.py QUERY [EVENTS]
+
+QUERY is q0, q1, q2, q3, q4, q5, q7 or q8. Events come from Penstock's generator.
+Source of the queries: https://github.com/nexmark/nexmark.
+"""
+
+import sys
+
+from pyflink.common import Time, Types, WatermarkStrategy
+from pyflink.datastream import (
+    AggregateFunction,
+    KeyedCoProcessFunction,
+    ProcessWindowFunction,
+    RuntimeContext,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
+from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from pyflink.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
+
+from operators.connectors.nexmark.source import NexmarkSource
+
+LONG, STRING, TUPLE = Types.LONG(), Types.STRING(), Types.TUPLE
+
+
+def events(env, kind, count):
+    """The persons, auctions or bids among `count` events, with their event time."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    return env.from_source(NexmarkSource(kind, count), strategy, kind)
+
+
+def q0(env, count):
+    """Pass through."""
+    return events(env, "bid", count).map(
+        lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG, LONG, LONG])
+    )
+
+
+def q1(env, count):
+    """Prices in euros."""
+    return events(env, "bid", count).map(
+        lambda bid: (bid.auction, bid.bidder, int(bid.price * 0.908)), TUPLE([LONG, LONG, LONG])
+    )
+
+
+def q2(env, count):
+    """Bids on some auctions."""
+    bids = events(env, "bid", count).filter(lambda bid: bid.auction % 123 == 0)
+    return bids.map(lambda bid: (bid.auction, bid.price), TUPLE([LONG, LONG]))
+
+
+class SellersOfCategory(KeyedCoProcessFunction):
+    """Auctions wait for their seller, sellers for auctions."""
+
+    def open(self, ctx: RuntimeContext):
+        """Make the state."""
+        self.person = ctx.get_state(ValueStateDescriptor("person", Types.PICKLED_BYTE_ARRAY()))
+        self.auctions = ctx.get_list_state(ListStateDescriptor("auctions", LONG))
+
+    def process_element1(self, value, ctx):
+        """An auction."""
+        person = self.person.value()
+        if person is None:
+            self.auctions.add(value.id)
+        else:
+            yield (*person, value.id)
+
+    def process_element2(self, value, ctx):
+        """A person."""
+        person = (value.name, value.city, value.state)
+        self.person.update(person)
+        for auction in self.auctions.get():
+            yield (*person, auction)
+        self.auctions.clear()
+
+
+def q3(env, count):
+    """Who sells in category 10, in some states."""
+    auctions = events(env, "auction", count).filter(lambda auction: auction.category == 10)
+    persons = events(env, "person", count).filter(lambda person: person.state in ("OR", "ID", "CA"))
+    keyed = auctions.connect(persons).key_by(lambda auction: auction.seller, lambda person: person.id, LONG)
+    return keyed.process(SellersOfCategory(), TUPLE([STRING, STRING, STRING, LONG]))
+
+
+class WinningBids(KeyedCoProcessFunction):
+    """The best price of an auction while it was open, when it has ended."""
+
+    def open(self, ctx: RuntimeContext):
+        """Make the state."""
+        self.auction = ctx.get_state(ValueStateDescriptor("auction", Types.PICKLED_BYTE_ARRAY()))
+        self.bids = ctx.get_list_state(ListStateDescriptor("bids", TUPLE([LONG, LONG])))
+
+    def process_element1(self, value, ctx):
+        """An auction."""
+        self.auction.update((value.category, value.date_time, value.expires))
+        ctx.timer_service().register_event_time_timer(value.expires)
+
+    def process_element2(self, value, ctx):
+        """A bid."""
+        self.bids.add((value.date_time, value.price))
+
+    def on_timer(self, timestamp, ctx):
+        """The auction has ended."""
+        category, opened, expires = self.auction.value()
+        prices = [price for at, price in self.bids.get() if opened <= at <= expires]
+        self.bids.clear()
+        if prices:
+            yield category, max(prices), 1
+
+
+def q4(env, count):
+    """Average of the best prices by category."""
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    both = events(env, "auction", count).connect(events(env, "bid", count))
+    best = both.key_by(lambda auction: auction.id, lambda bid: bid.auction, LONG).process(
+        WinningBids(), TUPLE([LONG, LONG, LONG])
+    )
+    summed = best.key_by(lambda one: one[0], LONG).reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
+    return summed.map(lambda one: (one[0], one[1] / one[2]), TUPLE([LONG, Types.DOUBLE()]))
+
+
+class Counted(AggregateFunction):
+    """How many records there are."""
+
+    def create_accumulator(self):
+        """None yet."""
+        return 0
+
+    def add(self, value, accumulator):
+        """One more."""
+        return accumulator + 1
+
+    def get_result(self, accumulator):
+        """The number."""
+        return accumulator
+
+    def merge(self, a, b):
+        """Both numbers."""
+        return a + b
+
+
+class WithWindow(ProcessWindowFunction):
+    """The end of the window, the key and the one result."""
+
+    def process(self, key, context, elements):
+        """One record a window."""
+        for element in elements:
+            yield context.window().end, key, element
+
+
+class Hottest(ProcessWindowFunction):
+    """Of all that were counted in one window, those with the largest number."""
+
+    def process(self, key, context, elements):
+        """The hottest auctions."""
+        counted = list(elements)
+        most = max(number for _, _, number in counted)
+        for end, auction, number in counted:
+            if number == most:
+                yield end, auction, number
+
+
+def q5(env, count):
+    """The auctions with most bids in the last 10 seconds, every 2 seconds."""
+    triple = TUPLE([LONG, LONG, LONG])
+    counted = (
+        events(env, "bid", count)
+        .key_by(lambda bid: bid.auction, LONG)
+        .window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2)))
+        .aggregate(Counted(), window_function=WithWindow(), accumulator_type=LONG, output_type=triple)
+    )
+    keyed = counted.key_by(lambda one: one[0], LONG)
+    return keyed.window(TumblingEventTimeWindows.of(Time.seconds(2))).process(Hottest(), triple)
+
+
+class Highest(ProcessWindowFunction):
+    """All bids of the highest price in a window."""
+
+    def process(self, key, context, elements):
+        """The highest bids."""
+        bids = list(elements)
+        highest = max(price for _, _, price in bids)
+        for auction, bidder, price in bids:
+            if price == highest:
+                yield context.window().end, auction, bidder, price
+
+
+def q7(env, count):
+    """The highest bids of every 10 seconds."""
+    bids = events(env, "bid", count).map(
+        lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG, LONG, LONG])
+    )
+    windowed = bids.key_by(lambda bid: 0, LONG).window(TumblingEventTimeWindows.of(Time.seconds(10)))
+    return windowed.process(Highest(), TUPLE([LONG, LONG, LONG, LONG]))
+
+
+class NewSellers(ProcessWindowFunction):
+    """Persons that came and sold in the same window."""
+
+    def process(self, key, context, elements):
+        """At most one record a person and window."""
+        names = [name for _, name in elements]
+        came = [name for name in names if name]
+        if came and len(came) < len(names):
+            yield key, came[0], context.window().start
+
+
+def q8(env, count):
+    """Who came and opened an auction within the same 10 seconds."""
+    pair = TUPLE([LONG, STRING])
+    persons = events(env, "person", count).map(lambda person: (person.id, person.name), pair)
+    sellers = events(env, "auction", count).map(lambda auction: (auction.seller, ""), pair)
+    keyed = persons.union(sellers).key_by(lambda one: one[0], LONG)
+    windowed = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+    return windowed.process(NewSellers(), TUPLE([LONG, STRING, LONG]))
+
+
+QUERIES = {"q0": q0, "q1": q1, "q2": q2, "q3": q3, "q4": q4, "q5": q5, "q7": q7, "q8": q8}
+
+
+def main():
+    """Print the results of one query."""
+    if len(sys.argv) < 2 or sys.argv[1] not in QUERIES:
+        sys.exit(f"usage: nexmark.py {'|'.join(QUERIES)} [EVENTS]")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    query = QUERIES[sys.argv[1]]
+    query(env, int(sys.argv[2]) if len(sys.argv) > 2 else 10_000).print()
+    env.execute(f"nexmark {sys.argv[1]}")
+
+
+if __name__ == "__main__":
+    main()
