@@ -52,15 +52,7 @@ class WindowedOperations:
         return self._keyed_stream.get_type()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Let `trigger` decide when windows are worked out, instead of the assigner's own.
-
-        TypeError where windows may merge and the trigger cannot.
-        """
-        if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
-            raise TypeError(
-                f"windows of {type(self._window_assigner).__name__} merge, which "
-                f"{type(trigger).__name__} cannot"
-            )
+        """Let `trigger` decide when windows are worked out, instead of the assigner's own."""
         self._window_trigger = trigger
         return self
 
@@ -193,6 +185,17 @@ class AllWindowedStream(WindowedOperations):
     _kind = "AllWindow"
     _apply_function = AllWindowFunction
     _process_function = ProcessAllWindowFunction
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        """As for keyed windows. TypeError where windows may merge and the trigger cannot: only here, as in
+        PyFlink.
+        """
+        if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise TypeError(
+                f"windows of {type(self._window_assigner).__name__} merge, which "
+                f"{type(trigger).__name__} cannot"
+            )
+        return super().trigger(trigger)
 
     def reduce(
         self,

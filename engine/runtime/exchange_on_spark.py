@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
-from operators.exchange.blocks import cloudpickle_bytes
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.task.run_task import task_function
 from operators.task.task_spec import TaskSettings, TaskSpec
@@ -85,7 +84,9 @@ class JobFrames:
         self, vertex: CompiledVertex
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec = TaskSpec(chain=vertex.chain, settings=self._settings)
-        return task_function(cloudpickle_bytes(spec))
+        return task_function(
+            cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]
+        )
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism

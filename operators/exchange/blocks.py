@@ -8,10 +8,10 @@ import struct
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from operators.chain.operator import Timestamps, Values
 from operators.common.arrow_columns import from_arrow, to_arrow
+from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 
 _HEADER = struct.Struct("<Bq")
@@ -43,7 +43,7 @@ def encode_values(
 ) -> bytes:
     """A block of Python values; TypeError or ValueError where one is not of the declared type."""
     if is_pickled(type_info):
-        return _HEADER.pack(_PICKLED, watermark) + _pickled((values, timestamps))
+        return _HEADER.pack(_PICKLED, watermark) + dumps((values, timestamps))
     columns, names = [to_arrow(values, type_info)], ["value"]
     if timestamps is not None:
         columns.append(pa.array(timestamps, pa.int64()))
@@ -82,17 +82,3 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def cloudpickle_bytes(value: object) -> bytes:
-    """A pickle that also takes what a script defines in its main module."""
-    pickled: bytes = cloudpickle.dumps(value, protocol=5)  # type: ignore[no-untyped-call]
-    return pickled
-
-
-def _pickled(records: object) -> bytes:
-    # cloudpickle takes everything, but is several times slower
-    try:
-        return pickle.dumps(records, protocol=5)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return cloudpickle_bytes(records)

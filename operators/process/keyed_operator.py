@@ -98,7 +98,7 @@ class KeyedOperator(Operator):
         """Fire the timers that are due by `watermark` (milliseconds), then pass it on."""
         if not self.context.batch:
             self.watermark = watermark
-            self._fire(self.event_timers, watermark, self.on_event_time)
+            self._fire(self.event_timers.due(watermark, self._load_keys_of), self.on_event_time)
             self.fire_processing_time()
         self.results.flush(self.output)
         self.output.watermark(watermark)
@@ -109,7 +109,9 @@ class KeyedOperator(Operator):
         if first is not None:
             now = self.context.processing_time()
             if first <= now:
-                self._fire(self.processing_timers, now, self.on_processing_time)
+                due = self.processing_timers.due(now, self._load_keys_of)
+                self._fire(due, self.on_processing_time)
+                self.results.flush(self.output)
 
     def end_key(self) -> None:
         """Fire all timers of the current key, put out what is final, forget the key.
@@ -119,10 +121,11 @@ class KeyedOperator(Operator):
         """
         self.watermark = MAX_WATERMARK
         event, processing = self.event_timers, self.processing_timers
-        event.accepting = processing.accepting = False
-        self._fire(event, MAX_WATERMARK, self.on_event_time)
-        self._fire(processing, MAX_WATERMARK, self.on_processing_time)
-        event.accepting = processing.accepting = True
+        if event.next_time() is not None or processing.next_time() is not None:
+            event.accepting = processing.accepting = False
+            self._fire(event.due_at_last(), self.on_event_time)
+            self._fire(processing.due_at_last(), self.on_processing_time)
+            event.accepting = processing.accepting = True
         self.on_end_of_key()
         self._flush_if_many()
         self.backend.clear()
@@ -155,12 +158,9 @@ class KeyedOperator(Operator):
         """Delete a timer of the current key and `namespace`, if it exists."""
         self.processing_timers.remove(timestamp, (self.backend.key, namespace))
 
-    def _fire(self, timers: TimerQueue, limit: int, function: Callable[[int, Any], None]) -> None:
-        if timers.next_time() is None:
-            return
+    def _fire(self, due: Iterable[tuple[int, Any]], function: Callable[[int, Any], None]) -> None:
         backend, namespaced = self.backend, self.timers_have_namespaces
-        prepare = None if self.context.batch else self._load_keys_of
-        for timestamp, entry in timers.due(limit, prepare):
+        for timestamp, entry in due:
             if namespaced:
                 backend.key, namespace = entry
             else:
@@ -173,8 +173,6 @@ class KeyedOperator(Operator):
                 what = f"timer of key {backend.current_key()!r} at {timestamp}"
                 raise self.failed(error, what) from error
             self._flush_if_many()
-        if not self.context.batch:
-            self.results.flush(self.output)
 
     def _flush_if_many(self) -> None:
         """Let results of several timers, or of many small keys in BATCH mode, go out together."""

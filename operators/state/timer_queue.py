@@ -4,7 +4,8 @@ Timers are grouped by time: a heap holds the distinct times, a dictionary the ti
 deleting are a dictionary access, and the many timers that windows set for the same moment cost one heap
 entry.
 
-Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl, HeapPriorityQueueSet.
+Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl, HeapPriorityQueueSet; for rounds
+org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator.advanceWatermark.
 """
 
 from bisect import bisect_right
@@ -17,14 +18,27 @@ from typing import Any
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
 from operators.state.spilled_timers import SpilledTimers
 
-#: How many times are taken off the heap at once.
+#: How many times, or entries of one time, are taken out at once.
 _AHEAD = 1024
+_NEVER = MIN_WATERMARK - 1
+
+#: Told some entries before they come.
+Prepare = Callable[[list[Any]], None]
 
 
 class TimerQueue:
     """Timers of one time domain: a time (milliseconds) and an entry that says whose timer it is."""
 
-    __slots__ = ("_entries", "_heap", "_spilled", "_spilled_from", "accepting", "count")
+    __slots__ = (
+        "_added",
+        "_entries",
+        "_firing_until",
+        "_heap",
+        "_spilled",
+        "_spilled_from",
+        "accepting",
+        "count",
+    )
 
     def __init__(self) -> None:
         self._heap: list[int] = []
@@ -32,6 +46,8 @@ class TimerQueue:
         self._entries: dict[int, tuple[Any] | dict[Any, None]] = {}
         self.accepting = True  #: False: what is registered is ignored
         self.count = 0  #: how many timers are in memory
+        self._firing_until = _NEVER  #: the limit of the round under way
+        self._added: dict[tuple[int, Any], None] = {}  #: registered for a time within the round under way
         self._spilled: SpilledTimers | None = None
         self._spilled_from: int | None = None  #: the first time of which timers are on disk
 
@@ -44,8 +60,12 @@ class TimerQueue:
             timestamp = index(timestamp)
         if not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
             raise OverflowError(f"a timer's time has 64 bits: {timestamp}")
-        if not self.accepting:
-            return
+        if timestamp <= self._firing_until:
+            self._added[timestamp, entry] = None
+        elif self.accepting:
+            self._insert(timestamp, entry)
+
+    def _insert(self, timestamp: int, entry: Any) -> None:
         some = self._entries.get(timestamp)
         if some is None:
             self._entries[timestamp] = (entry,)
@@ -59,7 +79,10 @@ class TimerQueue:
         self.count += 1
 
     def remove(self, timestamp: int, entry: Any) -> None:
-        """Delete, if it is there."""
+        """Delete, if it is there and not part of the round under way."""
+        if timestamp <= self._firing_until:
+            self._added.pop((timestamp, entry), None)
+            return
         if self._spilled is not None and self._spilled_from is not None and timestamp >= self._spilled_from:
             self._spilled.remove(timestamp, entry)
         some = self._entries.get(timestamp)
@@ -78,17 +101,33 @@ class TimerQueue:
             return self._spilled_from
         return self._heap[0]
 
-    def due(
-        self, limit: int, prepare: Callable[[list[Any]], None] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Take out the timers up to `limit` in order of time, of registration among those of the same time.
+    def due(self, limit: int, prepare: Prepare | None = None) -> Iterator[tuple[int, Any]]:
+        """Take out the timers up to `limit` in rounds, each in order of time, then of registration.
 
-        What is registered and deleted meanwhile counts. `prepare` is told some entries before they come.
+        A round is all timers that are due when it begins. As in PyFlink's operators, which learn at the end of
+        a bundle what its timers have done, those that are registered meanwhile belong to the next round, and
+        those that are deleted fire nevertheless.
         """
-        while self._spilled_from is not None and self._spilled_from <= limit:
-            yield from self._due_in_memory(self._spilled_from - 1, prepare)
-            self._load_spilled()
-        yield from self._due_in_memory(limit, prepare)
+        while (first := self.next_time()) is not None and first <= limit:
+            self._firing_until = limit
+            while self._spilled_from is not None and self._spilled_from <= limit:
+                yield from self._take(self._spilled_from - 1, prepare)
+                self._load_spilled()
+            yield from self._take(limit, prepare)
+            self._firing_until = _NEVER
+            added, self._added = self._added, {}
+            for timestamp, entry in added:
+                self._insert(timestamp, entry)
+
+    def due_at_last(self) -> Iterator[tuple[int, Any]]:
+        """Take out all timers in order of time. What is deleted meanwhile does not fire."""
+        heap, entries = self._heap, self._entries
+        while heap:
+            time = heappop(heap)
+            for entry in list(entries.get(time, ())):
+                if entry in entries.get(time, ()):
+                    self.remove(time, entry)
+                    yield time, entry
 
     def spill(self, keep: int) -> None:
         """Send all but the first `keep` timers to disk. Not while timers are being taken out."""
@@ -113,45 +152,40 @@ class TimerQueue:
             later = self._entries.pop(time, ())
             self.count -= len(later)
             for entry in chain((entry for _, entry in timers), later):
-                self.add(time, entry)
+                self._insert(time, entry)
         self._spilled_from = self._spilled.first_time()
 
-    def _due_in_memory(
-        self, limit: int, prepare: Callable[[list[Any]], None] | None
-    ) -> Iterator[tuple[int, Any]]:
+    def _take(self, limit: int, prepare: Prepare | None) -> Iterator[tuple[int, Any]]:
         heap, entries = self._heap, self._entries
         while heap and heap[0] <= limit:
-            ahead = [heappop(heap)]
-            while heap and heap[0] <= limit and len(ahead) < _AHEAD:
-                ahead.append(heappop(heap))
+            portion = []
+            while heap and heap[0] <= limit and len(portion) < _AHEAD:
+                time = heappop(heap)
+                some = entries.pop(time, None)
+                if some is not None:
+                    self.count -= len(some)
+                    portion.append((time, some))
             if prepare is not None:
-                lone = [some for time in ahead if type(some := entries.get(time)) is tuple]
-                prepare([some[0] for some in lone])
-            for time in ahead:
-                if heap and heap[0] < time:
-                    yield from self._due_in_memory(time - 1, prepare)
-                yield from self._due_at(time, prepare)
-
-    def _due_at(self, time: int, prepare: Callable[[list[Any]], None] | None) -> Iterator[tuple[int, Any]]:
-        heap, entries = self._heap, self._entries
-        while (some := entries.get(time)) is not None:
-            coming = list(some)
-            for number, entry in enumerate(coming):
-                if prepare is not None and type(some) is dict and number % _AHEAD == 0:
-                    prepare(coming[number : number + _AHEAD])
-                here = entries.get(time)
-                if here is None or entry not in here:
+                prepare([some[0] for _, some in portion if type(some) is tuple])
+            for time, some in portion:
+                if type(some) is tuple:
+                    yield time, some[0]
                     continue
-                self.remove(time, entry)
-                yield time, entry
-                if heap and heap[0] < time:
-                    yield from self._due_in_memory(time - 1, prepare)
+                many = list(some)
+                for start in range(0, len(many), _AHEAD):
+                    slice_ = many[start : start + _AHEAD]
+                    if prepare is not None:
+                        prepare(slice_)
+                    for entry in slice_:
+                        yield time, entry
 
     def clear(self) -> None:
         """Forget all timers."""
         self._heap.clear()
         self._entries.clear()
+        self._added.clear()
         self.count = 0
+        self._firing_until = _NEVER
         if self._spilled is not None:
             self._spilled.close()
             self._spilled = self._spilled_from = None

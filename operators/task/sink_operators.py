@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
+from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
-from operators.exchange.blocks import cloudpickle_bytes, encode_batch, encode_values
+from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.channel_writer import Row
 from operators.exchange.rows_and_batches import VALUE_COLUMN
 
@@ -105,7 +106,7 @@ class PickledDataFrameOperator(DataFrameOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Pickle each record."""
-        pickles = pa.array([cloudpickle_bytes(value) for value in values], pa.binary())
+        pickles = pa.array([dumps(value) for value in values], pa.binary())
         self._emit_batch(pa.RecordBatch.from_arrays([pickles], [VALUE_COLUMN]))
 
 

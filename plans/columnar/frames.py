@@ -30,7 +30,10 @@ Kernel = Callable[[pa.Table], pa.RecordBatch]
 def arrow_schema(table: str) -> pa.Schema:
     """The Arrow schema of a declared table; NOT NULL at its top only, as Delta keeps it."""
     return pa.schema(
-        [field.with_type(_nullable_inside(field.type)) for field in to_arrow_schema(TABLES[table], timezone="UTC")]
+        [
+            field.with_type(_nullable_inside(field.type))
+            for field in to_arrow_schema(TABLES[table], timezone="UTC")
+        ]
     )
 
 

@@ -56,10 +56,16 @@ def simulated(steps, now):
     watermark, out = MIN_WATERMARK, []
 
     def fire(domain, limit):
-        while due := [timer for timer in timers if timer[0] == domain and timer[1] <= limit]:
-            timer = min(due, key=lambda timer: timer[1])
-            timers.remove(timer)
-            _, time, key = timer
+        # In rounds, as PyFlink's operators do: what a round registers belongs to the next one.
+        this_round: list[tuple[str, int, str]] = []
+        while True:
+            if not this_round:
+                due = [timer for timer in timers if timer[0] == domain and timer[1] <= limit]
+                this_round = sorted(due, key=lambda timer: timer[1])
+                timers[:] = [timer for timer in timers if timer not in due]
+                if not due:
+                    return
+            _, time, key = this_round.pop(0)
             stamp = time if domain == "EVENT_TIME" else None
             out.append((("timer", originals[key], time, domain, sums.get(key)), stamp))
             again = (domain, time + 4, key)

@@ -12,7 +12,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["add", "remove"]), TIMES, NAMES), 
 
 
 class Plain:
-    """Timers as a list in order of registration."""
+    """Timers as a list in order of registration, fired in rounds."""
 
     def __init__(self):
         self.timers = []
@@ -26,11 +26,11 @@ class Plain:
             self.timers.remove((time, name))
 
     def due(self, limit):
-        while first := min(
-            (timer for timer in self.timers if timer[0] <= limit), key=lambda t: t[0], default=None
+        while now := sorted(
+            (timer for timer in self.timers if timer[0] <= limit), key=lambda timer: timer[0]
         ):
-            self.timers.remove(first)
-            yield first
+            self.timers = [timer for timer in self.timers if timer not in now]
+            yield from now
 
 
 def change(queue, changes):
@@ -92,15 +92,36 @@ def test_times_are_64_bit_integers():
         queue.add(2**63, "a")
 
 
-def test_deleting_from_many_timers_of_one_time():
+def test_what_is_registered_and_deleted_meanwhile_is_for_the_next_round():
     queue = TimerQueue()
     for number in range(3000):
         queue.add(1, number)
     fired = []
-    for _, number in queue.due(1):
-        fired.append(number)
+    for time, number in queue.due(1):
+        fired.append((time, number))
         queue.remove(1, number + 1)
-        if number < 3000:
-            queue.add(0, number + 10_000)
-    assert fired[:4] == [0, 10_000, 2, 10_002]
-    assert len(fired) == 3000
+        if time == 1 and number == 1:
+            queue.add(1, 0)
+            queue.add(0, "early")
+            queue.add(0, "gone")
+            queue.remove(0, "gone")
+            queue.add(2, "late")
+    assert fired == [(1, number) for number in range(3000)] + [(0, "early"), (1, 0)]
+    assert queue.next_time() == 2
+    assert queue.count == 1
+
+
+def test_at_last_everything_fires_but_what_is_deleted():
+    queue = TimerQueue()
+    for time, name in ((5, "b"), (5, "a"), (3, "c"), (9, "d"), (9, "e")):
+        queue.add(time, name)
+    queue.accepting = False
+    fired = []
+    for timer in queue.due_at_last():
+        fired.append(timer)
+        queue.add(1, "new")
+        queue.remove(5, "a")
+        queue.remove(9, "d")
+    assert fired == [(3, "c"), (5, "b"), (9, "e")]
+    assert queue.next_time() is None
+    assert queue.count == 0
