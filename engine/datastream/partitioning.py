@@ -15,6 +15,7 @@ from engine.datastream.operator_settings import check_function
 from engine.datastream.record_operations import RecordOperations
 from engine.datastream.state import MapStateDescriptor
 from engine.datastream.transformations import Transformation
+from operators.records.key_selection import OpenedMethod
 
 if TYPE_CHECKING:
     from engine.datastream.data_stream import DataStream
@@ -78,7 +79,7 @@ class Partitioning(RecordOperations):
         return self._partitioned(
             "custom",
             key_selector=selector_of(key_selector),
-            custom_partitioner=without_open(partitioner, Partitioner, "partition"),
+            custom_partitioner=opened(partitioner, Partitioner, "partition"),
         )
 
     def _partitioned(self, partitioner: str, **settings: Any) -> DataStream:
@@ -97,21 +98,15 @@ class Partitioning(RecordOperations):
 def selector_of(key_selector: Any) -> Callable[[Any], Any]:
     """The key of a record. TypeError unless it is a KeySelector or a callable."""
     check_function(key_selector, KeySelector, "key_selector")
-    return without_open(key_selector, KeySelector, "get_key")
+    return opened(key_selector, KeySelector, "get_key")
 
 
-def without_open(function: Any, kind: type, method: str) -> Callable[..., Any]:
-    """`method` of a function object, or the plain callable `function`.
-
-    NotImplementedError where open or close are overridden: keys are computed wherever a record's way is
-    chosen, which is not inside one operator that could open them.
+def opened(function: Any, kind: type, method: str) -> Callable[..., Any]:
+    """`method` of a function object, which is opened first where it has an `open` of its own; or the plain
+    callable `function`.
     """
     if not isinstance(function, kind):
         return function  # type: ignore[no-any-return]
-    for name in ("open", "close"):
-        if getattr(type(function), name) is not getattr(kind, name):
-            raise NotImplementedError(
-                f"{type(function).__name__}.{name} would not be called: a {kind.__name__} is used wherever a "
-                "record's subtask is chosen; compute what it needs in __init__, or in a map before"
-            )
+    if type(function).open is not kind.open:  # type: ignore[attr-defined]
+        return OpenedMethod(function, method)
     return getattr(function, method)  # type: ignore[no-any-return]

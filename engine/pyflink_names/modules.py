@@ -61,6 +61,7 @@ MODULES: dict[str, str] = {
     "pyflink.datastream": "engine.datastream",
     **{f"pyflink.datastream.{name}": f"engine.datastream.{name}" for name in _DATASTREAM},
     "pyflink.metrics": "engine.metrics",
+    "pyflink.table": "engine.pyflink_names.table",
     "pyflink.version": "engine.pyflink_names.version",
 }
 

@@ -180,7 +180,7 @@ def _terminals(by_node: Mapping[int, Transformation], members: Rows) -> dict[int
     for row in members:
         one = by_node[row["node"]]
         if isinstance(one.operator, Sink):
-            started = one.operator.start()
+            started = one.operator.start(type_info=one.output_type)
             found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, one)
     return found
 

@@ -6,8 +6,10 @@ Source: pyflink.datastream.data_stream.DataStream.key_by, whose keys pass throug
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from operators.chain.operator import OperatorContext
 from operators.common.arrow_columns import coerce
 from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from operators.functions.runtime_context import RuntimeContext
 
 
 class TypedKeys:
@@ -19,6 +21,29 @@ class TypedKeys:
     def __call__(self, value: Any) -> Any:
         """The key of a record; TypeError, OverflowError or ValueError where it is not of the type."""
         return coerce([self.select(value)], self.key_type)[0]
+
+
+class OpenedMethod:
+    """A method of a function object that is opened before its first call, once in each process.
+
+    Key selectors and partitioners are called wherever a record's subtask is chosen, which is inside no
+    operator that could open them.
+    """
+
+    def __init__(self, function: Any, method: str) -> None:
+        self.function, self.method = function, method
+        self._opened: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the method returns."""
+        if self._opened is None:
+            self.function.open(RuntimeContext(OperatorContext()))
+            self._opened = getattr(self.function, self.method)
+        return self._opened(*arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without having been opened: another process opens for itself."""
+        return {**self.__dict__, "_opened": None}
 
 
 class ColumnKeys:

@@ -104,9 +104,9 @@ class TimerQueue:
     def due(self, limit: int, prepare: Prepare | None = None) -> Iterator[tuple[int, Any]]:
         """Take out the timers up to `limit` in rounds, each in order of time, then of registration.
 
-        A round is all timers that are due when it begins. As in PyFlink's operators, which learn at the end of
-        a bundle what its timers have done, those that are registered meanwhile belong to the next round, and
-        those that are deleted fire nevertheless.
+        A round is all timers that are due when it begins. As in PyFlink's operators, which learn at the end
+        of a bundle what its timers have done, those that are registered meanwhile belong to the next round,
+        and those that are deleted fire nevertheless.
         """
         while (first := self.next_time()) is not None and first <= limit:
             self._firing_until = limit
@@ -158,7 +158,7 @@ class TimerQueue:
     def _take(self, limit: int, prepare: Prepare | None) -> Iterator[tuple[int, Any]]:
         heap, entries = self._heap, self._entries
         while heap and heap[0] <= limit:
-            portion = []
+            portion: list[tuple[int, tuple[Any] | dict[Any, None]]] = []
             while heap and heap[0] <= limit and len(portion) < _AHEAD:
                 time = heappop(heap)
                 some = entries.pop(time, None)

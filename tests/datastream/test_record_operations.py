@@ -162,8 +162,13 @@ class Second(KeySelector):
 
 
 class Opened(Second):
+    times = 0
+
     def open(self, runtime_context: Any) -> None:
-        self.ready = True
+        self.times += 1
+
+    def get_key(self, value: Any) -> Any:
+        return (self.times, value[1])
 
 
 class Modulo(Partitioner):
@@ -178,8 +183,9 @@ def test_selectors_and_partitioners_are_functions() -> None:
     assert one.custom_partitioner is not None
     assert one.custom_partitioner(one.key_selector(("a", 7)), 4) == 3
     assert stream.key_by(Second())._transformation.key_selector(("a", 7)) == 7  # type: ignore[misc]
-    with pytest.raises(NotImplementedError, match=r"Opened.open would not be called"):
-        stream.key_by(Opened())
+    opened = stream.key_by(Opened())._transformation.key_selector
+    assert opened is not None
+    assert [opened(("a", 7)), opened(("a", 8))] == [(1, 7), (1, 8)]
 
 
 def test_what_is_no_function() -> None:

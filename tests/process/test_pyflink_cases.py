@@ -126,6 +126,43 @@ def test_event_time_timers(memory):
     assert [stamp for _, stamp in recorded.stamped] == [value[1] for value in recorded.values]
 
 
+class Again(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.fired = runtime_context.get_state(ValueStateDescriptor("fired", Types.INT()))
+
+    def process_element(self, value, ctx):
+        timers = ctx.timer_service()
+        timers.register_event_time_timer(value[1])
+        timers.register_event_time_timer(value[1])
+        timers.register_event_time_timer(value[1] + 7)
+        timers.delete_event_time_timer(value[1] + 7)
+        timers.delete_event_time_timer(123456)
+        timers.register_processing_time_timer(timers.current_processing_time() + 86400000)
+
+    def on_timer(self, timestamp, ctx):
+        self.fired.update((self.fired.value() or 0) + 1)
+        if self.fired.value() < 8:
+            odd = self.fired.value() % 2
+            ctx.timer_service().register_event_time_timer(timestamp - 1 if odd else timestamp + 100000)
+        yield (ctx.get_current_key(), timestamp, ctx.timestamp(), str(ctx.time_domain()))
+
+
+@MEMORY
+def test_timers_that_timers_set(memory):
+    """PyFlink 2.3.0 printed these times: what timers set does not come before what was set already."""
+    recorded = run(KeyedProcessOperator(Again(), first), TIMED, state_memory_bytes=memory)
+    times: dict[str, list[int]] = {}
+    for key, timestamp, stamp, domain in recorded.values:
+        assert (stamp, domain) == (timestamp, "TimeDomain.EVENT_TIME")
+        times.setdefault(key, []).append(timestamp)
+    assert {key: sorted(some) for key, some in times.items()} == {
+        "ann": [999, 1000, 3500, 5198, 5199, 5200, 11000, 21499, 21500, 100999, 103500, 111000],
+        "bob": [1998, 1999, 2000, 9000, 14998, 14999, 15000, 108999, 109000, 114998, 115000],
+        "cid": [3996, 3997, 3998, 3999, 4000, 21000, 121000, 221000, 321000],
+        "dee": [11999, 12000, 111998, 111999, 211997, 211998, 311996, 311997],
+    }
+
+
 class Join(KeyedCoProcessFunction):
     def open(self, runtime_context):
         self.left = runtime_context.get_state(ValueStateDescriptor("left", Types.INT()))

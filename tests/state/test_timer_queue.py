@@ -96,11 +96,11 @@ def test_what_is_registered_and_deleted_meanwhile_is_for_the_next_round():
     queue = TimerQueue()
     for number in range(3000):
         queue.add(1, number)
-    fired = []
-    for time, number in queue.due(1):
-        fired.append((time, number))
-        queue.remove(1, number + 1)
-        if time == 1 and number == 1:
+    fired: list[tuple[int, object]] = []
+    for timer in queue.due(1):
+        fired.append(timer)
+        queue.remove(1, 2000)
+        if timer == (1, 1):
             queue.add(1, 0)
             queue.add(0, "early")
             queue.add(0, "gone")
