@@ -10,6 +10,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -91,7 +92,7 @@ def _measures(spark: SparkSession, scale: float) -> Iterator[tuple[str, int, Wor
     yield "keyed count, row functions, BATCH", rows, lambda: _keyed_count(rows, "BATCH"), {}
     yield "keyed count, row functions, STREAMING", rows, lambda: _keyed_count(rows, "STREAMING"), {}
     for name, query in (("q0", _q0), ("q1", _q1), ("q2", _q2)):
-        yield f"Nexmark {name}", bids, lambda query=query: query(bids), {}
+        yield f"Nexmark {name}", bids, partial(query, bids), {}
 
 
 def _measured(name: str, records: int, mine: Work, others: dict[str, Work], repeat: int) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def _row_functions(count: int) -> None:
 
 
 def _row_functions_by_hand(spark: SparkSession, count: int) -> None:
-    functions = [lambda value: value + 1 for _ in range(6)]
+    functions: list[Callable[[int], int]] = [lambda value: value + 1 for _ in range(6)]
 
     def work(batch: pa.RecordBatch) -> None:
         results = []

@@ -31,7 +31,7 @@ def targets(chooser, *lists):
     """Target of each value, over several lists handed in one after the other."""
     found = []
     for values in lists:
-        places = {}
+        places: dict[int, int] = {}
         for (target, _), some, _ in chooser.split(list(enumerate(values)), None):
             places |= {position: target for position, _ in some}
         found += [places[position] for position in range(len(values))]

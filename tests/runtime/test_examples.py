@@ -4,6 +4,7 @@ import contextlib
 import io
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_log_counts(spark):
     for line in printed("log_counts.py", "2000"):
         service, start, count = line.strip("()").split(",")
         counts[service, int(start)] = int(count)
-    expected = {}
+    expected: dict[tuple[str, int], int] = {}
     for number in range(2000):
         if number % 7 == 4:
             key = ("cart", "login", "search", "stock")[number * 7 % 4], number * 250 // 60_000 * 60_000
@@ -56,10 +57,10 @@ def tables(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nexmark")
     for kind in ("person", "auction", "bid"):
         source = NexmarkSource(kind, EVENTS).batches()
-        chunks = [
-            chunk.batch for split in source.splits(1)[0] for chunk in source.read(split, OperatorContext())
+        chunks: list[Any] = [
+            chunk for split in source.splits(1)[0] for chunk in source.read(split, OperatorContext())
         ]
-        pq.write_table(pa.Table.from_batches(chunks), folder / f"{kind}.parquet")
+        pq.write_table(pa.Table.from_batches([chunk.batch for chunk in chunks]), folder / f"{kind}.parquet")
         spark.read.parquet(str(folder / f"{kind}.parquet")).createOrReplaceTempView(kind)
     return spark
 

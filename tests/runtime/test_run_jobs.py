@@ -117,10 +117,10 @@ def test_keyed_sums_with_a_skewed_key_nulls_and_empty_partitions(env, chaining, 
     values = [("hot" if n % 10 else None, n) for n in range(3000)] + [("rare", 1)]
     keyed = env.from_collection(values, PAIR).key_by(lambda pair: pair[0], Types.STRING())
     found = collected(keyed.reduce(lambda a, b: (a[0], a[1] + b[1])))
-    last = {}
+    last: dict[str | None, int] = {}
     for key, total in found:
         last[key] = max(total, last.get(key, 0))
-    expected = defaultdict(int)
+    expected: defaultdict[str | None, int] = defaultdict(int)
     for key, value in values:
         expected[key] += value
     assert last == expected
@@ -196,7 +196,7 @@ def test_a_failing_function_names_job_operator_subtask_and_record(env):
 
 def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
     both(env, 2, True)
-    ended = []
+    ended: list[runs.JobResult] = []
     monkeypatch.setattr(runs, "run_listeners", [ended.append])
     collected(numbers(env, 100).rebalance().map(lambda v: v, Types.LONG()))
     (result,) = ended

@@ -31,7 +31,7 @@ def filled(records, memory_bytes):
 
 @given(RECORDS, st.sampled_from([150, 1000, 10**9]))
 def test_sorted_by_key_timestamp_and_input_whether_or_not_it_spills(records, memory_bytes):
-    expected = {}
+    expected: dict[str, list[tuple[int, int, tuple[str, int]]]] = {}
     for position, (number, key, stamp) in enumerate(records):
         expected.setdefault(key, []).append((stamp, number, (key, position)))
     wanted = [sorted(some, key=lambda one: one[:2]) for some in expected.values()]
