@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 #: Runs whose results differ from PyFlink's on purpose, and why.
 DIFFERENT = {
     "keyed_co_process_totals-BATCH": "PyFlink's BATCH mode forgets the list state of a key",
-    "partitioners-BATCH": "PyFlink's batch scheduler runs it with parallelism 1; Penstock with what was asked",
+    "partitioners-BATCH": "PyFlink's batch scheduler runs it with parallelism 1",
     "execution_plan": "the plan has Java's shape, without PyFlink's maps for keys",
     "failure_in_keyed_process": "PyFlink fails where on_timer returns None; here that is no result",
 }
