@@ -8,6 +8,15 @@ from engine.progress import Report
 from plans.passes import Choices
 from plans.vocabulary import Layer
 
+#: What `penstock plan` records as options where none are given: what plans of scripts are made with.
+DEFAULT_OPTIONS = {
+    "until": Layer.SLOTS.value,
+    "slot_sharing": Choices().slot_sharing_strategy.value,
+    "network": "flink-2.3",
+    "slots_per_task_manager": str(Choices().task_manager.slots),
+    "task_manager_memory": Choices().task_manager.process_size,
+}
+
 
 class Stored(NamedTuple):
     """What became of an input: the version of the store, and topologies counted."""

@@ -128,9 +128,10 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from engine.datastream.job import topology_of
+    from engine.plan_into_store import DEFAULT_OPTIONS
     from engine.plan_on_driver import plan_on_driver
     from engine.store.without_spark.write_plan import write_plan
 
     planned = plan_on_driver([topology_of(job) for job in jobs])
-    number = write_plan(to, planned.tables, planner_version=version("penstock"), options={"of": "scripts"})
+    number = write_plan(to, planned.tables, planner_version=version("penstock"), options=DEFAULT_OPTIONS)
     console_for_people().print(f"version {number} of {to}")

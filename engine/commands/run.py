@@ -61,11 +61,15 @@ def command(
     """
     from engine.commands.run_script import key_values, run_script
     from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.datastream.python_options import PYTHON_FILES
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import JobResult, run_listeners
 
-    settings = EnvironmentSettings(parallelism=parallelism, config=key_values(define, "-D"))
+    config = key_values(define, "-D")
+    if py_files:
+        config = {PYTHON_FILES: py_files, **config}
+    settings = EnvironmentSettings(parallelism=parallelism, config=config)
 
     def ended(result: JobResult) -> None:
         if sys.stderr.isatty():

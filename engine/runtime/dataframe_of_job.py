@@ -9,7 +9,6 @@ from pyspark.sql.types import StructType
 
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation
-from engine.pyflink_names import installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.plan_job import plan_job
@@ -37,7 +36,7 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     spark = run_session(required_slots(tables))
     ship_python(spark.sparkContext, job)
     files = cached_files_on_spark(spark.sparkContext, job.cached_files)
-    settings = task_settings(job, uuid.uuid4().hex, None, files, installed())
+    settings = task_settings(job, uuid.uuid4().hex, None, files)
     with spark_settings_for_runs(spark):
         return JobFrames(spark, ended, settings, source_dataframes(ended), spark_schema(type_info)).result()
 

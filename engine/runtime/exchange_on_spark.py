@@ -4,6 +4,7 @@ An exchange row is a block of records with the subtask it is for. All gates of a
 which puts each row into exactly the Spark partition that is the subtask, and sorts it in there.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from engine.pyflink_names import installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.task.run_task import task_function
@@ -84,9 +86,9 @@ class JobFrames:
         self, vertex: CompiledVertex
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec = TaskSpec(chain=vertex.chain, settings=self._settings)
-        return task_function(
-            cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]
-        )
+        pickled: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]
+        # modules beside a script are found where the worker has the same folders: on this machine, mostly
+        return task_function(pickled, [folder for folder in sys.path if folder], installed())
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
+from engine.plan_into_store import DEFAULT_OPTIONS
 from engine.runtime.run_job import JobResult
 from plans.columnar.frames import arrow_schema
 
@@ -64,7 +65,7 @@ def write_run(store: str, result: JobResult) -> int:
         store,
         {**result.tables, **tables_of_run(result)},
         planner_version=version("penstock"),
-        options={"run": result.job_id},
+        options={**DEFAULT_OPTIONS, "run": result.job_id},
     )
 
 

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation
 from engine.describe_spark_error import describe_spark_error
-from engine.pyflink_names import installed
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.errors import JobCancelledError, JobExecutionError
 from engine.runtime.exchange_on_spark import JobFrames
@@ -138,7 +137,7 @@ def _run(
     context = spark.sparkContext
     ship_python(context, job)
     files = cached_files_on_spark(context, job.cached_files)
-    settings = task_settings(job, control.job_id, monitor.address, files, installed())
+    settings = task_settings(job, control.job_id, monitor.address, files)
     context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
     frames = None
     try:

@@ -26,7 +26,7 @@ _SPARK = {
 
 
 def task_settings(
-    job: Job, job_id: str, reports: ReportAddress | None, cached_files: Mapping[str, str], pyflink_names: bool
+    job: Job, job_id: str, reports: ReportAddress | None, cached_files: Mapping[str, str]
 ) -> TaskSettings:
     """What every task of `job` is told; JobCompileError for a Penstock option that is no number."""
     numbers = {}
@@ -47,7 +47,6 @@ def task_settings(
         auto_watermark_interval_milliseconds=job.auto_watermark_interval_milliseconds,
         job_parameters=dict(job.job_parameters),
         cached_files=dict(cached_files),
-        pyflink_names=pyflink_names,
         reports=reports,
     )
 

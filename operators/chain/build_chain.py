@@ -147,7 +147,7 @@ class Chain:
 
 
 def _context_of(context: OperatorContext, one: OperatorSpec) -> OperatorContext:
-    return replace(context, operator_name=one.name)
+    return replace(context, operator_name=one.name, metrics={})
 
 
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:

@@ -158,8 +158,7 @@ class SubtaskMetricGroup(MetricGroup):
 
 def metrics_of(context: OperatorContext) -> dict[str, Any]:
     """An operator's metrics by name, groups before it with dots between; gauges as their callables."""
-    metrics: dict[str, Any] = vars(context).setdefault("metrics", {})
-    return metrics
+    return context.metrics
 
 
 def metric_values(context: OperatorContext) -> dict[str, MetricValue]:

@@ -1,9 +1,12 @@
 """Map, filter and flat map over records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
+from sys import getrefcount
 from typing import Any
 
 from operators.chain.operator import Operator, Timestamps, Values, repeated
+from operators.process.results import UNCHANGING, frozen
 from operators.records.user_function import FunctionOperator, method
 
 
@@ -14,15 +17,33 @@ class MapOperator(FunctionOperator):
         """Open the function."""
         super().open()
         self._map = method(self.function, "map")
+        self._changing = False  # whether it gives what can be changed later
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map all values, then put them out."""
+        self.output.collect(self._mapped(values), timestamps)
+
+    def _mapped(self, values: Values) -> Values:
         function, rest = self._map, iter(values)
         try:
-            results = [function(value) for value in rest]
+            if not self._changing:
+                results = [function(value) for value in islice(rest, 1)]
+                self._changing = any(map(is_changing, results))
+                if not self._changing:
+                    results += [function(value) for value in rest]
+                    self._changing = not CONSTANT.issuperset(map(type, results))
+                    return results
+                results = list(map(frozen, results))
+            else:
+                results = []
+            for value in rest:
+                result = function(value)
+                # an object that the function still refers to may be changed before it goes on
+                shared = result is not value and getrefcount(result) > _UNSHARED
+                results.append(frozen(result) if shared else result)
         except Exception as error:
             raise self.failed(error, current(values, rest)) from error
-        self.output.collect(results, timestamps)
+        return results
 
 
 class FilterOperator(FunctionOperator):
@@ -82,7 +103,7 @@ def flat_mapped(
             for value in rest:
                 some = function(value)
                 if some is not None:
-                    results.extend(some)
+                    results.extend(kept(some))
         except Exception as error:
             raise operator.failed(error, current(values, rest)) from error
         return results, None
@@ -92,11 +113,36 @@ def flat_mapped(
             before = len(results)
             some = function(value)
             if some is not None:
-                results.extend(some)
+                results.extend(kept(some))
             counts.append(len(results) - before)
     except Exception as error:
         raise operator.failed(error, current(values, rest)) from error
     return results, repeated(timestamps, counts)
+
+
+def kept(some: Iterable[Any]) -> Iterable[Any]:
+    """Results of one call; copies of those that can be changed before they go on."""
+    if type(some) is list and CONSTANT.issuperset(map(type, some)):
+        return some
+    return [one if type(one) in CONSTANT else frozen(one) for one in some]
+
+
+def is_changing(result: Any) -> bool:
+    """Whether a result is of a kind that its function may change after it has returned it."""
+    return type(result) not in CONSTANT
+
+
+#: Kinds that are handed on as they are; what a tuple holds is taken to stay as it is.
+CONSTANT = UNCHANGING | {tuple}
+
+
+def _references(value: Any) -> int:
+    result = value
+    return getrefcount(result)
+
+
+#: How many references a result has that nobody but the loop refers to: `value` of `_references` is one more.
+_UNSHARED = _references(object()) - 1
 
 
 def current(values: Values, rest: object) -> object:

@@ -7,8 +7,9 @@ MultipleInputStreamTask} for the invokables.
 
 import itertools
 import os
+import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -25,10 +26,22 @@ from operators.task.report import Reporter
 from operators.task.task_spec import TaskSpec
 
 
-def task_function(pickled_spec: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out."""
+def task_function(
+    pickled_spec: bytes, python_path: Sequence[str], pyflink_names: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
+
+    Before the spec is read, and with it the user's functions, folders of `python_path` that this machine has
+    are looked through for modules after all others, and `pyflink` means Penstock if `pyflink_names`.
+    """
+    path = tuple(python_path)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sys.path.extend(folder for folder in path if folder not in sys.path and os.path.isdir(folder))
+        if pyflink_names:
+            from engine.pyflink_names import install
+
+            install()
         return run_task(cloudpickle.loads(pickled_spec), batches)
 
     return run
@@ -130,10 +143,6 @@ def _environment(
     spec: TaskSpec, subtask: int, attempt_number: int, cached_files: dict[str, str]
 ) -> OperatorContext:
     settings = spec.settings
-    if settings.pyflink_names:
-        from engine.pyflink_names import install
-
-        install()
     return OperatorContext(
         job_name=settings.job_name,
         task_name=spec.chain.name,

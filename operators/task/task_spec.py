@@ -29,7 +29,6 @@ class TaskSettings:
     auto_watermark_interval_milliseconds: int = 200
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
-    pyflink_names: bool = False  #: `import pyflink` in a user's function means Penstock's modules
     reports: ReportAddress | None = None
 
 

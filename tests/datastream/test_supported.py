@@ -59,3 +59,8 @@ def test_the_list_that_is_shipped_is_the_one_that_is_tested() -> None:
 
 def test_penstocks_own_names_are_there() -> None:
     assert missing_names(supported.OWN_NAMES) == []
+
+
+def test_the_documentation_is_what_the_code_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pyflink-api.md").read_text(encoding="utf-8").splitlines()
+    assert page[4:] == list(support_table()), "make it anew: penstock info --api"
