@@ -156,10 +156,12 @@ def _run(
         monitor.ended(finished=False)
         raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from error
     except (PySparkException, Py4JError) as error:
-        if control.cancel_requested.is_set():
+        # on Ctrl-C PySpark's own handler cancels all jobs, which may get here before KeyboardInterrupt does
+        cancelled = control.cancel_requested.is_set() or "SPARK_JOB_CANCELLED" in str(error)
+        if cancelled:
             monitor.cancelling()
         monitor.ended(finished=False)
-        if control.cancel_requested.is_set():
+        if cancelled:
             raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from None
         raise _failure(job, compiled, monitor, error) from None
     finally:
