@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from engine.scoped_settings import scoped_settings
+
 ROWS_PER_PARTITION = 250_000
 MOST_PARTITIONS = 4_096
 ARROW_ROWS_PER_BATCH = 131_072
@@ -30,14 +32,5 @@ def planning_settings(spark: SparkSession, partitions: int) -> Iterator[None]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH),
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(ROWS_PER_PARTITION),
     }
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    for key, value in wanted.items():
-        spark.conf.set(key, value)
-    try:
+    with scoped_settings(spark, wanted):
         yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)

@@ -1,12 +1,13 @@
 """Settings a run goes by: Flink options that mean something here, and what Spark needs while it lasts."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
 from engine.datastream.job import Job
 from engine.runtime.errors import JobCompileError
+from engine.scoped_settings import scoped_settings
 from operators.task.task_spec import ReportAddress, TaskSettings
 
 #: Penstock's own options, set like Flink's.
@@ -51,17 +52,6 @@ def task_settings(
     )
 
 
-@contextmanager
-def spark_settings_for_runs(spark: SparkSession) -> Iterator[None]:
-    """Sets what exchanges rely on, and puts back what was there: a caller's session may differ."""
-    before = {key: spark.conf.get(key, None) for key in _SPARK}
-    for key, value in _SPARK.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
+def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
+    """What exchanges rely on, for as long as a job is put together and runs."""
+    return scoped_settings(spark, _SPARK)
