@@ -4,6 +4,7 @@ Source: org.apache.flink.streaming.runtime.tasks.OperatorChain (createOutputColl
 initializeStateAndOpenOperators and finishOperators).
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -36,7 +37,7 @@ class ChainedInput:
                 else lambda values, timestamps: operator.process_input(number, values, timestamps)
             )
             self.collect_batch = self._convert_batch
-        self.watermark = operator.process_watermark
+        self.watermark: Callable[[int], None] = operator.process_watermark
 
     def _convert_values(self, values: Values, timestamps: Timestamps) -> None:
         stamps = None if timestamps is None else pa.array(timestamps, pa.int64())
@@ -98,6 +99,14 @@ class Chain:
         self.operators: dict[int, Operator] = {
             one.node: one.operator for one in spec.operators if not one.source
         }
+        inputs = Counter(edge.target_node for edge in spec.edges)
+        inputs.update(gate.target_node for gate in spec.gates)
+        #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
+        self.multiple_input_heads = [
+            node
+            for node, count in inputs.items()
+            if count > 1 and any(edge.target_node == node for edge in spec.edges)
+        ]
         self.outputs: dict[int, OperatorOutput] = {}
         for one in reversed(spec.operators):
             output = self._output_of(one)
@@ -139,11 +148,18 @@ class Chain:
             if edge.source_node == one.node:
                 type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
                 reader = ChainedInput(self.operators[edge.target_node], edge.input_number, type_info)
+                if edge.target_node in self.multiple_input_heads:
+                    # chained sources are read before the gates: until then no input's watermark counts alone
+                    reader.watermark = _no_watermark
                 (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
             if output.source_node == one.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
         return OperatorOutput(main, sides, one.name)
+
+
+def _no_watermark(timestamp: int) -> None:
+    """Of a source whose operator has further inputs."""
 
 
 def _context_of(context: OperatorContext, one: OperatorSpec) -> OperatorContext:

@@ -105,7 +105,7 @@ def _run(
             for _ in step:
                 yield from pending.drain()
                 reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
-        for node in gates.head_nodes or sources_only(spec):
+        for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
             if node in chain.operators:
                 chain.operators[node].process_watermark(MAX_WATERMARK)
             else:
