@@ -11,16 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
+from engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
 from engine.runtime.errors import JobCompileError
 from engine.runtime.resolve_inputs import StreamInput, inputs_of
 from operators.chain.build_chain import chain_order
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from operators.connectors.sink import Sink
-from operators.exchange.output_spec import GateSpec, OutputSpec
 from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from operators.task.sink_operators import terminal_operator
-
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def compile_job(
     job_edges = sorted(rows["job_edges"], key=lambda row: (order[row["target_vertex"]], row["input_index"]))
     edge_numbers = {(row["target_vertex"], row["input_index"]): n for n, row in enumerate(job_edges)}
     sizes = {row["vertex"]: row for row in rows["execution_job_vertices"]}
-    readers = _readers(rows)
+    readers = readers_of(rows)
     wants_batches = _columnar_sources(by_node, stream_edges)
     terminals = _terminals(by_node, rows["chained_operators"])
 
@@ -84,12 +82,12 @@ def compile_job(
         key = vertex["vertex"]
         members = [row for row in rows["chained_operators"] if row["vertex"] == key]
         outputs = tuple(
-            _output(row, given, edge_numbers, sizes, readers, by_node, batch)
+            output_spec(row, given, edge_numbers, sizes, readers, by_node, batch)
             for row in job_edges
             if row["source_vertex"] == key
         )
         gates = tuple(
-            _gate(row, given, edge_numbers, by_node, batch)
+            gate_spec(row, given, edge_numbers, by_node, batch)
             for row in job_edges
             if row["target_vertex"] == key
         )
@@ -129,18 +127,6 @@ _READ = (
     "execution_job_vertices",
     "intermediate_result_partitions",
 )
-
-
-def _readers(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
-    """Of each data set and partition: the first subtask that reads it, and how many do."""
-    data_sets = {
-        (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
-    }
-    found: dict[str, dict[int, tuple[int, int]]] = {}
-    for row in rows["intermediate_result_partitions"]:
-        data_set = data_sets[row["vertex"], row["output_index"]]
-        found.setdefault(data_set, {})[row["partition"]] = (row["first_consumer"], row["subpartitions"])
-    return found
 
 
 def _columnar_sources(
@@ -183,70 +169,6 @@ def _terminals(by_node: Mapping[int, Transformation], members: Rows) -> dict[int
             started = one.operator.start(type_info=one.output_type)
             found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, one)
     return found
-
-
-def _edge_parts(row: dict[str, Any], given: Mapping[tuple[int, int], StreamInput]) -> StreamInput:
-    return given[row["target_node"], row["in_index"]]
-
-
-def _output(
-    row: dict[str, Any],
-    given: Mapping[tuple[int, int], StreamInput],
-    edge_numbers: Mapping[tuple[int, int], int],
-    sizes: Mapping[int, dict[str, Any]],
-    readers: Mapping[str, Mapping[int, tuple[int, int]]],
-    by_node: Mapping[int, Transformation],
-    batch: bool,
-) -> OutputSpec:
-    edge = _edge_parts(row, given)
-    target = by_node[row["target_node"]]
-    partition = edge.partition
-    partitioner = row["ship_strategy"].lower()
-    partitions = readers[row["data_set_id"]]
-    producer, consumer = sizes[row["source_vertex"]], sizes[row["target_vertex"]]
-    return OutputSpec(
-        source_node=row["source_node"],
-        tag=None if edge.tag is None else edge.tag.tag,
-        edge=edge_numbers[row["target_vertex"], row["input_index"]],
-        partitioner=partitioner,
-        type_info=(edge.tag or edge.source).output_type,
-        consumers=consumer["parallelism"],
-        consumer_max_parallelism=consumer["max_parallelism"],
-        reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
-        key_selector=None if partition is None else partition.key_selector,
-        key_type=None if partition is None else partition.key_type,
-        custom_partitioner=None if partition is None else partition.custom_partitioner,
-        grouped=_grouped(partitioner, target, batch),
-        first=_first(row, target),
-    )
-
-
-def _gate(
-    row: dict[str, Any],
-    given: Mapping[tuple[int, int], StreamInput],
-    edge_numbers: Mapping[tuple[int, int], int],
-    by_node: Mapping[int, Transformation],
-    batch: bool,
-) -> GateSpec:
-    edge = _edge_parts(row, given)
-    target = by_node[row["target_node"]]
-    return GateSpec(
-        edge=edge_numbers[row["target_vertex"], row["input_index"]],
-        input_number=edge.number,
-        target_node=row["target_node"],
-        type_info=(edge.tag or edge.source).output_type,
-        key_selector=None if edge.partition is None else edge.partition.key_selector,
-        grouped=_grouped(row["ship_strategy"].lower(), target, batch),
-        first=_first(row, target),
-    )
-
-
-def _grouped(partitioner: str, target: Transformation, batch: bool) -> bool:
-    return batch and partitioner == "hash" and bool(getattr(target.operator, "keyed", False))
-
-
-def _first(row: dict[str, Any], target: Transformation) -> bool:
-    return row["broadcast"] and len(target.inputs) > 1
 
 
 def _chain(

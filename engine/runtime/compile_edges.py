@@ -1,0 +1,88 @@
+"""JobEdges of a plan as the two ends that subtasks write to and read from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.datastream.transformations import Transformation
+from engine.runtime.resolve_inputs import StreamInput
+from operators.exchange.output_spec import GateSpec, OutputSpec
+
+Rows = list[dict[str, Any]]
+
+
+def readers_of(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
+    """Of each data set and partition: the first subtask that reads it, and how many do."""
+    data_sets = {
+        (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
+    }
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for row in rows["intermediate_result_partitions"]:
+        data_set = data_sets[row["vertex"], row["output_index"]]
+        found.setdefault(data_set, {})[row["partition"]] = (row["first_consumer"], row["subpartitions"])
+    return found
+
+
+def _edge_parts(row: dict[str, Any], given: Mapping[tuple[int, int], StreamInput]) -> StreamInput:
+    return given[row["target_node"], row["in_index"]]
+
+
+def output_spec(
+    row: dict[str, Any],
+    given: Mapping[tuple[int, int], StreamInput],
+    edge_numbers: Mapping[tuple[int, int], int],
+    sizes: Mapping[int, dict[str, Any]],
+    readers: Mapping[str, Mapping[int, tuple[int, int]]],
+    by_node: Mapping[int, Transformation],
+    batch: bool,
+) -> OutputSpec:
+    """A JobEdge (`row` of table job_edges) as its producer writes it."""
+    edge = _edge_parts(row, given)
+    target = by_node[row["target_node"]]
+    partition = edge.partition
+    partitioner = row["ship_strategy"].lower()
+    partitions = readers[row["data_set_id"]]
+    producer, consumer = sizes[row["source_vertex"]], sizes[row["target_vertex"]]
+    return OutputSpec(
+        source_node=row["source_node"],
+        tag=None if edge.tag is None else edge.tag.tag,
+        edge=edge_numbers[row["target_vertex"], row["input_index"]],
+        partitioner=partitioner,
+        type_info=(edge.tag or edge.source).output_type,
+        consumers=consumer["parallelism"],
+        consumer_max_parallelism=consumer["max_parallelism"],
+        reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
+        key_selector=None if partition is None else partition.key_selector,
+        key_type=None if partition is None else partition.key_type,
+        custom_partitioner=None if partition is None else partition.custom_partitioner,
+        grouped=_grouped(partitioner, target, batch),
+        first=_first(row, target),
+    )
+
+
+def gate_spec(
+    row: dict[str, Any],
+    given: Mapping[tuple[int, int], StreamInput],
+    edge_numbers: Mapping[tuple[int, int], int],
+    by_node: Mapping[int, Transformation],
+    batch: bool,
+) -> GateSpec:
+    """A JobEdge as its consumer reads it."""
+    edge = _edge_parts(row, given)
+    target = by_node[row["target_node"]]
+    return GateSpec(
+        edge=edge_numbers[row["target_vertex"], row["input_index"]],
+        input_number=edge.number,
+        target_node=row["target_node"],
+        type_info=(edge.tag or edge.source).output_type,
+        key_selector=None if edge.partition is None else edge.partition.key_selector,
+        grouped=_grouped(row["ship_strategy"].lower(), target, batch),
+        first=_first(row, target),
+    )
+
+
+def _grouped(partitioner: str, target: Transformation, batch: bool) -> bool:
+    return batch and partitioner == "hash" and bool(getattr(target.operator, "keyed", False))
+
+
+def _first(row: dict[str, Any], target: Transformation) -> bool:
+    return row["broadcast"] and len(target.inputs) > 1
