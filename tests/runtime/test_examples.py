@@ -3,6 +3,7 @@
 import contextlib
 import io
 import runpy
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,7 @@ SQL = {
 }
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
-@pytest.mark.parametrize("query", SQL)
+@pytest.mark.parametrize(("query", "parallelism"), zip(SQL, cycle([3, 1]), strict=False))
 def test_nexmark_equals_spark_sql(tables, query, parallelism):
     install()
     try:
