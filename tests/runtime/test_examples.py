@@ -88,7 +88,7 @@ SQL = {
 }
 
 
-@pytest.mark.parametrize(("query", "parallelism"), zip(SQL, cycle([3, 1]), strict=False))
+@pytest.mark.parametrize(("query", "parallelism"), list(zip(SQL, cycle([3, 1]), strict=False)))
 def test_nexmark_equals_spark_sql(tables, query, parallelism):
     install()
     try:
