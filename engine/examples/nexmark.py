@@ -1,12 +1,15 @@
-"""Nexmark queries on PyFlink's API: penstock run engine/examples/nexmark.py QUERY [EVENTS]
+"""Nexmark queries on PyFlink's API: penstock run engine/examples/nexmark.py QUERY [EVENTS | DIR [OUT]]
 
-QUERY is q0, q1, q2, q3, q4, q5, q7 or q8. Events come from Penstock's generator.
+QUERY is q0, q1, q2, q3, q4, q5, q7 or q8. EVENTS of Penstock's generator, or the CSV files in DIR/person,
+DIR/auction and DIR/bid (python -m benchmarks.write_nexmark makes them), from which the real PyFlink reads as
+well. Results are printed, or written to files in OUT.
 Source of the queries: https://github.com/nexmark/nexmark.
 """
 
 import sys
 
-from pyflink.common import Time, Types, WatermarkStrategy
+from pyflink.common import Encoder, Time, Types, WatermarkStrategy
+from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     AggregateFunction,
     KeyedCoProcessFunction,
@@ -15,37 +18,64 @@ from pyflink.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
+from pyflink.datastream.connectors.file_system import FileSink, FileSource
+from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from pyflink.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
-
-from operators.connectors.nexmark.source import NexmarkSource
+from pyflink.table import DataTypes
 
 LONG, STRING, TUPLE = Types.LONG(), Types.STRING(), Types.TUPLE
+#: Fields of the events; capitals are strings, all others whole numbers.
+FIELDS = {
+    "person": "id NAME EMAIL_ADDRESS CREDIT_CARD CITY STATE date_time EXTRA",
+    "auction": "id ITEM_NAME DESCRIPTION initial_bid reserve date_time expires seller category EXTRA",
+    "bid": "auction bidder price CHANNEL URL date_time EXTRA",
+}
 
 
-def events(env, kind, count):
-    """The persons, auctions or bids among `count` events, with their event time."""
+class EventTime(TimestampAssigner):
+    """Events know when they happened."""
+
+    def extract_timestamp(self, value, record_timestamp):
+        """Milliseconds since the epoch."""
+        return value.date_time
+
+
+def events(env, kind, where):
+    """The persons, auctions or bids with their event time: of `where` generated events, or in the folder."""
     strategy = WatermarkStrategy.for_monotonous_timestamps()
-    return env.from_source(NexmarkSource(kind, count), strategy, kind)
+    if isinstance(where, int):
+        from operators.connectors.nexmark.source import NexmarkSource
+
+        return env.from_source(NexmarkSource(kind, where), strategy, kind)
+    schema = CsvSchema.builder()
+    for field in FIELDS[kind].split():
+        if field.isupper():
+            schema.add_string_column(field.lower())
+        else:
+            schema.add_number_column(field, DataTypes.BIGINT())
+    files = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema.build()), f"{where}/{kind}")
+    read = env.from_source(files.build(), WatermarkStrategy.no_watermarks(), kind)
+    return read.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(EventTime()))
 
 
-def q0(env, count):
+def q0(env, where):
     """Pass through."""
-    return events(env, "bid", count).map(
+    return events(env, "bid", where).map(
         lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG, LONG, LONG])
     )
 
 
-def q1(env, count):
+def q1(env, where):
     """Prices in euros."""
-    return events(env, "bid", count).map(
+    return events(env, "bid", where).map(
         lambda bid: (bid.auction, bid.bidder, int(bid.price * 0.908)), TUPLE([LONG, LONG, LONG])
     )
 
 
-def q2(env, count):
+def q2(env, where):
     """Bids on some auctions."""
-    bids = events(env, "bid", count).filter(lambda bid: bid.auction % 123 == 0)
+    bids = events(env, "bid", where).filter(lambda bid: bid.auction % 123 == 0)
     return bids.map(lambda bid: (bid.auction, bid.price), TUPLE([LONG, LONG]))
 
 
@@ -74,10 +104,10 @@ class SellersOfCategory(KeyedCoProcessFunction):
         self.auctions.clear()
 
 
-def q3(env, count):
+def q3(env, where):
     """Who sells in category 10, in some states."""
-    auctions = events(env, "auction", count).filter(lambda auction: auction.category == 10)
-    persons = events(env, "person", count).filter(lambda person: person.state in ("OR", "ID", "CA"))
+    auctions = events(env, "auction", where).filter(lambda auction: auction.category == 10)
+    persons = events(env, "person", where).filter(lambda person: person.state in ("OR", "ID", "CA"))
     keyed = auctions.connect(persons).key_by(lambda auction: auction.seller, lambda person: person.id, LONG)
     return keyed.process(SellersOfCategory(), TUPLE([STRING, STRING, STRING, LONG]))
 
@@ -108,10 +138,10 @@ class WinningBids(KeyedCoProcessFunction):
             yield category, max(prices), 1
 
 
-def q4(env, count):
+def q4(env, where):
     """Average of the best prices by category."""
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    both = events(env, "auction", count).connect(events(env, "bid", count))
+    both = events(env, "auction", where).connect(events(env, "bid", where))
     best = both.key_by(lambda auction: auction.id, lambda bid: bid.auction, LONG).process(
         WinningBids(), TUPLE([LONG, LONG, LONG])
     )
@@ -160,11 +190,11 @@ class Hottest(ProcessWindowFunction):
                 yield end, auction, number
 
 
-def q5(env, count):
+def q5(env, where):
     """The auctions with most bids in the last 10 seconds, every 2 seconds."""
     triple = TUPLE([LONG, LONG, LONG])
     counted = (
-        events(env, "bid", count)
+        events(env, "bid", where)
         .key_by(lambda bid: bid.auction, LONG)
         .window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2)))
         .aggregate(Counted(), window_function=WithWindow(), accumulator_type=LONG, output_type=triple)
@@ -185,9 +215,9 @@ class Highest(ProcessWindowFunction):
                 yield context.window().end, auction, bidder, price
 
 
-def q7(env, count):
+def q7(env, where):
     """The highest bids of every 10 seconds."""
-    bids = events(env, "bid", count).map(
+    bids = events(env, "bid", where).map(
         lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG, LONG, LONG])
     )
     windowed = bids.key_by(lambda bid: 0, LONG).window(TumblingEventTimeWindows.of(Time.seconds(10)))
@@ -205,11 +235,11 @@ class NewSellers(ProcessWindowFunction):
             yield key, came[0], context.window().start
 
 
-def q8(env, count):
+def q8(env, where):
     """Who came and opened an auction within the same 10 seconds."""
     pair = TUPLE([LONG, STRING])
-    persons = events(env, "person", count).map(lambda person: (person.id, person.name), pair)
-    sellers = events(env, "auction", count).map(lambda auction: (auction.seller, ""), pair)
+    persons = events(env, "person", where).map(lambda person: (person.id, person.name), pair)
+    sellers = events(env, "auction", where).map(lambda auction: (auction.seller, ""), pair)
     keyed = persons.union(sellers).key_by(lambda one: one[0], LONG)
     windowed = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10)))
     return windowed.process(NewSellers(), TUPLE([LONG, STRING, LONG]))
@@ -221,11 +251,17 @@ QUERIES = {"q0": q0, "q1": q1, "q2": q2, "q3": q3, "q4": q4, "q5": q5, "q7": q7,
 def main():
     """Print the results of one query."""
     if len(sys.argv) < 2 or sys.argv[1] not in QUERIES:
-        sys.exit(f"usage: nexmark.py {'|'.join(QUERIES)} [EVENTS]")
+        sys.exit(f"usage: nexmark.py {'|'.join(QUERIES)} [EVENTS | DIR [OUT]]")
+    name = sys.argv[1]
+    where = sys.argv[2] if len(sys.argv) > 2 else "10000"
+    out = sys.argv[3] if len(sys.argv) > 3 else None
     env = StreamExecutionEnvironment.get_execution_environment()
-    query = QUERIES[sys.argv[1]]
-    query(env, int(sys.argv[2]) if len(sys.argv) > 2 else 10_000).print()
-    env.execute(f"nexmark {sys.argv[1]}")
+    results = QUERIES[name](env, int(where) if where.isdigit() else where)
+    if out is None:
+        results.print()
+    else:
+        results.sink_to(FileSink.for_row_format(out, Encoder.simple_string_encoder()).build())
+    env.execute(f"nexmark {name}")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,19 @@ org.apache.flink.formats.csv.{CsvReaderFormat,CsvBulkWriter}.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from operators.chain.operator import Values
-from operators.common.row import create_row
+from operators.common.row import Row, create_row
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
 from operators.connectors.file_sinks.part_formats import PartFormat, RowFormat
 from operators.connectors.files.file_format import StreamFormat
-from operators.connectors.files.open_file import open_bytes
+from operators.connectors.files.open_file import open_bytes, skip_bytes
 from operators.connectors.files.splits import FileSplit
-from operators.connectors.source import CHUNK_VALUES, Chunk
+from operators.connectors.source import CHUNK_VALUES, Chunk, chunks_of
+from operators.formats.csv_blocks import can_be_plain, plain_blocks, rows_of_block
 from operators.formats.csv_rows import line_writer, parse_records, parsers, quoting
 from operators.formats.csv_schema import CsvSchema
 from operators.formats.serialization import RowDataBulkWriterFactory
@@ -38,37 +41,54 @@ class CsvReaderFormat(StreamFormat):
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
         """The rows of a file. ValueError where a line is wrong, as in Flink also where it is empty."""
+        size = records = lines = 0
+        if can_be_plain(self.schema):
+            names = self.type_info.get_field_names()
+            with open_bytes(split.path) as file:
+                for block in plain_blocks(file, self.schema):
+                    if block is None:
+                        break
+                    text = block.removeprefix(BOM_UTF8) if size == 0 else block
+                    rows = rows_of_block(text, self.schema, names)
+                    if rows is None:
+                        rows = list(self._rows(io.StringIO(text.decode(), newline=""), records, lines))
+                    yield from chunks_of(rows)
+                    size, records, lines = size + len(block), records + len(rows), lines + block.count(b"\n")
+                else:
+                    return
+        with open_bytes(split.path) as file:
+            skip_bytes(file, size)
+            text_lines = io.TextIOWrapper(file, "utf-8" if size else "utf-8-sig", newline="")
+            rows_left = self._rows(text_lines, records, lines)
+            while rows := list(islice(rows_left, CHUNK_VALUES)):
+                yield Chunk(rows)
+
+    def _rows(self, text: Iterable[str], records: int, lines: int) -> Iterator[Row]:
+        """The rows of the text behind so many records and lines."""
         names, of_columns = self.type_info.get_field_names(), parsers(self.schema)
-        rows: Values = []
-        for number, fields in enumerate(self._records(split.path), 1):
+        for number, fields in enumerate(self._records(text, records, lines), records + 1):
             try:
                 values = [parse(text) for parse, text in zip(of_columns, fields, strict=True)]
             except ValueError as error:
                 raise ValueError(f"record {number}, {fields}: {error}") from error
-            rows.append(create_row(names, values))
-            if len(rows) == CHUNK_VALUES:
-                yield Chunk(rows)
-                rows = []
-        if rows:
-            yield Chunk(rows)
+            yield create_row(names, values)
 
-    def _records(self, path: str) -> Iterator[list[str]]:
+    def _records(self, text: Iterable[str], before: int, lines: int) -> Iterator[list[str]]:
         settings, arity = self.schema.settings, len(self.schema)
-        with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-            records = parse_records(lines, settings)
-            if settings.use_header:
-                self._check_header(next(records, None))
-            if settings.skip_first_data_row:
-                next(records, None)
-            for number, fields in enumerate(records, 1):
-                if len(fields) > arity:
-                    # a separator at the end of a line does no harm
-                    if settings.any_property_name is None and (len(fields) > arity + 1 or fields[-1]):
-                        raise ValueError(f"record {number}, {fields}: expected at most {arity} values")
-                    del fields[arity:]
-                elif len(fields) < arity:
-                    raise ValueError(f"record {number}, {fields}: expected {arity} values")
-                yield fields
+        records = parse_records(text, settings, lines)
+        if settings.use_header:
+            self._check_header(next(records, None))
+        if settings.skip_first_data_row:
+            next(records, None)
+        for number, fields in enumerate(records, before + 1):
+            if len(fields) > arity:
+                # a separator at the end of a line does no harm
+                if settings.any_property_name is None and (len(fields) > arity + 1 or fields[-1]):
+                    raise ValueError(f"record {number}, {fields}: expected at most {arity} values")
+                del fields[arity:]
+            elif len(fields) < arity:
+                raise ValueError(f"record {number}, {fields}: expected {arity} values")
+            yield fields
 
     def _check_header(self, header: list[str] | None) -> None:
         names = [one.name for one in self.schema.columns]

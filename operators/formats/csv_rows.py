@@ -30,14 +30,15 @@ _LARGEST = sys.float_info.max
 _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
-def parse_records(lines: Iterable[str], settings: CsvSettings) -> Iterator[list[str]]:
-    """The fields of each record; `lines` keep their line ends. csv.Error for quotes in wrong places.
+def parse_records(lines: Iterable[str], settings: CsvSettings, before: int = 0) -> Iterator[list[str]]:
+    """The fields of each record; `lines` keep their line ends. ValueError for quotes in wrong places.
 
-    An empty line is a record of one empty field; comments are none.
+    `before` lines of the file have been read. An empty line is a record of one empty field; a comment is
+    none.
     """
     # the limit is the process's; 128 KB a field would refuse what Flink reads
     csv.field_size_limit(_FIELD_LIMIT)
-    source = _Lines(lines, settings)
+    source = _Lines(lines, settings, before)
     reader = csv.reader(
         source,
         delimiter=settings.column_separator,
@@ -60,12 +61,12 @@ def parse_records(lines: Iterable[str], settings: CsvSettings) -> Iterator[list[
 class _Lines:
     """Lines for csv.reader: without comments, and with escapes as Jackson has them."""
 
-    def __init__(self, lines: Iterable[str], settings: CsvSettings) -> None:
+    def __init__(self, lines: Iterable[str], settings: CsvSettings, before: int) -> None:
         self._lines = iter(lines)
         self._comments = settings.allow_comments
         self._escapes = None if settings.escape is None else re.compile(f"({re.escape(settings.escape)})(.)")
         self.between_records = True
-        self.number = 0
+        self.number = before
 
     def __iter__(self) -> "_Lines":
         return self

@@ -3,6 +3,8 @@
 from decimal import Decimal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from operators.common.no_java import NoJavaError
 from operators.common.row import Row
@@ -10,6 +12,7 @@ from operators.common.typeinfo import Types
 from operators.connectors.file_sinks.file_sink import FileSink
 from operators.connectors.file_sinks.file_sink_settings import BucketAssigner
 from operators.connectors.files.file_source import FileSource
+from operators.formats import csv_blocks, csv_files
 from operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
 from operators.formats.csv_schema import CsvSchema
 from operators.formats.data_types import DataTypes
@@ -20,6 +23,10 @@ TWO_STRINGS = Types.ROW([Types.STRING(), Types.STRING()])
 
 def two():
     return CsvSchema.builder().add_string_column("a").add_string_column("b")
+
+
+def numbers():
+    return CsvSchema.builder().add_number_column("n").add_string_column("x")
 
 
 def written(folder, schema, rows, type_info=None):
@@ -257,6 +264,41 @@ def test_what_flink_refuses_is_refused(tmp_path, schema, text, message):
     with pytest.raises(ValueError, match=message) as raised:
         read(tmp_path, schema.build(), text)
     assert "in.csv" in raised.value.__notes__[0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(['"', ",", "\n", "1", "0x1", "-7", "N", " ", "é", "\r", "\n1,2\n", '"a""b",3\n'])
+    ),
+    st.sampled_from([two(), two().set_null_value("N"), two().disable_quote_char(), numbers()]),
+    st.integers(1, 20),
+)
+def test_blocks_are_read_as_records_are(tmp_path_factory, parts, builder, block_bytes):
+    folder = tmp_path_factory.mktemp("csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "_BLOCK", block_bytes)
+        blocks = outcome(folder, builder.build(), "".join(parts))
+        patch.setattr(csv_files, "can_be_plain", lambda schema: False)
+        assert outcome(folder, builder.build(), "".join(parts)) == blocks
+
+
+def test_plain_blocks_are_read_by_arrow(tmp_path):
+    schema = numbers().build()
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'1,"a\n""b"\n2,c')
+    with path.open("rb") as file:
+        blocks = list(csv_blocks.plain_blocks(file, schema))
+    assert blocks == [b'1,"a\n""b"\n', b"2,c"]
+    rows = [csv_blocks.rows_of_block(block or b"", schema, ["n", "x"]) for block in blocks]
+    assert [tuple(row) for block in rows for row in block or ()] == [(1, 'a\n"b'), (2, "c")]
+
+
+def outcome(folder, schema, text):
+    try:
+        return [tuple(row) for row in read(folder, schema, text)]
+    except (ValueError, UnicodeError) as error:
+        return type(error), str(error)
 
 
 def test_a_file_is_read_in_chunks_and_compressed_ones_too(tmp_path):

@@ -19,6 +19,8 @@ _OPENERS: dict[str, Any] = {
     ".xz": lzma.open,
 }
 
+_SKIPPED_AT_ONCE = 1 << 20
+
 
 def is_compressed(path: str) -> bool:
     """Whether the file can only be read from its beginning. Zstandard is beyond what Flink knows."""
@@ -45,6 +47,12 @@ def open_at(path: str, start: int) -> IO[bytes]:
     file = system.open_input_file(inside)
     file.seek(start)
     return cast("IO[bytes]", file)
+
+
+def skip_bytes(file: IO[bytes], size: int) -> None:
+    """Read on until `size` bytes are behind; also of what can not be sought in."""
+    while size and (data := file.read(min(size, _SKIPPED_AT_ONCE))):
+        size -= len(data)
 
 
 class _Inflated:

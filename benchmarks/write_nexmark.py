@@ -1,0 +1,36 @@
+"""Nexmark's events as CSV files: python -m benchmarks.write_nexmark DIR EVENTS [FILES]
+
+FILES of persons, of auctions and of bids (2 if not given), each in order of event time, in DIR/person,
+DIR/auction and DIR/bid.
+"""
+
+import sys
+from pathlib import Path
+
+import pyarrow.csv as pc
+
+from operators.chain.operator import OperatorContext
+from operators.connectors.nexmark.source import TYPES, NexmarkSource
+from operators.connectors.source import StampedBatch
+
+
+def write_nexmark(folder: Path, events: int, files: int = 2) -> None:
+    """Write all events; there must be none of them yet."""
+    for kind in TYPES:
+        (folder / kind).mkdir(parents=True)
+        source = NexmarkSource(kind, events).batches()
+        options = pc.WriteOptions(include_header=False)
+        for number, splits in enumerate(source.splits(files)):
+            writer = None
+            for split in splits:
+                for chunk in source.read(split, OperatorContext()):
+                    assert isinstance(chunk, StampedBatch)
+                    path = folder / kind / f"{number}.csv"
+                    writer = writer or pc.CSVWriter(path, chunk.batch.schema, write_options=options)
+                    writer.write_batch(chunk.batch)
+            if writer:
+                writer.close()
+
+
+if __name__ == "__main__":
+    write_nexmark(Path(sys.argv[1]), *map(int, sys.argv[2:4]))
