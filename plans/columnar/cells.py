@@ -1,16 +1,28 @@
 """Rows found by topology and id, in tables with a cell for each id that might be there."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.runs import runs
 
 Places = npt.NDArray[np.int32]
 NONE = -1
 _CELLS_A_ROW = 8
 _FEW_CELLS = 1 << 16
+
+
+class Cells(NamedTuple):
+    """Where the rows of a table stand: a cell for each id, topology by topology."""
+
+    topologies: Ints  #: in order
+    first: Ints  #: of each topology its first cell
+    spans: Ints  #: and how many it has
+    places: Places  #: per cell; the last one, which is nobody's, is NONE
+    in_runs: Ints  #: topologies as they follow each other in the table
+    numbers: Ints  #: and where each of those is among `topologies`
 
 
 def places_by_cells(
@@ -21,47 +33,65 @@ def places_by_cells(
     None where this is not the way: a key stands there twice or is null, an id is negative or no Int32, or ids
     are far apart.
     """
-    columns = [topologies, of_topologies, *(s for s in (ids, of_ids) if s is not None)]
-    if any(column.has_nulls() for column in columns) or not len(topologies) or not len(of_topologies):
+    if not len(topologies) or not _are_keys(topologies, ids):
         return None
-    if any(column.dtype != pl.Int32 for column in columns[2:]):
-        return None
-    table = _table(of_topologies.to_numpy(), None if of_ids is None else of_ids.to_numpy())
-    if table is None:
-        return None
-    distinct, spans, cells = table
-    first = np.cumsum(spans) - spans
-
-    wanted = topologies.to_numpy()
-    of_wanted = runs(wanted)
-    in_runs = wanted[of_wanted.starts]
-    numbers = np.minimum(np.searchsorted(distinct, in_runs), len(distinct) - 1)
-    run_spans = np.where(distinct[numbers] == in_runs, spans[numbers], 0)
-    nowhere = len(cells) - 1
-    if ids is None:
-        return cells[np.where(run_spans > 0, first[numbers], nowhere)][of_wanted.of_row]
-    wanted_ids = ids.to_numpy()
-    inside = (wanted_ids >= 0) & (wanted_ids < run_spans[of_wanted.of_row])
-    return cells[np.where(inside, first[numbers][of_wanted.of_row] + wanted_ids, nowhere)]
+    cells = cells_of(of_topologies, of_ids)
+    return None if cells is None else find_in_cells(cells, topologies, ids)
 
 
-def _table(topologies: Ints, ids: npt.NDArray[np.int32] | None) -> tuple[Ints, Ints, Places] | None:
-    """Topologies in order, how many cells each has, and the cells: places of keys; the last is NONE."""
-    of_topologies = runs(topologies)
-    distinct = np.unique(topologies[of_topologies.starts])
-    numbers = np.searchsorted(distinct, topologies[of_topologies.starts])
-    spans = np.zeros(len(distinct), np.int64)
-    if ids is None:
-        spans += 1
-    else:
-        np.maximum.at(spans, numbers, np.maximum.reduceat(ids, of_topologies.starts).astype(np.int64) + 1)
+def cells_of(topologies: pl.Series, ids: pl.Series | None) -> Cells | None:
+    """The cells of a table's rows; None where there are none, or this is not the way."""
+    if not len(topologies) or not _are_keys(topologies, ids):
+        return None
+    in_runs, starts, lengths = _runs(topologies.to_numpy())
+    own_ids = np.zeros(len(topologies), np.int32) if ids is None else ids.to_numpy()
+    if own_ids.min() < 0:
+        return None
+    by_topology = np.argsort(in_runs)
+    in_order = in_runs[by_topology]
+    is_new = np.concatenate(([True], in_order[1:] != in_order[:-1]))
+    numbers = np.empty_like(by_topology)
+    numbers[by_topology] = np.cumsum(is_new) - 1
+    spans_of_runs = np.maximum.reduceat(own_ids, starts)[by_topology].astype(np.int64) + 1
+    spans = np.maximum.reduceat(spans_of_runs, np.flatnonzero(is_new))
     count = int(spans.sum())
-    if count > _FEW_CELLS + _CELLS_A_ROW * len(topologies) or (ids is not None and ids.min() < 0):
+    if count > _FEW_CELLS + _CELLS_A_ROW * len(topologies):
         return None
-    cells = np.full(count + 1, NONE, np.int32)
-    own = (np.cumsum(spans) - spans)[numbers][of_topologies.of_row]
-    if ids is not None:
-        own += ids
-    places = np.arange(len(topologies), dtype=np.int32)
-    cells[own] = places
-    return None if (cells[own] != places).any() else (distinct, spans, cells)
+    first = np.cumsum(spans) - spans
+    own = np.repeat(first[numbers], lengths) + own_ids
+    rows = np.arange(len(topologies), dtype=np.int32)
+    places = np.full(count + 1, NONE, np.int32)
+    places[own] = rows
+    if (places[own] != rows).any():
+        return None
+    return Cells(in_order[is_new], first, spans, places, in_runs, numbers)
+
+
+def find_in_cells(cells: Cells, topologies: pl.Series, ids: pl.Series | None) -> Places:
+    """As places_by_cells; there is a row, ids are Int32, and nothing is null."""
+    in_runs, _, lengths = _runs(topologies.to_numpy())
+    if np.array_equal(in_runs, cells.in_runs):
+        numbers, spans = cells.numbers, cells.spans[cells.numbers]
+    else:
+        numbers = np.minimum(np.searchsorted(cells.topologies, in_runs), len(cells.topologies) - 1)
+        spans = np.where(cells.topologies[numbers] == in_runs, cells.spans[numbers], 0)
+    first, nowhere = cells.first[numbers], len(cells.places) - 1
+    if ids is None:
+        of_runs: Places = np.repeat(cells.places[np.where(spans > 0, first, nowhere)], lengths)
+        return of_runs
+    wanted = ids.to_numpy()
+    inside = (wanted >= 0) & (wanted < np.repeat(spans, lengths))
+    at = np.repeat(first, lengths) + wanted
+    if not inside.all():
+        at[~inside] = nowhere
+    return cells.places[at]
+
+
+def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
+    return not topologies.has_nulls() and (ids is None or (ids.dtype == pl.Int32 and not ids.has_nulls()))
+
+
+def _runs(topologies: Ints) -> tuple[Ints, Ints, Ints]:
+    """Of neighbouring rows of one topology: which it is, where they start, and how many they are."""
+    starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
+    return topologies[starts], starts, np.diff(starts, append=len(topologies))
