@@ -77,14 +77,14 @@ def find_in_cells(cells: Cells, topologies: pl.Series, ids: pl.Series | None) ->
         spans = np.where(cells.topologies[numbers] == in_runs, cells.spans[numbers], 0)
     first, nowhere = cells.first[numbers], len(cells.places) - 1
     if ids is None:
-        of_runs: Places = np.repeat(cells.places[np.where(spans > 0, first, nowhere)], lengths)
-        return of_runs
+        return np.repeat(cells.places[np.where(spans > 0, first, nowhere)], lengths)
     wanted = ids.to_numpy()
     inside = (wanted >= 0) & (wanted < np.repeat(spans, lengths))
     at = np.repeat(first, lengths) + wanted
     if not inside.all():
         at[~inside] = nowhere
-    return cells.places[at]
+    found: Places = cells.places[at]
+    return found
 
 
 def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
