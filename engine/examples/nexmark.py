@@ -24,7 +24,7 @@ from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from pyflink.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from pyflink.table import DataTypes
 
-LONG, STRING, TUPLE = Types.LONG(), Types.STRING(), Types.TUPLE
+LONG, STRING, TUPLE = Types.LONG, Types.STRING, Types.TUPLE
 #: Fields of the events; capitals are strings, all others whole numbers.
 FIELDS = {
     "person": "id NAME EMAIL_ADDRESS CREDIT_CARD CITY STATE date_time EXTRA",
@@ -34,20 +34,25 @@ FIELDS = {
 
 
 class EventTime(TimestampAssigner):
-    """Events know when they happened."""
+    """The last field tells when an event happened."""
 
     def extract_timestamp(self, value, record_timestamp):
         """Milliseconds since the epoch."""
-        return value.date_time
+        return value[-1]
+
+
+def timed(events, types, fields):
+    """Tuples of what `fields` takes of an event, the last one of which is its time."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(EventTime())
+    return events.map(fields, TUPLE(types)).assign_timestamps_and_watermarks(strategy)
 
 
 def events(env, kind, where):
-    """The persons, auctions or bids with their event time: of `where` generated events, or in the folder."""
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    """The persons, auctions or bids among `where` generated events, or in the folder `where`."""
     if isinstance(where, int):
         from operators.connectors.nexmark.source import NexmarkSource
 
-        return env.from_source(NexmarkSource(kind, where), strategy, kind)
+        return env.from_source(NexmarkSource(kind, where), WatermarkStrategy.no_watermarks(), kind)
     schema = CsvSchema.builder()
     for field in FIELDS[kind].split():
         if field.isupper():
@@ -55,28 +60,27 @@ def events(env, kind, where):
         else:
             schema.add_number_column(field, DataTypes.BIGINT())
     files = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema.build()), f"{where}/{kind}")
-    read = env.from_source(files.build(), WatermarkStrategy.no_watermarks(), kind)
-    return read.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(EventTime()))
+    return env.from_source(files.build(), WatermarkStrategy.no_watermarks(), kind)
 
 
 def q0(env, where):
     """Pass through."""
     return events(env, "bid", where).map(
-        lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG, LONG, LONG])
+        lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG(), LONG(), LONG()])
     )
 
 
 def q1(env, where):
     """Prices in euros."""
     return events(env, "bid", where).map(
-        lambda bid: (bid.auction, bid.bidder, int(bid.price * 0.908)), TUPLE([LONG, LONG, LONG])
+        lambda bid: (bid.auction, bid.bidder, int(bid.price * 0.908)), TUPLE([LONG(), LONG(), LONG()])
     )
 
 
 def q2(env, where):
     """Bids on some auctions."""
     bids = events(env, "bid", where).filter(lambda bid: bid.auction % 123 == 0)
-    return bids.map(lambda bid: (bid.auction, bid.price), TUPLE([LONG, LONG]))
+    return bids.map(lambda bid: (bid.auction, bid.price), TUPLE([LONG(), LONG()]))
 
 
 class SellersOfCategory(KeyedCoProcessFunction):
@@ -85,7 +89,7 @@ class SellersOfCategory(KeyedCoProcessFunction):
     def open(self, ctx: RuntimeContext):
         """Make the state."""
         self.person = ctx.get_state(ValueStateDescriptor("person", Types.PICKLED_BYTE_ARRAY()))
-        self.auctions = ctx.get_list_state(ListStateDescriptor("auctions", LONG))
+        self.auctions = ctx.get_list_state(ListStateDescriptor("auctions", LONG()))
 
     def process_element1(self, value, ctx):
         """An auction."""
@@ -108,8 +112,8 @@ def q3(env, where):
     """Who sells in category 10, in some states."""
     auctions = events(env, "auction", where).filter(lambda auction: auction.category == 10)
     persons = events(env, "person", where).filter(lambda person: person.state in ("OR", "ID", "CA"))
-    keyed = auctions.connect(persons).key_by(lambda auction: auction.seller, lambda person: person.id, LONG)
-    return keyed.process(SellersOfCategory(), TUPLE([STRING, STRING, STRING, LONG]))
+    keyed = auctions.connect(persons).key_by(lambda auction: auction.seller, lambda person: person.id, LONG())
+    return keyed.process(SellersOfCategory(), TUPLE([STRING(), STRING(), STRING(), LONG()]))
 
 
 class WinningBids(KeyedCoProcessFunction):
@@ -118,16 +122,18 @@ class WinningBids(KeyedCoProcessFunction):
     def open(self, ctx: RuntimeContext):
         """Make the state."""
         self.auction = ctx.get_state(ValueStateDescriptor("auction", Types.PICKLED_BYTE_ARRAY()))
-        self.bids = ctx.get_list_state(ListStateDescriptor("bids", TUPLE([LONG, LONG])))
+        self.bids = ctx.get_list_state(ListStateDescriptor("bids", TUPLE([LONG(), LONG()])))
 
     def process_element1(self, value, ctx):
         """An auction."""
-        self.auction.update((value.category, value.date_time, value.expires))
-        ctx.timer_service().register_event_time_timer(value.expires)
+        _, category, expires, opened = value
+        self.auction.update((category, opened, expires))
+        ctx.timer_service().register_event_time_timer(expires)
 
     def process_element2(self, value, ctx):
         """A bid."""
-        self.bids.add((value.date_time, value.price))
+        _, price, at = value
+        self.bids.add((at, price))
 
     def on_timer(self, timestamp, ctx):
         """The auction has ended."""
@@ -141,12 +147,18 @@ class WinningBids(KeyedCoProcessFunction):
 def q4(env, where):
     """Average of the best prices by category."""
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    both = events(env, "auction", where).connect(events(env, "bid", where))
-    best = both.key_by(lambda auction: auction.id, lambda bid: bid.auction, LONG).process(
-        WinningBids(), TUPLE([LONG, LONG, LONG])
+    auctions = timed(
+        events(env, "auction", where),
+        [LONG(), LONG(), LONG(), LONG()],
+        lambda auction: (auction.id, auction.category, auction.expires, auction.date_time),
     )
-    summed = best.key_by(lambda one: one[0], LONG).reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
-    return summed.map(lambda one: (one[0], one[1] / one[2]), TUPLE([LONG, Types.DOUBLE()]))
+    bids = timed(
+        events(env, "bid", where), [LONG(), LONG(), LONG()], lambda bid: (bid.auction, bid.price, bid.date_time)
+    )
+    both = auctions.connect(bids).key_by(lambda auction: auction[0], lambda bid: bid[0], LONG())
+    best = both.process(WinningBids(), TUPLE([LONG(), LONG(), LONG()]))
+    summed = best.key_by(lambda one: one[0], LONG()).reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
+    return summed.map(lambda one: (one[0], one[1] / one[2]), TUPLE([LONG(), Types.DOUBLE()]))
 
 
 class Counted(AggregateFunction):
@@ -192,14 +204,14 @@ class Hottest(ProcessWindowFunction):
 
 def q5(env, where):
     """The auctions with most bids in the last 10 seconds, every 2 seconds."""
-    triple = TUPLE([LONG, LONG, LONG])
+    triple = TUPLE([LONG(), LONG(), LONG()])
+    bids = timed(events(env, "bid", where), [LONG(), LONG()], lambda bid: (bid.auction, bid.date_time))
     counted = (
-        events(env, "bid", where)
-        .key_by(lambda bid: bid.auction, LONG)
+        bids.key_by(lambda bid: bid[0], LONG())
         .window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2)))
-        .aggregate(Counted(), window_function=WithWindow(), accumulator_type=LONG, output_type=triple)
+        .aggregate(Counted(), window_function=WithWindow(), accumulator_type=LONG(), output_type=triple)
     )
-    keyed = counted.key_by(lambda one: one[0], LONG)
+    keyed = counted.key_by(lambda one: one[0], LONG())
     return keyed.window(TumblingEventTimeWindows.of(Time.seconds(2))).process(Hottest(), triple)
 
 
@@ -209,19 +221,21 @@ class Highest(ProcessWindowFunction):
     def process(self, key, context, elements):
         """The highest bids."""
         bids = list(elements)
-        highest = max(price for _, _, price in bids)
-        for auction, bidder, price in bids:
+        highest = max(price for _, _, price, _ in bids)
+        for auction, bidder, price, _ in bids:
             if price == highest:
                 yield context.window().end, auction, bidder, price
 
 
 def q7(env, where):
     """The highest bids of every 10 seconds."""
-    bids = events(env, "bid", where).map(
-        lambda bid: (bid.auction, bid.bidder, bid.price), TUPLE([LONG, LONG, LONG])
+    bids = timed(
+        events(env, "bid", where),
+        [LONG(), LONG(), LONG(), LONG()],
+        lambda bid: (bid.auction, bid.bidder, bid.price, bid.date_time),
     )
-    windowed = bids.key_by(lambda bid: 0, LONG).window(TumblingEventTimeWindows.of(Time.seconds(10)))
-    return windowed.process(Highest(), TUPLE([LONG, LONG, LONG, LONG]))
+    windowed = bids.key_by(lambda bid: 0, LONG()).window(TumblingEventTimeWindows.of(Time.seconds(10)))
+    return windowed.process(Highest(), TUPLE([LONG(), LONG(), LONG(), LONG()]))
 
 
 class NewSellers(ProcessWindowFunction):
@@ -229,7 +243,7 @@ class NewSellers(ProcessWindowFunction):
 
     def process(self, key, context, elements):
         """At most one record a person and window."""
-        names = [name for _, name in elements]
+        names = [name for _, name, _ in elements]
         came = [name for name in names if name]
         if came and len(came) < len(names):
             yield key, came[0], context.window().start
@@ -237,12 +251,16 @@ class NewSellers(ProcessWindowFunction):
 
 def q8(env, where):
     """Who came and opened an auction within the same 10 seconds."""
-    pair = TUPLE([LONG, STRING])
-    persons = events(env, "person", where).map(lambda person: (person.id, person.name), pair)
-    sellers = events(env, "auction", where).map(lambda auction: (auction.seller, ""), pair)
-    keyed = persons.union(sellers).key_by(lambda one: one[0], LONG)
+    types = [LONG(), STRING(), LONG()]
+    persons = timed(
+        events(env, "person", where), types, lambda person: (person.id, person.name, person.date_time)
+    )
+    sellers = timed(
+        events(env, "auction", where), types, lambda auction: (auction.seller, "", auction.date_time)
+    )
+    keyed = persons.union(sellers).key_by(lambda one: one[0], LONG())
     windowed = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10)))
-    return windowed.process(NewSellers(), TUPLE([LONG, STRING, LONG]))
+    return windowed.process(NewSellers(), TUPLE([LONG(), STRING(), LONG()]))
 
 
 QUERIES = {"q0": q0, "q1": q1, "q2": q2, "q3": q3, "q4": q4, "q5": q5, "q7": q7, "q8": q8}

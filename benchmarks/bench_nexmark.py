@@ -1,0 +1,147 @@
+"""Nexmark on the real PyFlink and on Penstock: the same script over the same CSV files, in turn, in one run.
+
+    python -m benchmarks.bench_nexmark --pyflink PYTHON [--queries q1,q5] [--events N] [--few-events N]
+
+PYTHON is the interpreter of an environment with apache-flink 2.3.0. A process of each side runs a query over
+a thousand events and then over all of them: start-up is told apart, and what is compared is the second run,
+reading and writing of files included. q0 to q2 read `--events`, the others, where PyFlink takes minutes,
+`--few-events`. The sorted results of both sides are compared.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+import engine
+from benchmarks.write_nexmark import write_nexmark
+
+QUERIES = ("q0", "q1", "q2", "q3", "q4", "q5", "q7", "q8")
+STATELESS = ("q0", "q1", "q2")
+PARALLELISM = 2
+SCRIPT = Path(engine.__file__).parent / "examples" / "nexmark.py"
+TIME_SCRIPT = Path(__file__).parent / "time_script.py"
+
+
+class Timed(NamedTuple):
+    """Seconds of one side's two runs, start-up included in the first, and the lines that the second wrote."""
+
+    first: float
+    second: float
+    lines: list[str]
+
+
+class Side(NamedTuple):
+    """What runs a script."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def main() -> None:
+    """Run and print a table and a JSON line a query."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pyflink", required=True, metavar="PYTHON")
+    parser.add_argument("--queries", default=",".join(QUERIES))
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--few-events", type=int, default=100_000)
+    parser.add_argument("--mode", choices=("process", "thread"), default="process")
+    parser.add_argument("--repeat", type=int, default=1)
+    chosen = parser.parse_args()
+    table = Table("query", "events", "PyFlink (s)", "Penstock (s)", "ratio", "events/s", "results")
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        sides = {"pyflink": pyflink(chosen.pyflink, chosen.mode, work), "penstock": penstock()}
+        for query in chosen.queries.split(","):
+            events = chosen.events if query in STATELESS else chosen.few_events
+            runs: dict[str, list[Timed]] = {name: [] for name in sides}
+            for _ in range(chosen.repeat):
+                for name, side in sides.items():
+                    runs[name].append(timed(side, query, events, work))
+            seconds = {name: median(run.second for run in of_side) for name, of_side in runs.items()}
+            first = {name: median(run.first for run in of_side) for name, of_side in runs.items()}
+            equal = runs["pyflink"][-1].lines == runs["penstock"][-1].lines
+            ratio = seconds["pyflink"] / seconds["penstock"]
+            figures = {"query": query, "events": events, "mode": chosen.mode, "seconds": seconds}
+            print(json.dumps({**figures, "first": first, "ratio": ratio, "equal": equal}), flush=True)
+            table.add_row(
+                query,
+                f"{events:,}",
+                f"{seconds['pyflink']:.2f}",
+                f"{seconds['penstock']:.2f}",
+                f"{ratio:.1f}",
+                f"{events / seconds['penstock']:,.0f}",
+                "equal" if equal else "differ",
+            )
+    Console().print(table)
+
+
+def pyflink(python: str, mode: str, work: Path) -> Side:
+    """The real PyFlink, its own settings but for the execution mode and the parallelism."""
+    found = subprocess.run(
+        [python, "-c", "import pyflink; print(pyflink.__path__[0])"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    package = Path(found.stdout.strip())
+    conf = work / "conf"
+    shutil.copytree(package / "conf", conf)
+    with (conf / "config.yaml").open("a") as config:
+        config.write(f"\npython.execution-mode: {mode}\nparallelism.default: {PARALLELISM}\n")
+    environment = {
+        "FLINK_CONF_DIR": str(conf),
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",  # its workers are `python`
+        "PYTHONPATH": str(package.parent),  # thread mode looks there
+    }
+    return Side([python], environment)
+
+
+def penstock() -> Side:
+    """This Penstock."""
+    return Side([f"{sysconfig.get_path('scripts')}/penstock", "run", "-p", str(PARALLELISM)], {})
+
+
+def timed(side: Side, query: str, events: int, work: Path) -> Timed:
+    """A process of this side; SystemExit where it fails."""
+    out = work / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    seconds = out / "seconds.json"
+    few = (query, folder_of(1000, work), str(out / "few"))
+    all_ = (query, folder_of(events, work), str(out / "all"))
+    command = [*side.command, str(TIME_SCRIPT), str(seconds), str(SCRIPT), *few, "---", *all_]
+    ran = subprocess.run(
+        command, check=False, env={**os.environ, **side.environment}, capture_output=True, text=True
+    )
+    if ran.returncode:
+        sys.exit(f"{query}: {' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
+    parts = [part for part in (out / "all").rglob("*") if part.is_file()]
+    lines = sorted(line for part in parts for line in part.read_text().splitlines())
+    first_seconds, second_seconds = json.loads(seconds.read_text())
+    return Timed(first_seconds, second_seconds, lines)
+
+
+def folder_of(events: int, work: Path) -> str:
+    """The folder with so many events, made when it is first wanted."""
+    folder = work / f"events-{events}"
+    if not folder.exists():
+        write_nexmark(folder, events, PARALLELISM)
+    return str(folder)
+
+
+if __name__ == "__main__":
+    main()
