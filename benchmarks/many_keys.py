@@ -1,0 +1,37 @@
+"""A state of many keys, each of which comes twice: penstock run -p 1 benchmarks/many_keys.py KEYS
+
+`--conf spark.driver.memory=1g` leaves a worker of 2 GB half of it for Python.
+"""
+
+import sys
+
+from pyflink.common import Types, WatermarkStrategy
+from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.datastream.state import ValueStateDescriptor
+
+KEYS = int(sys.argv[1])
+
+
+class Count(KeyedProcessFunction):
+    """How often a key has come; of some keys, when it is the second time."""
+
+    def open(self, ctx):
+        """Make the state."""
+        self.seen = ctx.get_state(ValueStateDescriptor("seen", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        """Count one record."""
+        seen = (self.seen.value() or 0) + 1
+        self.seen.update(seen)
+        if seen == 2 and value % 1_000_000 == 0:
+            yield value, seen
+
+
+env = StreamExecutionEnvironment.get_execution_environment()
+numbers = env.from_source(
+    NumberSequenceSource(0, 2 * KEYS - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+)
+keyed = numbers.key_by(lambda value: value % KEYS, Types.LONG())
+keyed.process(Count(), Types.TUPLE([Types.LONG(), Types.LONG()])).print()
+env.execute("many keys")
