@@ -1,4 +1,4 @@
-"""A state of many keys, each of which comes twice: penstock run -p 1 benchmarks/many_keys.py KEYS
+"""A state of many keys, each of which comes twice: penstock run -p 1 engine/examples/many_keys.py KEYS
 
 `--conf spark.driver.memory=1g` leaves a worker of 2 GB half of it for Python.
 """
