@@ -10,6 +10,8 @@ from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.datastream.state import ValueStateDescriptor
 
+if len(sys.argv) != 2:
+    sys.exit("usage: many_keys.py KEYS")
 KEYS = int(sys.argv[1])
 
 

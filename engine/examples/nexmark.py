@@ -153,7 +153,9 @@ def q4(env, where):
         lambda auction: (auction.id, auction.category, auction.expires, auction.date_time),
     )
     bids = timed(
-        events(env, "bid", where), [LONG(), LONG(), LONG()], lambda bid: (bid.auction, bid.price, bid.date_time)
+        events(env, "bid", where),
+        [LONG(), LONG(), LONG()],
+        lambda bid: (bid.auction, bid.price, bid.date_time),
     )
     both = auctions.connect(bids).key_by(lambda auction: auction[0], lambda bid: bid[0], LONG())
     best = both.process(WinningBids(), TUPLE([LONG(), LONG(), LONG()]))

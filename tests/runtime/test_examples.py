@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import engine
+from benchmarks.write_nexmark import write_nexmark
 from engine.commands.run_script import run_script
 from engine.datastream import StreamExecutionEnvironment
 from engine.datastream.environment_settings import EnvironmentSettings
@@ -105,3 +106,11 @@ def test_nexmark_equals_spark_sql(tables, query, parallelism):
         assert found == [(category, pytest.approx(average)) for category, average in expected]
     else:
         assert found == expected
+
+
+def test_nexmark_over_files(spark, tmp_path):
+    write_nexmark(tmp_path / "events", 2000)
+    out = tmp_path / "out"
+    assert printed("nexmark.py", "q2", str(tmp_path / "events"), str(out)) == []
+    found = [line for part in out.rglob("part-*") for line in part.read_text().splitlines()]
+    assert sorted(found) == printed("nexmark.py", "q2", "2000") != []
