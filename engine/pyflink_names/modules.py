@@ -61,8 +61,8 @@ MODULES: dict[str, str] = {
     "pyflink.datastream": "engine.datastream",
     **{f"pyflink.datastream.{name}": f"engine.datastream.{name}" for name in _DATASTREAM},
     "pyflink.metrics": "engine.metrics",
-    "pyflink.table": "engine.pyflink_names.table",
-    "pyflink.version": "engine.pyflink_names.version",
+    "pyflink.table": "engine.table",
+    "pyflink.version": "engine.version",
 }
 
 _TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"
