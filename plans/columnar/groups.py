@@ -4,11 +4,13 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
+from plans.columnar.cells import Places
 from plans.columnar.frames import TOPOLOGY
+from plans.compiled import run_loop
 
 
 def groups(frame: pl.DataFrame, *keys: str) -> Ints:
-    """A number per row, equal for rows of one topology with equal `keys` (null equals null)."""
+    """Per row the first row of its topology with equal `keys` (null equals null)."""
     first = frame.with_row_index("_row").select(pl.col("_row").first().over(TOPOLOGY, *keys))
     return ints(first, "_row")
 
@@ -18,29 +20,47 @@ def ints(frame: pl.DataFrame, column: str) -> Ints:
     return frame[column].cast(pl.Int64).to_numpy()
 
 
-def by_group(of_rows: Ints, places: Ints) -> tuple[Ints, Ints]:
-    """Rows by group and then by place (32 bits, signed), and where in them each group starts."""
-    rows = np.argsort(of_rows * (1 << 32) + places, kind="stable")
-    ordered = of_rows[rows]
-    return rows, np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(rows)])
+def first_of_equal(keys: Ints) -> Ints:
+    """Per row the first row with the same key."""
+    rows = np.arange(len(keys))
+    in_order = np.sort(keys)
+    if (in_order[1:] != in_order[:-1]).all():
+        return rows
+    by_key = np.argsort(keys, kind="stable")
+    starts_new = np.append(True, keys[by_key][1:] != keys[by_key][:-1])
+    first = np.empty_like(rows)
+    first[by_key] = by_key[np.flatnonzero(starts_new)][np.cumsum(starts_new) - 1]
+    return first
 
 
-def number_within(of_rows: Ints, places: Ints) -> tuple[Ints, Ints]:
-    """Per row how many rows of its group have a smaller place, and the row of its group with the smallest."""
-    rows, starts = by_group(of_rows, places)
-    lengths = np.diff(np.append(starts, len(rows)))
-    numbers, first = np.empty_like(rows), np.empty_like(rows)
-    numbers[rows] = np.arange(len(rows)) - np.repeat(starts, lengths)
-    first[rows] = np.repeat(rows[starts], lengths)
-    return numbers, first
+def first_rows(numbers: Ints) -> Ints:
+    """Per row the first row with the same number, of numbers that are not much above that of rows."""
+    first = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return first[numbers]
 
 
-def number_groups(within: Ints, numbers: Ints, first: Ints, places: Ints) -> Ints:
-    """Per row the number of its group among those of the same outer group, in the order of their first rows.
+def number_in_turn(first: Ints, starts: Ints) -> Ints:
+    """Per row the number of its group among those that begin in the same stretch of rows.
 
-    `within` is the outer group of each row; `numbers` and `first` come from number_within.
+    `first` is the first row of each row's group, and `starts` are those of stretches, which no group leaves.
     """
-    heads = np.flatnonzero(numbers == 0)
-    of_groups = np.zeros_like(numbers)
-    of_groups[heads], _ = number_within(within[heads], places[heads])
-    return of_groups[first]
+    counted = np.cumsum(first == np.arange(len(first)))
+    before = np.repeat(counted[starts] - 1, np.diff(starts, append=len(first)))
+    numbers: Ints = counted[first] - 1 - before
+    return numbers
+
+
+def count_in_groups(of_rows: Places, groups: int) -> Places:
+    """Per row how many rows before it are in its group, of so many groups that count up from 0."""
+    numbers, seen = np.zeros(len(of_rows), np.int32), np.zeros(groups, np.int32)
+    run_loop(_count, len(of_rows), (of_rows,), (numbers, seen))
+    return numbers
+
+
+def _count(of_rows: Places, numbers: Places, seen: Places) -> None:
+    """The loop (see run_loop)."""
+    for row in range(len(of_rows)):
+        group = of_rows[row]
+        numbers[row] = seen[group]
+        seen[group] += 1

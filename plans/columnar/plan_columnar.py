@@ -25,6 +25,7 @@ from plans.columnar.job_graph.choose_result_partition_types import choose_result
 from plans.columnar.job_graph.connect_vertices import connect_vertices, create_data_sets
 from plans.columnar.job_graph.create_vertices import create_vertices
 from plans.columnar.job_graph.find_chain_heads import find_chain_heads
+from plans.columnar.job_graph.find_edge_ends import find_edge_ends
 from plans.columnar.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
 from plans.columnar.job_graph.number_slot_sharing_groups import (
     co_location_groups,
@@ -83,6 +84,7 @@ STREAM_GRAPH_STEPS = (
 )
 
 JOB_GRAPH_STEPS = (
+    Step(find_edge_ends, "edge_ends"),
     Step(walk_stream_graph, "walked"),
     Step(assign_operators_to_vertices, "operators"),
     Step(create_vertices, "chain_vertices"),

@@ -17,7 +17,7 @@ _EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
 _BITS = 64
 
 
-def operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, str]]:
+def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
     """As generate_operator_ids gives them."""
     texts = graph.uids.cast(pa.large_string())
     _, offsets, characters = texts.buffers()
@@ -28,7 +28,7 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, str]]:
         _hash_texts(named, bounds, np.frombuffer(characters or b"", np.uint8), of_uids)
     largest = int(np.diff(graph.bounds).max(initial=1))
     found = np.zeros((len(texts), 2), np.uint64)
-    colliding = np.full(len(graph.topologies), -1, np.int64)
+    colliding = np.full(len(graph.bounds) - 1, -1, np.int64)
     _walk(
         graph.bounds,
         graph.sources,
@@ -44,8 +44,7 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, str]]:
         found,
         colliding,
     )
-    collisions = {int(t): texts[int(colliding[t])].as_py() for t in np.flatnonzero(colliding >= 0)}
-    return found.astype("<u8").tobytes(), collisions
+    return found.byteswap().view(np.int64), colliding[colliding >= 0]
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:

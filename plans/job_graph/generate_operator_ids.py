@@ -6,7 +6,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import mmh3
+import numpy as np
 
+from plans.arrow_walks import Ints
 from plans.compiled import is_worth_compiling
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
 
@@ -20,8 +22,8 @@ def _times_37_per_byte(digest: int) -> int:
     return even | odd << 8
 
 
-def generate_operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, str]]:
-    """16 bytes a node, and the colliding uid of every topology (by position) that has one.
+def generate_operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
+    """An id a node, as two big-endian longs, and the nodes whose uids collide, one of a topology at most.
 
     An id is murmur3-128 of the uid; without one, of the node's number in the walk, repeated once for every
     chainable output, then mixed with the ids of its inputs. A node waits until its inputs have ids, unless it
@@ -29,7 +31,8 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, st
 
     Source: StreamGraphHasherV2.
     """
-    if is_worth_compiling(len(graph.node_ids)):
+    count = int(graph.bounds[-1])
+    if is_worth_compiling(count):
         # numba takes long to import.
         from plans.job_graph.compiled_operator_ids import operator_ids
 
@@ -43,14 +46,12 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[bytes, dict[int, st
         graph.chainable.tolist(),
         graph.uids.to_pylist(),
     )
-    ids = [0] * len(graph.node_ids)
-    known = bytearray(len(graph.node_ids))
-    collisions: dict[int, str] = {}
-    for topology, (start, end) in enumerate(pairwise(graph.bounds.tolist())):
-        colliding = _walk(lists, start, end, ids, known)
-        if colliding is not None:
-            collisions[topology] = colliding
-    return b"".join([digest.to_bytes(16, "little") for digest in ids]), collisions
+    ids = [0] * count
+    known = bytearray(count)
+    walked = [_walk(lists, start, end, ids, known) for start, end in pairwise(graph.bounds.tolist())]
+    halves = np.frombuffer(b"".join([digest.to_bytes(16, "little") for digest in ids]), ">i8")
+    colliding = np.array([node for node in walked if node is not None], np.int64)
+    return halves.astype(np.int64).reshape(-1, 2), colliding
 
 
 class _Lists(NamedTuple):
@@ -65,7 +66,8 @@ class _Lists(NamedTuple):
     uids: list[str | None]
 
 
-def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray) -> str | None:
+def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray) -> int | None:
+    """The node with a colliding uid, at which the walk ends."""
     sources, in_bounds, in_sources, out_bounds, out_targets, chainable, uids = graph
     digest_of, from_bytes = mmh3.mmh3_x64_128_digest, int.from_bytes
     queued = bytearray(end - start)
@@ -82,7 +84,7 @@ def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray)
         if uid is not None:
             digest = from_bytes(digest_of(uid.encode("utf-8", "replace"), 0), "little")
             if digest in seen:
-                return uid
+                return node
         else:
             # Where the last visit stopped: all inputs before it have ids, so a wide node costs one pass.
             position, last = first_unknown.get(node, in_bounds[node]), in_bounds[node + 1]

@@ -9,16 +9,21 @@ from plans.compiled import run_loop
 from plans.job_graph.stream_graph_arrays import Flags, StreamGraphArrays
 
 NO_BRANCH, ONLY_BRANCH, FIRST_BRANCH, LATER_BRANCH = range(4)
+_CHAINED, _OTHERS, _NEITHER = range(3)
+"""The round in which the walk follows an edge."""
 
 
 class DepthFirstOrder(NamedTuple):
-    """Per node; preorder and postorder are -1 for sources that run inside another chain's head."""
+    """Per node; those of -1 are so for sources that run inside another chain's head."""
 
     preorder: Ints  #: within a chain: the order of names in its chained name
     postorder: Ints  #: of heads: creation order of vertices; within a chain: order of operator ids
     branch: Ints  #: how the node hangs in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
     closings: Ints  #: brackets that close behind it in the chained name
     head: Ints  #: position of the head of its chain; its own for heads
+    distance: Ints  #: from the head of its chain
+    vertex: Ints  #: number of its vertex in the order in which Flink creates those of all topologies, or -1
+    operator_order: Ints  #: position in its vertex's operator ids, or -1
     no_output: Flags  #: gives nothing before the end of its input, spread over its chain as Flink does
 
 
@@ -30,39 +35,56 @@ def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
     Source: StreamingJobGraphGenerator.setChaining, createChain and createChainedName, without their
     recursion.
     """
-    count = len(graph.node_ids)
-    children, child_bounds, chained_children = _children(graph)
+    count = int(graph.bounds[-1])
     order = DepthFirstOrder(
         preorder=np.full(count, -1),
         postorder=np.full(count, -1),
         branch=np.full(count, NO_BRANCH),
         closings=np.zeros(count, np.int64),
         head=np.arange(count),
+        distance=np.zeros(count, np.int64),
+        vertex=np.full(count, -1),
+        operator_order=np.full(count, -1),
         no_output=graph.no_output.copy(),
     )
-    scratch = (np.zeros(count, np.int64), child_bounds[:-1].copy(), np.arange(count), graph.no_output.copy())
-    run_loop(_walk, count, (_entries(graph), children, child_bounds, chained_children), (*order, *scratch))
-    return order
+    chained = graph.chainable & ~graph.chained_source
+    chained_before = np.concatenate(([0], np.cumsum(chained)))
+    chained_outputs = np.diff(chained_before[graph.out_bounds])
+    rounds = np.where(chained, _CHAINED, np.where(graph.chained_source, _NEITHER, _OTHERS))
+    inputs = (_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
+    stack, next_output, finished = (np.zeros(count, np.int64) for _ in range(3))
+    scratch = (stack, next_output, finished, np.arange(count), graph.no_output.copy())
+    run_loop(_walk, count, inputs, (*order, *scratch))
+    return order._replace(vertex=order.vertex[order.head])
 
 
 def _walk(
     entries: Ints,
-    children: Ints,
-    child_bounds: Ints,
-    chained_children: Ints,
+    out_bounds: Ints,
+    out_targets: Ints,
+    rounds: Ints,
+    chained_outputs: Ints,
     preorder: Ints,
     postorder: Ints,
     branch: Ints,
     closings: Ints,
     head: Ints,
+    distance: Ints,
+    vertex: Ints,
+    operator_order: Ints,
     no_output: Flags,
     stack: Ints,
-    next_child: Ints,
+    next_output: Ints,
+    finished: Ints,
     last_of_chain: Ints,
     no_output_on_entry: Flags,
 ) -> None:
-    """The walk (see run_loop); the last four are its own: the way down, and what is known so far."""
-    pre = post = 0
+    """The walk (see run_loop). It goes through the outputs of a node in two rounds, chained ones first.
+
+    Of `vertex` it writes those of heads. The last five are its own: the way down, which output of a node is
+    next, how many operators of a chain are done, and what is known so far.
+    """
+    pre = post = vertices = 0
     for entry in entries:
         if preorder[entry] >= 0:
             continue
@@ -72,23 +94,22 @@ def _walk(
         top = 0
         while top >= 0:
             node = stack[top]
-            position = next_child[node]
-            if position < child_bounds[node + 1]:
-                next_child[node] = position + 1
-                child = children[position]
-                rank = position - child_bounds[node]
-                if rank < chained_children[node]:
+            outputs = out_bounds[node + 1] - out_bounds[node]
+            position = next_output[node]
+            if position < 2 * outputs:
+                next_output[node] = position + 1
+                this_round = _CHAINED if position < outputs else _OTHERS
+                edge = out_bounds[node] + position - this_round * outputs
+                child = out_targets[edge]
+                if rounds[edge] != this_round or preorder[child] >= 0:
+                    continue
+                if this_round == _CHAINED:
                     head[child] = head[node]
-                    if chained_children[node] == 1:
-                        branch[child] = ONLY_BRANCH
-                    elif rank == 0:
-                        branch[child] = FIRST_BRANCH
-                    else:
-                        branch[child] = LATER_BRANCH
+                    distance[child] = distance[node] + 1
+                    later = FIRST_BRANCH if last_of_chain[node] == node else LATER_BRANCH
+                    branch[child] = ONLY_BRANCH if chained_outputs[node] == 1 else later
                     if no_output_on_entry[node]:
                         no_output[child] = no_output_on_entry[child] = True
-                elif preorder[child] >= 0:
-                    continue
                 preorder[child] = pre
                 pre += 1
                 top += 1
@@ -97,28 +118,24 @@ def _walk(
             top -= 1
             postorder[node] = post
             post += 1
-            if chained_children[node] > 1:
+            operator_order[node] = finished[head[node]]
+            finished[head[node]] += 1
+            if chained_outputs[node] > 1:
                 closings[last_of_chain[node]] += 1
-            if branch[node] != NO_BRANCH:
-                parent = stack[top]
-                last_of_chain[parent] = last_of_chain[node]
-                if no_output[node]:
-                    no_output[parent] = True
-
-
-def _children(graph: StreamGraphArrays) -> tuple[Ints, Ints, Ints]:
-    """Targets per node, chainable ones first; their bounds; and how many are chained."""
-    count = len(graph.node_ids)
-    edges = np.flatnonzero(~graph.chained_source)
-    sources = np.repeat(np.arange(count), np.diff(graph.out_bounds))[edges]
-    chained = graph.chainable[edges]
-    chained_first = np.argsort(2 * sources + ~chained, kind="stable")
-    bounds = np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count))))
-    return graph.out_targets[edges][chained_first], bounds, np.bincount(sources[chained], minlength=count)
+            if branch[node] == NO_BRANCH:
+                vertex[node] = vertices
+                vertices += 1
+                continue
+            parent = stack[top]
+            last_of_chain[parent] = last_of_chain[node]
+            if no_output[node]:
+                no_output[parent] = True
 
 
 def _entries(graph: StreamGraphArrays) -> Ints:
     """Where the walk enters, by topology and id."""
+    if not graph.chained_source.any():
+        return graph.sources
     first = graph.out_bounds[graph.sources]
     reads = np.flatnonzero(first < graph.out_bounds[graph.sources + 1])
     entries = graph.sources.copy()

@@ -1,6 +1,7 @@
 """Vertices in the order in which Flink schedules them, and their pipelined regions."""
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +13,7 @@ from plans.frames import TOPOLOGY
 from plans.union_find import smallest_in_component
 from plans.vocabulary import ResultPartitionType
 
+Flags = npt.NDArray[np.bool_]
 NOT_RANKED = -1
 MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 SORTED = StructType(
@@ -71,16 +73,8 @@ def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
     consumed = np.lexsort(
         (edges.column("consumer_index").to_numpy(), edges.column("order").to_numpy(), sources)
     )
-    count = len(vertex_ids)
-    order = np.full(count, NOT_RANKED)
-    run_loop(
-        _rank,
-        count + len(sources),
-        (bounds, np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count)))), targets[consumed]),
-        (order, np.bincount(targets, minlength=count), *(np.zeros(count, np.int64) for _ in range(3))),
-    )
     pipelined = np.asarray(edges.column("pipelined"), dtype=np.bool_)
-    regions = smallest_in_component(order, sources[pipelined], targets[pipelined])
+    order, regions = order_and_regions(bounds, sources[consumed], targets[consumed], pipelined[consumed])
     creation = np.arange(len(vertex_ids)) - np.repeat(starts, np.diff(bounds))
     return pa.RecordBatch.from_arrays(
         [
@@ -92,6 +86,21 @@ def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
         ],
         names=SORTED.names,
     )
+
+
+def order_and_regions(bounds: Ints, sources: Ints, targets: Ints, pipelined: Flags) -> tuple[Ints, Ints]:
+    """The topological order of each vertex in its topology, and the smallest in its pipelined region.
+
+    Vertices are numbered in the order of their creation, topology t has those from bounds[t] to
+    bounds[t + 1]; edges are sorted by source, output_index and consumer_index.
+    """
+    count = int(bounds[-1])
+    order = np.full(count, NOT_RANKED)
+    out_bounds = np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count))))
+    open_inputs = np.bincount(targets, minlength=count)
+    scratch = (open_inputs, *(np.zeros(count, np.int64) for _ in range(3)))
+    run_loop(_rank, count + len(sources), (bounds, out_bounds, targets), (order, *scratch))
+    return order, smallest_in_component(order, sources[pipelined], targets[pipelined])
 
 
 def _rank(

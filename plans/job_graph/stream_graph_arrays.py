@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.arrow_walks import Ints, missing_node, positions
+from plans.arrow_walks import Ints, positions
 from plans.frames import TOPOLOGY
 
 Flags = npt.NDArray[np.bool_]
@@ -15,10 +15,7 @@ Flags = npt.NDArray[np.bool_]
 class StreamGraphArrays(NamedTuple):
     """Nodes of all topologies in one numbering (by topology, then id); adjacency as offsets and targets."""
 
-    topologies: Ints  #: topology_id of each topology
     bounds: Ints  #: topology t has the nodes bounds[t] to bounds[t + 1]
-    node_topologies: Ints
-    node_ids: Ints
     uids: pa.Array
     no_output: Flags
     sources: Ints  #: the nodes at which walks start
@@ -28,44 +25,70 @@ class StreamGraphArrays(NamedTuple):
     chained_source: Flags  #: per output edge
     in_bounds: Ints
     in_sources: Ints  #: producers per node, in the order of the node's input edges
-    edge_sources: Ints  #: per output edge, with edge_out_indexes its key
-    edge_out_indexes: Ints
-    edge_ids: pa.Array  #: Flink's edge id; null where no job edge comes of it
 
 
-def stream_graph_arrays(rows: pa.Table) -> StreamGraphArrays:
-    """Arrays of a table of node rows (target null) and edge rows, sorted by topology, id and out_index."""
-    is_node = np.asarray(rows.column("target").is_null())
-    nodes, edges = rows.filter(pa.array(is_node)), rows.filter(pa.array(~is_node))
-    node_topologies = nodes.column(TOPOLOGY).to_numpy()
-    starts = np.flatnonzero(np.concatenate(([True], node_topologies[1:] != node_topologies[:-1])))
-    node_ids = nodes.column("id").to_numpy().astype(np.int64)
-    # Edges stand behind their source.
-    sources = (np.cumsum(is_node) - 1)[~is_node]
-    edge_topologies, edge_sources = edges.column(TOPOLOGY).to_numpy(), edges.column("id").to_numpy()
-    if (node_topologies[sources] != edge_topologies).any() or (node_ids[sources] != edge_sources).any():
-        raise missing_node()
-    targets = positions(node_topologies, node_ids)(edge_topologies, edges.column("target").to_numpy())
-    by_target = np.argsort(targets << 32 | edges.column("in_index").to_numpy())
-    count = len(node_ids)
+class Edges(NamedTuple):
+    """Edges between numbered nodes; the indexes of a node's edges count up from 0 at either end."""
+
+    sources: Ints
+    targets: Ints
+    out_indexes: Ints
+    in_indexes: Ints
+    chainable: Flags
+    chained_source: Flags
+
+
+def stream_graph_arrays(
+    topologies: Ints, uids: pa.Array, no_output: Flags, is_source: Flags, edges: Edges
+) -> StreamGraphArrays:
+    """Arrays of nodes (a topology each, in the order of their numbers) and edges in any order."""
+    count = len(topologies)
+    out_bounds, in_bounds = _bounds(edges.sources, count), _bounds(edges.targets, count)
+    by_source = out_bounds[edges.sources] + edges.out_indexes
+    by_target = in_bounds[edges.targets] + edges.in_indexes
+    starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
     return StreamGraphArrays(
-        topologies=node_topologies[starts],
         bounds=np.append(starts, count),
-        node_topologies=node_topologies,
-        node_ids=node_ids,
-        uids=nodes.column("uid").combine_chunks(),
-        no_output=_flags(nodes, "no_output"),
-        sources=np.flatnonzero(_flags(nodes, "source")),
-        out_bounds=np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count)))),
-        out_targets=targets,
-        chainable=_flags(edges, "chainable"),
-        chained_source=_flags(edges, "chained_source"),
-        in_bounds=np.concatenate(([0], np.cumsum(np.bincount(targets, minlength=count)))),
-        in_sources=sources[by_target],
-        edge_sources=edge_sources,
-        edge_out_indexes=edges.column("out_index").to_numpy(),
-        edge_ids=edges.column("edge_id").combine_chunks(),
+        uids=uids,
+        no_output=no_output,
+        sources=np.flatnonzero(is_source),
+        out_bounds=out_bounds,
+        out_targets=_placed(edges.targets, by_source),
+        chainable=_placed(edges.chainable, by_source) > 0,
+        chained_source=_placed(edges.chained_source, by_source) > 0,
+        in_bounds=in_bounds,
+        in_sources=_placed(edges.sources, by_target),
     )
+
+
+def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
+    """Arrays of node rows sorted by topology and id, and edge rows sorted by topology, id and out_index."""
+    topologies, ids = nodes.column(TOPOLOGY).to_numpy(), nodes.column("id").to_numpy().astype(np.int64)
+    of_edges, position = edges.column(TOPOLOGY).to_numpy(), positions(topologies, ids)
+    return stream_graph_arrays(
+        topologies,
+        nodes.column("uid").combine_chunks(),
+        _flags(nodes, "no_output"),
+        _flags(nodes, "source"),
+        Edges(
+            position(of_edges, edges.column("id").to_numpy()),
+            position(of_edges, edges.column("target").to_numpy()),
+            edges.column("out_index").to_numpy(),
+            edges.column("in_index").to_numpy(),
+            _flags(edges, "chainable"),
+            _flags(edges, "chained_source"),
+        ),
+    )
+
+
+def _bounds(ends: Ints, count: int) -> Ints:
+    return np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=count))))
+
+
+def _placed(values: Ints | Flags, places: Ints) -> Ints:
+    placed = np.empty(len(values), np.int64)
+    placed[places] = values
+    return placed
 
 
 def _flags(rows: pa.Table, name: str) -> Flags:

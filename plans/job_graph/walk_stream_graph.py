@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -17,9 +18,9 @@ from pyspark.sql.types import (
 from plans.arrow_walks import Ints, walk_topologies
 from plans.frames import TOPOLOGY
 from plans.job_graph.generate_operator_ids import generate_operator_ids
-from plans.job_graph.java_hashes import java_string_hashes
+from plans.job_graph.java_hashes import Hashes, java_string_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
-from plans.job_graph.stream_graph_arrays import StreamGraphArrays, stream_graph_arrays
+from plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
 
 SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
 WALKED = StructType(
@@ -84,69 +85,84 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
 
 
 def walk_graphs(rows: pa.Table) -> pa.RecordBatch:
-    """Both walks over a table as stream_graph_arrays wants it."""
-    graph = stream_graph_arrays(rows)
-    ids, collisions = generate_operator_ids(graph)
+    """Both walks over a table of node rows (target null) and edge rows, sorted by topology, id, out_index."""
+    is_node = rows.column("target").is_null()
+    nodes, edges = rows.filter(is_node), rows.filter(pc.invert(is_node))
+    graph = arrays_of_rows(nodes, edges)
+    ids, colliding = generate_operator_ids(graph)
     order = order_depth_first(graph)
-    longs = np.frombuffer(ids, dtype=">i8").astype(np.int64).reshape(-1, 2)
-    errors = {
-        TOPOLOGY: pa.array([int(graph.topologies[t]) for t in collisions], pa.int64()),
-        "colliding_uid": pa.array(collisions.values(), pa.string()),
-    }
-    return _stack([_node_rows(graph, longs, order), _edge_rows(graph, longs, order), errors])
+    collisions = nodes.take(pa.array(colliding))
+    errors = {TOPOLOGY: collisions.column(TOPOLOGY), "colliding_uid": collisions.column("uid")}
+    return _stack([_node_rows(nodes, ids, order), _edge_rows(graph, nodes, edges, ids, order), errors])
 
 
-def _node_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
-    heads = order.head
+def _node_rows(nodes: pa.Table, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
+    node_ids, heads = nodes.column("id").to_numpy(), order.head
     return {
-        TOPOLOGY: pa.array(graph.node_topologies),
-        "node": pa.array(graph.node_ids),
-        "vertex": pa.array(graph.node_ids[heads]),
+        TOPOLOGY: nodes.column(TOPOLOGY),
+        "node": nodes.column("id"),
+        "vertex": pa.array(node_ids[heads]),
         "id_lower": pa.array(ids[:, 0]),
         "id_upper": pa.array(ids[:, 1]),
         "preorder": pa.array(order.preorder),
-        "postorder": pa.array(order.postorder, pa.int32()),
+        "postorder": pa.array(order.postorder),
         "vertex_postorder": pa.array(order.postorder[heads]),
-        "branch": pa.array(order.branch, pa.int32()),
-        "closings": pa.array(order.closings, pa.int32()),
-        "no_output": pa.array(order.no_output, pa.bool_()),
+        "branch": pa.array(order.branch),
+        "closings": pa.array(order.closings),
+        "no_output": pa.array(order.no_output),
     }
 
 
-def _edge_rows(graph: StreamGraphArrays, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
-    postorder = order.postorder
-    every_source = np.repeat(np.arange(len(graph.node_ids)), np.diff(graph.out_bounds))
+def _edge_rows(
+    graph: StreamGraphArrays, nodes: pa.Table, edges: pa.Table, ids: Ints, order: DepthFirstOrder
+) -> dict[str, pa.Array]:
+    node_ids, postorder = nodes.column("id").to_numpy(), order.postorder
+    every_source = np.repeat(np.arange(len(node_ids)), np.diff(graph.out_bounds))
     # Edges of operators that no source leads to connect no vertices.
-    unchained = np.asarray(graph.edge_ids.is_valid()) & (postorder[every_source] >= 0)
-    sources = every_source[unchained]
+    unchained = np.asarray(edges.column("edge_id").is_valid()) & (postorder[every_source] >= 0)
+    sources, kept = every_source[unchained], edges.filter(pa.array(unchained))
     heads = order.head[sources]
-    hashes = java_string_hashes(graph.edge_ids.filter(pa.array(unchained))).astype(np.int64)
+    hashes = java_string_hashes(kept.column("edge_id").combine_chunks())
+    lower, upper = data_set_ids(ids[heads, 0], ids[heads, 1], hashes)
     return {
-        TOPOLOGY: pa.array(graph.node_topologies[sources]),
-        "node": pa.array(graph.node_ids[sources]),
-        "out_index": pa.array(graph.edge_out_indexes[unchained]),
-        "vertex": pa.array(graph.node_ids[heads]),
-        # IntermediateDataSetID adds the hash to both halves of the vertex id and swaps them.
-        "id_lower": pa.array(ids[heads, 1] + hashes),
-        "id_upper": pa.array(ids[heads, 0] + hashes),
+        TOPOLOGY: kept.column(TOPOLOGY),
+        "node": kept.column("id"),
+        "out_index": kept.column("out_index"),
+        "vertex": pa.array(node_ids[heads]),
+        "id_lower": pa.array(lower),
+        "id_upper": pa.array(upper),
         "postorder": pa.array(postorder[sources]),
         "vertex_postorder": pa.array(postorder[heads]),
-        "no_output": pa.array(order.no_output[sources], pa.bool_()),
+        "no_output": pa.array(order.no_output[sources]),
     }
+
+
+def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
+    """Both halves of the ids of data sets, of those of the vertices and the hashes of the edge ids.
+
+    Source: IntermediateDataSetID adds the hash to both halves of the vertex id and swaps them.
+    """
+    return upper + hashes, lower + hashes
 
 
 def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
     """Blocks of rows one below the other, absent columns null."""
-    columns = []
-    for field in pa.schema([(f.name, _ARROW_TYPES[type(f.dataType)]) for f in WALKED.fields]):
-        parts = [
-            block[field.name].cast(field.type)
-            if field.name in block
-            else pa.nulls(len(block[TOPOLOGY]), field.type)
-            for block in blocks
-        ]
-        columns.append(pa.concat_arrays(parts))
-    return pa.RecordBatch.from_arrays(columns, names=WALKED.names)
+    fields = [pa.field(f.name, _ARROW_TYPES[type(f.dataType)]) for f in WALKED.fields]
+    tables = [
+        pa.table(
+            {
+                field.name: block[field.name].cast(field.type)
+                if field.name in block
+                else pa.nulls(len(block[TOPOLOGY]), field.type)
+                for field in fields
+            }
+        )
+        for block in blocks
+    ]
+    (batch,) = pa.concat_tables(tables).combine_chunks().to_batches() or [
+        pa.RecordBatch.from_pylist([], pa.schema(fields))
+    ]
+    return batch
 
 
 _ARROW_TYPES: dict[type[DataType], pa.DataType] = {

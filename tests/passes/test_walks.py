@@ -18,7 +18,7 @@ from plans.job_graph.order_depth_first import (
     ONLY_BRANCH,
     order_depth_first,
 )
-from plans.job_graph.stream_graph_arrays import stream_graph_arrays
+from plans.job_graph.stream_graph_arrays import arrays_of_rows
 from plans.union_find import smallest_in_component
 
 
@@ -66,7 +66,8 @@ def arrays(*topologies, uids=None, no_output=()):
                 | {"chained_source": how == CHAINED_SOURCE, "edge_id": f"{s}-{t}" if how == OPEN else None}
             )
     rows.sort(key=lambda row: (row["topology_id"], row["id"], row["out_index"]))
-    return stream_graph_arrays(pa.Table.from_pylist(rows, SCHEMA))
+    node_rows, edge_rows = ([row for row in rows if ("target" in row) == kind] for kind in (False, True))
+    return arrays_of_rows(pa.Table.from_pylist(node_rows, SCHEMA), pa.Table.from_pylist(edge_rows, SCHEMA))
 
 
 def murmur(number, copies=1):
@@ -80,8 +81,8 @@ def mixed(value, *inputs):
 
 
 def ids_of(graph):
-    ids, collisions = generate_operator_ids(graph)
-    return [ids[i : i + 16] for i in range(0, len(ids), 16)], collisions
+    ids, colliding = generate_operator_ids(graph)
+    return [row.astype(">i8").tobytes() for row in ids], colliding.tolist()
 
 
 def test_ids_are_mixed_with_those_of_inputs_and_count_chainable_outputs():
@@ -89,7 +90,7 @@ def test_ids_are_mixed_with_those_of_inputs_and_count_chainable_outputs():
     one, two = murmur(0, copies=2), murmur(1)
     three = mixed(murmur(2), one)
     four = mixed(murmur(3), one, two, three)
-    assert ids_of(graph) == ([one, two, three, four], {})
+    assert ids_of(graph) == ([one, two, three, four], [])
 
 
 def test_the_walk_is_breadth_first_and_starts_at_each_topologys_sources():
@@ -114,8 +115,8 @@ def test_a_uid_is_hashed_alone_and_waits_for_no_input():
 
 def test_a_uid_twice_is_a_collision_of_its_topology_only():
     edges = [(1, 2, OPEN), (2, 3, OPEN)]
-    ids, collisions = ids_of(arrays([(7, 8, OPEN)], edges, uids={1: "u", 3: "u", 2: "v"}))
-    assert collisions == {1: "u"}
+    ids, colliding = ids_of(arrays([(7, 8, OPEN)], edges, uids={1: "u", 3: "u", 2: "v"}))
+    assert colliding == [4]
     assert ids[0] == murmur(0)
 
 

@@ -6,85 +6,90 @@ import pyarrow as pa
 
 from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY
-from plans.columnar.groups import by_group, groups
-from plans.columnar.job_graph.assign_operators_to_vertices import hex_id
+from plans.columnar.job_graph.walk_stream_graph import CHAINED_SOURCE, HEAD
+from plans.columnar.runs import runs
 from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
 
-_OF_MEMBERS = (
-    "name",
-    "chain_index",
-    "branch",
-    "closings",
-    "parallelism_configured",
-    "input_format",
-    "output_format",
-    "supports_concurrent_execution_attempts",
-)
 _OF_HEADS = (
     TOPOLOGY,
     "vertex",
-    "id_lower",
-    "id_upper",
+    "operator_id",
     "parallelism",
     "max_parallelism",
     "invokable",
     "slot_sharing_group",
     "co_location_group",
-    "postorder",
 )
-_CHAINED_SOURCE, _HEAD = 0, 1
-_PLACE_OF_HEAD, _PLACE_OF_SOURCES = -(1 << 31), -(1 << 30)
+_FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
 
 
 def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
-    """Vertices before groups and order. As plans.job_graph.create_vertices.
+    """Vertices before groups and order, in the order in which Flink creates them.
 
-    The operators of a vertex are brought together as they stand in its chained name (head, chained sources,
-    chain); whatever a vertex has of them is then taken over neighbouring rows.
+    As plans.job_graph.create_vertices.
     """
-    rows, starts = by_group(groups(operators, "vertex"), _places(operators))
-    members, heads = operators.select(_OF_MEMBERS)[rows], operators.select(_OF_HEADS)[rows[starts]]
-    in_chain = pl.col("chain_index") > 0
+    of_vertices = operators["vertex_place"].to_numpy()
+    head_rows = np.flatnonzero((operators["chain_index"] == HEAD).to_numpy())
+    heads = np.empty_like(head_rows)
+    heads[of_vertices[head_rows]] = head_rows
+    in_chain = pl.col("chain_index") >= HEAD
     has_format = (pl.col("input_format") | pl.col("output_format")) & in_chain
     not_concurrent = ~pl.col("supports_concurrent_execution_attempts")
-    return heads.select(
+
+    def any_of(condition: pl.Expr) -> pl.Series:
+        holds = np.zeros(len(heads), np.bool_)
+        holds[of_vertices[operators.select(condition).to_series().to_numpy()]] = True
+        return pl.Series(values=holds)
+
+    return operators.select(_OF_HEADS)[heads].select(
         TOPOLOGY,
         "vertex",
-        hex_id(heads["id_lower"], heads["id_upper"]).alias("vertex_id"),
-        _joined(_name_pieces(members), starts).alias("name"),
+        pl.col("operator_id").alias("vertex_id"),
+        _chained_names(operators, heads).alias("name"),
         "parallelism",
         "max_parallelism",
-        _any(members, pl.col("parallelism_configured"), starts).alias("parallelism_configured"),
+        any_of(pl.col("parallelism_configured")).alias("parallelism_configured"),
         "invokable",
-        _any(members, has_format, starts).alias("format_vertex"),
+        any_of(has_format).alias("format_vertex"),
         pl.col("slot_sharing_group").alias("slot_sharing_group_name"),
         pl.col("co_location_group").alias("co_location_group_name"),
-        (~_any(members, not_concurrent, starts)).alias("supports_concurrent_execution_attempts"),
-        *(_sum_of_resources(operators.select("chain_index", name), rows, starts) for name in RESOURCES),
-        "postorder",
+        (~any_of(not_concurrent)).alias("supports_concurrent_execution_attempts"),
+        *(_sum_of_resources(operators, name, heads) for name in RESOURCES),
     )
 
 
-def _places(operators: pl.DataFrame) -> Ints:
-    place = (
-        pl.when(pl.col("chain_index") == _HEAD)
-        .then(_PLACE_OF_HEAD)
-        .when(pl.col("chain_index") == _CHAINED_SOURCE)
-        .then(_PLACE_OF_SOURCES + pl.col("chained_source_index"))
-        .otherwise("preorder")
+def _by_chained_name(operators: pl.DataFrame, rows: Ints) -> Ints:
+    """These rows by vertex, and as they stand in its chained name: head, chained sources, chain."""
+    of_vertices, index, source_index, preorder = (
+        operators[name].to_numpy()[rows].astype(np.int64)
+        for name in ("vertex_place", "chain_index", "chained_source_index", "preorder")
     )
-    return operators.select(place.cast(pl.Int64)).to_series().to_numpy()
+    behind_head = np.where(index == CHAINED_SOURCE, _FIRST_SOURCE + source_index, _FIRST_IN_CHAIN + preorder)
+    return rows[np.argsort(of_vertices << 32 | np.where(index == HEAD, 0, behind_head))]
+
+
+def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
+    """The chained names of the vertices with these heads; of an operator alone it is its name."""
+    of_vertices = operators["vertex_place"].to_numpy()
+    has_several = np.bincount(of_vertices, minlength=len(heads)) > 1
+    rows = _by_chained_name(operators, np.flatnonzero(has_several[of_vertices]))
+    starts = runs(of_vertices[rows]).starts
+    members = operators.select("name", "chain_index", "branch", "closings")[rows]
+    names = pl.concat([operators["name"], _joined(_name_pieces(members), starts)], rechunk=True)
+    at = heads.copy()
+    at[has_several] = len(operators) + np.arange(len(starts))
+    return names.gather(pl.Series(values=at, dtype=pl.get_index_type()))
 
 
 def _name_pieces(members: pl.DataFrame) -> pl.Series:
     """What each operator adds to the chained name, brackets included."""
     index, branch = pl.col("chain_index"), pl.col("branch")
-    is_source = index == _CHAINED_SOURCE
+    is_source = index == CHAINED_SOURCE
     opening = (
-        pl.when(index == _HEAD)
+        pl.when(index == HEAD)
         .then(pl.lit(""))
-        .when(is_source & (index.shift(1) == _HEAD))
+        .when(is_source & (index.shift(1) == HEAD))
         .then(pl.lit(" ["))
         .when(is_source | (branch == LATER_BRANCH))
         .then(pl.lit(", "))
@@ -93,8 +98,8 @@ def _name_pieces(members: pl.DataFrame) -> pl.Series:
         .when(branch == FIRST_BRANCH)
         .then(pl.lit(" -> ("))
     )
-    is_last_source = is_source & (index.shift(-1, fill_value=_HEAD) != _CHAINED_SOURCE)
-    brackets = pl.lit("").str.pad_end(pl.when(index > _HEAD).then("closings").otherwise(0), ")")
+    is_last_source = is_source & (index.shift(-1, fill_value=HEAD) != CHAINED_SOURCE)
+    brackets = pl.lit("").str.pad_end(pl.when(index > HEAD).then("closings").otherwise(0), ")")
     closing = pl.when(is_last_source).then(pl.lit("]")).otherwise(brackets)
     return members.select(pl.concat_str(opening, "name", closing).fill_null("")).to_series()
 
@@ -109,29 +114,24 @@ def _joined(texts: pl.Series, starts: Ints) -> pl.Series:
     return pl.Series(values=strings, dtype=pl.String)
 
 
-def _any(members: pl.DataFrame, condition: pl.Expr, starts: Ints) -> pl.Series:
-    holds = members.select(condition).to_series().to_numpy()
-    return pl.Series(values=np.logical_or.reduceat(holds, starts))
-
-
-def _sum_of_resources(specs: pl.DataFrame, rows: Ints, starts: Ints) -> pl.Series:
+def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Series:
     """Sum over the chain without its chained sources; null as soon as one operator's is.
 
-    In: chain_index and resources of all operators. As in Spark the head's amount is added to the sum of those
-    below it, added one by one.
+    As in Spark the head's amount is added to the sum of those below it, added one by one.
     """
-    name = specs.columns[-1]
-    if specs[name].null_count() == len(specs):
-        return specs[name].clear(len(starts))
-    members = specs[rows]
-    unspecified = _any(members, (pl.col("chain_index") > 0) & pl.col(name).is_null(), starts)
-    below = (members["chain_index"] > _HEAD).to_numpy()
-    vertex = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))[below]
+    if operators[name].null_count() == len(operators):
+        return operators[name].clear(len(heads))
+    in_chain = np.flatnonzero((operators["chain_index"] >= HEAD).to_numpy())
+    rows = _by_chained_name(operators, in_chain)
+    members = operators.select("vertex_place", "chain_index", name)[rows]
+    vertex, below = members["vertex_place"].to_numpy(), (members["chain_index"] > HEAD).to_numpy()
+    unspecified = np.zeros(len(heads), np.bool_)
+    unspecified[vertex[members[name].is_null().to_numpy()]] = True
     sums = {}
     for field in RESOURCE_FIELDS:
         amount = members[name].struct.field(field).fill_null(0).to_numpy()
-        of_vertices = np.zeros(len(starts), amount.dtype)
-        np.add.at(of_vertices, vertex, amount[below])
-        sums[field] = amount[starts] + of_vertices
-    total = pl.when(~unspecified).then(pl.struct(pl.all())).alias(name)
+        of_vertices = np.zeros(len(heads), amount.dtype)
+        np.add.at(of_vertices, vertex[below], amount[below])
+        sums[field] = amount[~below] + of_vertices
+    total = pl.when(pl.Series(values=~unspecified)).then(pl.struct(pl.all())).alias(name)
     return pl.DataFrame(sums).select(total).to_series()

@@ -1,11 +1,18 @@
 """Vertices know their slot sharing and co-location groups by number."""
 
+import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology
-from plans.columnar.groups import groups, ints, number_groups, number_within
+from plans.arrow_walks import Ints
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import first_rows, groups, number_in_turn
+from plans.columnar.look_up import places
+from plans.columnar.runs import Runs, runs
+from plans.execution_graph.job_graph_arrays import Flags
 from plans.schema import JOB_VERTICES
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+
+_NONE = -1
 
 
 def number_slot_sharing_groups(
@@ -13,52 +20,64 @@ def number_slot_sharing_groups(
 ) -> pl.DataFrame:
     """The vertices with their final name, order, region and slot_sharing_group.
 
-    As plans.job_graph.number_slot_sharing_groups.
+    As plans.job_graph.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
+    slot_sharing_groups.
     """
+    of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     settings = job_settings.select(
-        TOPOLOGY, "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
+        "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
+    )[places(vertices, job_settings, {})]
+    is_default = vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP
+    by_region = (is_default & ~settings["all_vertices_in_same_slot_sharing_group"]).to_numpy()
+    regions = sorted_vertices["pipelined_region"].to_numpy()
+    first = _first_of_groups(vertices, regions, of_topologies, is_default.to_numpy(), by_region)
+    is_first = first == np.arange(len(first))
+    numbered = vertices.hstack(sorted_vertices).with_columns(
+        pl.Series("slot_sharing_group", number_in_turn(first, of_topologies.starts), dtype=pl.Int32),
+        pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
     )
-    ordered = join_topology(vertices, sorted_vertices, {"vertex": "vertex"})
-    by_region = ~pl.col("all_vertices_in_same_slot_sharing_group") & (
-        pl.col("slot_sharing_group_name") == DEFAULT_SLOT_SHARING_GROUP
-    )
+    is_prefixed = settings["vertex_name_include_index_prefix"]
+    if not is_prefixed.any():
+        return numbered
     prefixed = pl.concat_str(pl.lit("[vertex-"), "topological_order", pl.lit("]"), "name")
-    keyed = join_topology(ordered, settings, {}, "left").select(
-        *(name for name in ordered.columns if name != "name"),
-        pl.when("vertex_name_include_index_prefix").then(prefixed).otherwise("name").alias("name"),
-        pl.when(by_region).then("pipelined_region").otherwise(-1).alias("group_region"),
-    )
-    numbers = _numbered(keyed, "slot_sharing_group_name", "group_region")
-    return keyed.drop("group_region").with_columns(numbers.alias("slot_sharing_group"))
+    return numbered.with_columns(pl.when(is_prefixed).then(prefixed).otherwise("name").alias("name"))
+
+
+def _first_of_groups(
+    vertices: pl.DataFrame, regions: Ints, topologies: Runs, is_default: Flags, by_region: Flags
+) -> Ints:
+    """Per vertex the first one created in its group: of a name, and of the name default also of a region."""
+    count = len(vertices)
+    numbers = topologies.of_row.copy()
+    numbers[by_region] = count + (topologies.starts[topologies.of_row] + regions)[by_region]
+    named = np.flatnonzero(~is_default)
+    of_names = groups(vertices.select(TOPOLOGY, "slot_sharing_group_name")[named], "slot_sharing_group_name")
+    numbers[named] = 2 * count + of_names
+    return first_rows(numbers)
 
 
 def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
     """The finished job vertices. As plans.job_graph.number_slot_sharing_groups."""
-    located = grouped_vertices.filter(pl.col("co_location_group_name").is_not_null()).select(
-        TOPOLOGY, "vertex", "co_location_group_name", "creation_order"
+    located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
+    of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
+    first = groups(of_located, "co_location_group_name")
+    numbers = np.full(len(grouped_vertices), _NONE, np.int32)
+    numbers[located] = number_in_turn(first, runs(of_located[TOPOLOGY].to_numpy()).starts)
+    group = pl.Series("co_location_group", numbers)
+    return grouped_vertices.with_columns(group.replace(_NONE, None)).select(
+        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name", "group_place"
     )
-    numbered = located.select(
-        TOPOLOGY, "vertex", _numbered(located, "co_location_group_name").alias("co_location_group")
-    )
-    return join_topology(grouped_vertices, numbered, {"vertex": "vertex"}, "left").select(
-        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name"
-    )
-
-
-def _numbered(vertices: pl.DataFrame, *keys: str) -> pl.Series:
-    """The number of each vertex's group of equal `keys`: by the group's first vertex created."""
-    created = ints(vertices, "creation_order")
-    numbers, first = number_within(groups(vertices, *keys), created)
-    return pl.Series(values=number_groups(groups(vertices), numbers, first, created), dtype=pl.Int32)
 
 
 def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups."""
-    return named_vertices.group_by(TOPOLOGY, "slot_sharing_group").agg(
-        pl.col("slot_sharing_group_name").first().alias("name"),
-        pl.len().cast(pl.Int32).alias("vertices"),
-        pl.col("parallelism").max().alias("max_vertex_parallelism"),
-    )
+    """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups."""
+    of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
+    first, sizes = np.unique(of_vertices, return_index=True, return_counts=True)[1:]
+    largest = np.full(len(first), np.iinfo(np.int32).min, np.int32)
+    np.maximum.at(largest, of_vertices, parallelism)
+    return named_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
+        first
+    ].with_columns(vertices=pl.Series(sizes, dtype=pl.Int32), max_vertex_parallelism=pl.Series(largest))
 
 
 def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:

@@ -5,6 +5,8 @@ from functools import cache
 import polars as pl
 
 from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.columnar.job_graph.connect_vertices import CONNECTED
+from plans.columnar.job_graph.walk_stream_graph import HEAD
 from plans.columnar.refusals import (
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
@@ -13,7 +15,6 @@ from plans.columnar.refusals import (
     refusals,
 )
 from plans.job_graph import refuse_job_graphs as spark
-from plans.job_graph.connect_vertices import CONNECTED
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.vocabulary import JobType, Layer
 
@@ -34,10 +35,10 @@ def refuse_job_graphs(
     """
     return first_refusals(
         [
-            _uid_collisions(walked),
+            _uid_collisions(walked, stream_nodes),
             _unaligned_custom_partitioners(stream_edges, job_settings),
             _checkpoint_intervals(job_settings),
-            _empty_names(operators, walked),
+            _empty_names(operators),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, stream_nodes),
@@ -47,11 +48,11 @@ def refuse_job_graphs(
     )
 
 
-def _uid_collisions(walked: pl.DataFrame) -> pl.DataFrame:
-    collisions = walked.filter(pl.col("colliding_uid").is_not_null())
+def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
     before, behind = map(pl.lit, spark.COLLIDING_UID)
-    message = pl.concat_str(before, "colliding_uid", behind)
-    location = pl.concat_str(pl.lit("uid "), "colliding_uid")
+    message = pl.concat_str(before, "uid", behind)
+    location = pl.concat_str(pl.lit("uid "), "uid")
     return _refusals(collisions, [pl.lit(spark.COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 
@@ -61,8 +62,12 @@ def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.
         & pl.col("unaligned_checkpoints")
         & ~pl.col("force_unaligned_checkpoints")
     ).select(TOPOLOGY)
-    custom = stream_edges.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
-    rows = join_topology(custom.select(TOPOLOGY, "edge_id"), unaligned, {}, "semi")
+    if unaligned.is_empty():
+        return _none()
+    of_them = join_topology(
+        stream_edges.select(TOPOLOGY, "edge_id", "partitioner_class"), unaligned, {}, "semi"
+    )
+    rows = of_them.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
     message = pl.lit(spark.UNALIGNED_CUSTOM_PARTITIONER)
     location = pl.concat_str(pl.lit("edge "), "edge_id")
     return _refusals(rows, [pl.lit(spark.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
@@ -77,19 +82,14 @@ def _checkpoint_intervals(job_settings: pl.DataFrame) -> pl.DataFrame:
     return _refusals(rows, [precedence], ILLEGAL_ARGUMENT, message, pl.lit("config"))
 
 
-def _empty_names(operators: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
+def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
     """Sources that are chained into a head are not looked at."""
-    empty = operators.filter((pl.col("chain_index") > 0) & ((pl.col("name") == "") | (pl.col("uid") == "")))
-    if empty.is_empty():
-        return _none()
-    orders = walked.filter(pl.col("node").is_not_null() & pl.col("out_index").is_null()).select(
-        TOPOLOGY, pl.col("node").alias("walked_node"), "vertex_postorder"
-    )
-    rows = join_topology(empty, orders, {"node": "walked_node"})
+    names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
+    rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
     what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
     before, behind = map(pl.lit, spark.EMPTY_STRING)
     message = pl.concat_str(before, what, behind)
-    order = [pl.lit(spark.EMPTY_NAME), pl.col("vertex_postorder"), pl.col("postorder")]
+    order = [pl.lit(spark.EMPTY_NAME), pl.col("operator_place")]
     location = pl.concat_str(pl.lit("node "), "node")
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
 

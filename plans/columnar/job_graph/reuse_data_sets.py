@@ -3,16 +3,16 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import join_topology, rename
-from plans.columnar.groups import groups, ints, number_within
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import groups
 from plans.job_graph.reuse_data_sets import HYBRID, REUSABLE
 from plans.vocabulary import ResultPartitionType as Type
 
 _EQUAL = (
     "source",
     "kind",
-    "consumer_parallelism",
-    "consumer_max_parallelism",
+    "parallelism",
+    "max_parallelism",
     "output_tag",
     "partitioner_key",
 )
@@ -22,20 +22,22 @@ def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.Dat
     """The edges with the data set they really read. As plans.job_graph.reuse_data_sets."""
     partition_type = pl.col("result_partition_type")
     hybrid = partition_type.is_in(HYBRID)
-    reusable = typed_edges.with_row_index("row").filter(partition_type.is_in(REUSABLE))
-    if reusable.is_empty():
+    reusable = typed_edges.select(partition_type.is_in(REUSABLE)).to_series()
+    if not reusable.any():
         return typed_edges
-    consumers = rename(
-        vertices,
-        vertex="vertex",
-        consumer_parallelism="parallelism",
-        consumer_max_parallelism="max_parallelism",
-    )
-    keyed = join_topology(reusable, consumers, {"target": "vertex"}).with_columns(
-        pl.when(hybrid).then(pl.lit("HYBRID")).otherwise(partition_type).alias("kind")
-    )
-    _, first = number_within(groups(keyed, *_EQUAL), ints(keyed, "out_index"))
-    rows = ints(keyed, "row")
+    operators, out_indexes = (typed_edges[name].to_numpy() for name in ("operator_place", "out_index"))
+    in_order = np.argsort(operators.astype(np.int64) << 32 | out_indexes)
+    rows = in_order[reusable.to_numpy()[in_order]]
+    edges = typed_edges.select(
+        TOPOLOGY,
+        "source",
+        "output_tag",
+        "partitioner_key",
+        "target_place",
+        pl.when(hybrid).then(pl.lit("HYBRID")).otherwise(partition_type).alias("kind"),
+    )[rows]
+    consumers = vertices.select("parallelism", "max_parallelism")[edges["target_place"]]
+    first = groups(edges.hstack(consumers), *_EQUAL)
     read = np.arange(len(typed_edges))
     read[rows] = rows[first]
     readers = pl.Series(values=np.bincount(read, minlength=len(read))[read])

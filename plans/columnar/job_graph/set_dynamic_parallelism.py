@@ -2,8 +2,11 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology, walk
-from plans.job_graph.set_dynamic_parallelism import FORWARD_GROUPS, NOT_DECIDED, connect_by_forward_edges
+from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from plans.union_find import smallest_in_component
+
+_FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.Int32}
 
 
 def find_forward_groups(
@@ -14,15 +17,15 @@ def find_forward_groups(
     As plans.job_graph.set_dynamic_parallelism.
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
-    vertices = join_topology(chain_vertices.select(TOPOLOGY, "vertex"), dynamic, {}, "semi")
+    if dynamic.is_empty():
+        return pl.DataFrame(schema=_FORWARD_GROUPS)
+    vertices = chain_vertices.select(TOPOLOGY, "vertex")
     edges = join_topology(typed_edges.filter("forward"), dynamic, {}, "semi")
-    rows = pl.concat(
-        [
-            vertices.with_columns(pl.lit(None, pl.Int32).alias("target")),
-            edges.select(TOPOLOGY, pl.col("source_vertex").alias("vertex"), "target"),
-        ]
+    groups = smallest_in_component(
+        vertices["vertex"].to_numpy(), edges["source_place"].to_numpy(), edges["target_place"].to_numpy()
     )
-    return walk(rows, [], connect_by_forward_edges, FORWARD_GROUPS)
+    with_groups = vertices.with_columns(forward_group=pl.Series(groups, dtype=pl.Int32))
+    return join_topology(with_groups, dynamic, {}, "semi")
 
 
 def set_dynamic_parallelism(

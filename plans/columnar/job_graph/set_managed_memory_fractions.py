@@ -5,32 +5,31 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY, join_topology, rename
-from plans.columnar.groups import groups, ints, number_within
-from plans.columnar.job_graph.assign_operators_to_vertices import hex_id
+from plans.arrow_walks import Ints
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.job_graph.walk_stream_graph import HEAD
 from plans.execution_graph.job_graph_arrays import Flags
 from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.vocabulary import ManagedMemoryUseCase
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR.value
 _SLOT_SCOPE = [use_case.value for use_case in SLOT_SCOPE]
+_USE_CASES = [_OPERATOR, *_SLOT_SCOPE]
 _DECIMALS = 16
 
 
 def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
     """The chained operators of all vertices. As plans.job_graph.set_managed_memory_fractions."""
-    in_chain = pl.col("chain_index") > 0
-    of_chains = groups(operators.select(TOPOLOGY, "vertex", in_chain), "vertex", "chain_index")
-    orders, _ = number_within(of_chains, ints(operators, "postorder"))
+    in_chain = pl.col("chain_index") >= HEAD
     return operators.select(
         TOPOLOGY,
         "vertex",
         "node",
-        hex_id(operators["id_lower"], operators["id_upper"]).alias("operator_id"),
+        "operator_id",
         pl.col("uid_hash").str.to_lowercase().alias("user_defined_operator_id"),
         "name",
         "chain_index",
-        pl.when(in_chain).then(pl.Series(values=orders, dtype=pl.Int32)).alias("operator_order"),
+        pl.when(in_chain).then("operator_order").alias("operator_order"),
         _fractions(operators, named_vertices).alias("managed_memory_fraction"),
         "input_format",
         "output_format",
@@ -39,46 +38,30 @@ def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.Dat
 
 def _fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.Series:
     """Use case to fraction, of every use case of the operator's slot sharing group."""
-    own = operators.select(
-        TOPOLOGY,
-        "vertex",
-        (pl.col("managed_memory").map.len() > 0).alias("weighs"),
-        pl.col("managed_memory").map.get(_OPERATOR).fill_null(0).cast(pl.Int64).alias("weight"),
-        *(pl.col("slot_scope").list.contains(use_case).alias(use_case) for use_case in _SLOT_SCOPE),
-    )
-    demanding = pl.any_horizontal("weighs", *_SLOT_SCOPE)
-    if not own.select(demanding.any()).item():
-        nothing = np.zeros((len(operators), 1))
-        return _maps(nothing > 0, nothing, [_OPERATOR])
-    group_of = rename(named_vertices, vertex="vertex", slot_sharing_group="slot_sharing_group")
-    grouped = join_topology(own, group_of, {"vertex": "vertex"}, "left")
-    of_groups = (
-        grouped.filter(demanding)
-        .group_by(TOPOLOGY, "slot_sharing_group")
-        .agg(
-            pl.when(pl.col("weighs").any()).then(pl.col("weight").sum()).alias("group_weight"),
-            *(pl.col(use_case).any().alias(f"group_{use_case}") for use_case in _SLOT_SCOPE),
-        )
-    )
-    shared = join_topology(grouped, of_groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
-    pairs = (
-        shared.filter((pl.col("weight") > 0) & pl.col("group_weight").is_not_null())
-        .select("weight", "group_weight")
-        .unique()
-        .with_columns(_fraction_rounded_down().alias("fraction"))
-    )
-    weighed = shared.join(pairs, on=["weight", "group_weight"], how="left", maintain_order="left")
-    return _maps(
-        weighed.select(
-            pl.col("group_weight").is_not_null(),
-            *(pl.col(f"group_{use_case}").fill_null(False) for use_case in _SLOT_SCOPE),
-        ).to_numpy(),
-        weighed.select(
-            pl.col("fraction").fill_null(0.0),
-            *(pl.col(use_case).cast(pl.Float64) for use_case in _SLOT_SCOPE),
-        ).to_numpy(),
-        [_OPERATOR, *_SLOT_SCOPE],
-    )
+    of_groups = named_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
+    in_groups = np.zeros((int(of_groups.max(initial=-1)) + 1, len(_USE_CASES)), np.bool_)
+    weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
+    in_groups[of_groups[weighing], 0] = True
+    fractions = np.zeros((len(operators), len(_USE_CASES)))
+    fractions[weighing, 0] = _of_weights(operators["managed_memory"][weighing], of_groups[weighing])
+    scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
+    scopes = operators["slot_scope"][scoped]
+    for place, use_case in enumerate(_SLOT_SCOPE, 1):
+        uses = scopes.list.contains(use_case).to_numpy()
+        in_groups[of_groups[scoped[uses]], place] = True
+        fractions[scoped[uses], place] = 1.0
+    return _maps(in_groups, of_groups, fractions)
+
+
+def _of_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
+    """The fraction that each operator's weight is of the sum of its group's."""
+    own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
+    sums = np.zeros(int(of_groups.max(initial=-1)) + 1, np.int64)
+    np.add.at(sums, of_groups, own.to_numpy())
+    pairs = pl.DataFrame({"weight": own, "group_weight": sums[of_groups]})
+    fractions = pairs.filter(pl.col("weight") > 0).unique().with_columns(_fraction_rounded_down())
+    found = pairs.join(fractions, on=["weight", "group_weight"], how="left", maintain_order="left")
+    return found["fraction"].fill_null(0.0)
 
 
 def _fraction_rounded_down() -> pl.Expr:
@@ -86,14 +69,15 @@ def _fraction_rounded_down() -> pl.Expr:
     one = 10**_DECIMALS
     scaled = pl.col("weight").cast(pl.Int128) * one // pl.col("group_weight")
     decimals = (scaled % one).cast(pl.Int64).cast(pl.String).str.zfill(_DECIMALS)
-    return pl.concat_str((scaled // one).cast(pl.String), pl.lit("."), decimals).cast(pl.Float64)
+    digits = pl.concat_str((scaled // one).cast(pl.String), pl.lit("."), decimals)
+    return digits.cast(pl.Float64).alias("fraction")
 
 
-def _maps(present: Flags, values: npt.NDArray[np.float64], keys: list[str]) -> pl.Series:
-    """A map a row: each key (a column of `present` and `values`) that is present, to its value."""
-    bounds = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int32)
-    of_entries = np.broadcast_to(np.arange(len(keys)), present.shape)[present]
-    entries = pa.MapArray.from_arrays(
-        bounds, pa.array(keys, pa.string()).take(pa.array(of_entries)), pa.array(values[present])
-    )
-    return pl.Series(values=entries)
+def _maps(in_groups: Flags, of_groups: Ints, fractions: npt.NDArray[np.float64]) -> pl.Series:
+    """A map a row: each use case (a column) that is in the row's group, to the row's fraction."""
+    bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[of_groups])).astype(np.int32)
+    rows = np.flatnonzero(bounds[1:] > bounds[:-1])
+    present = in_groups[of_groups[rows]]
+    of_entries = np.broadcast_to(np.arange(len(_USE_CASES)), present.shape)[present]
+    keys = pa.array(_USE_CASES, pa.string()).take(pa.array(of_entries))
+    return pl.Series(values=pa.MapArray.from_arrays(bounds, keys, pa.array(fractions[rows][present])))
