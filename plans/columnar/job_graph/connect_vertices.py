@@ -52,7 +52,7 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
     partition_type = shared_edges["result_partition_type"]
     if is_shared:
         partition_type = partition_type[_back(in_order[first], in_order)]
-    values = {
+    values: dict[str, pl.Expr | pl.Series] = {
         **_COLUMNS,
         "input_index": pl.Series(values=_back(input_index, in_order), dtype=pl.Int32),
         "data_set_id": hex_id(shared_edges["id_lower"], shared_edges["id_upper"]),
