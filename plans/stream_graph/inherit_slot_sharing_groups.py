@@ -7,11 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from operators.kinds import OPERATOR_KINDS
-from plans.arrow_walks import positions, walk_topologies
+from plans.arrow_walks import Ints, positions, walk_topologies
+from plans.compiled import run_loop
 from plans.frames import TOPOLOGY, join_local
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
-_NONE = -1
+NO_GROUP = -1
 
 GROUPS = StructType(
     [
@@ -25,8 +26,7 @@ GROUPS = StructType(
 def inherit(rows: pa.Table) -> pa.RecordBatch:
     """Rows sorted by topology and node: a node's own row (source null), then one a source.
 
-    Ids are in creation order, so a node's sources stand before it. Groups are numbered; inputs that disagree
-    make group 0, and so does whatever meets it.
+    Ids are in creation order, so a node's sources stand before it.
     """
     topologies, nodes = rows.column(TOPOLOGY).to_numpy(), rows.column("id").to_numpy()
     sources = rows.column("source").combine_chunks()
@@ -35,21 +35,11 @@ def inherit(rows: pa.Table) -> pa.RecordBatch:
     of_node = np.cumsum(is_node) - 1
     named = rows.column("slot_sharing_group").combine_chunks().filter(pa.array(is_node)).dictionary_encode()
     names = [DEFAULT_SLOT_SHARING_GROUP, *named.dictionary.to_pylist()]
-    groups = named.indices.fill_null(_NONE - 1).to_numpy() + 1
+    groups = named.indices.fill_null(NO_GROUP - 1).to_numpy() + 1
 
     position = positions(topologies[is_node], nodes[is_node])
     of_sources = position(topologies[is_input], sources.drop_null().to_numpy())
-    of_targets = of_node[is_input]
-    has_inputs = np.zeros(len(groups), bool)
-    has_inputs[of_targets] = True
-    groups[(groups == _NONE) & ~has_inputs] = 0
-    inherits = groups[of_targets] == _NONE
-    inherited = groups.tolist()
-    for target, source in zip(of_targets[inherits].tolist(), of_sources[inherits].tolist(), strict=True):
-        # The source's group is final: its own inputs stand before its users.
-        group = inherited[source]
-        so_far = inherited[target]
-        inherited[target] = group if so_far in (_NONE, group) else 0
+    inherited = inherited_groups(groups, of_sources, of_node[is_input])
     return pa.RecordBatch.from_arrays(
         [
             pa.array(topologies[is_node], pa.int64()),
@@ -58,6 +48,33 @@ def inherit(rows: pa.Table) -> pa.RecordBatch:
         ],
         names=GROUPS.names,
     )
+
+
+def inherited_groups(given: Ints, sources: Ints, targets: Ints) -> Ints:
+    """The number of each node's group; 0 where nobody above names one, or where inputs disagree.
+
+    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
+    edges into a node behind those into its sources, as they are if ids are in creation order.
+    """
+    inherited = np.array(given, np.int32)
+    edges = (np.array(ends, np.int32) for ends in (sources, targets))
+    run_loop(_inherit, len(sources), (inherited.copy(), *edges), (inherited,))
+    return np.maximum(inherited, 0)
+
+
+def _inherit(given: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
+    """The loop (see run_loop). The group of an edge's source is final."""
+    for edge in range(len(sources)):
+        source, target = sources[edge], targets[edge]
+        if given[target] != NO_GROUP:
+            continue
+        group = inherited[source]
+        if group == NO_GROUP:
+            group = 0
+        if inherited[target] == NO_GROUP:
+            inherited[target] = group
+        elif inherited[target] != group:
+            inherited[target] = 0
 
 
 def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: DataFrame) -> DataFrame:

@@ -1,33 +1,55 @@
 """Every stream edge knows whether it is chainable, and every reason why not."""
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
+from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import ints
 from plans.columnar.look_up import look_up
 from plans.job_graph.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
 from plans.schema import STREAM_EDGES
-from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
 
 
-def mark_local_reasons(edges_with_ends: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
     """All reasons that an edge and its two ends decide. As plans.job_graph.mark_local_reasons."""
-    settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
-    reasons = look_up(edges_with_ends, settings, {}).select(_LOCAL_REASONS)
-    return edges_with_ends.hstack(reasons).with_columns(_CHAINED_SOURCE)
+    reasons = edges_with_ends.select(_LOCAL_REASONS)
+    return edges_with_ends.drop(_NOT_NEEDED).hstack(reasons).with_columns(_CHAINED_SOURCE)
 
 
 def mark_chainable_edges(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> pl.DataFrame:
     """The StreamGraph's edges with their verdicts on chaining. As plans.job_graph.mark_chainable_edges."""
-    legacy_heads = chain_heads.filter("head_is_legacy_source").select(
-        TOPOLOGY, "node", "head_is_legacy_source"
+    sets = marked_edges["reasons"].to_numpy().copy()
+    sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
+    found = np.zeros(1 << len(REASONS), bool)
+    found[sets] = True
+    lists = _named(np.flatnonzero(found)).gather((np.cumsum(found) - 1)[sets])
+    forced, targets = (c.to_numpy() for c in marked_edges.select(_FORCES_ALIGNMENT, "target_node"))
+    aligned = np.zeros(targets.max(initial=-1) + 1, bool)
+    aligned[targets[forced]] = True
+    return marked_edges.with_columns(
+        supports_unaligned_checkpoints=_UNALIGNED & ~pl.Series(values=aligned[targets]),
+        chainable=pl.Series(values=sets == 0),
+        not_chainable_reasons=lists,
+    ).select(STREAM_EDGES.names)
+
+
+def _named(sets: Ints) -> pl.Series:
+    """The names of the reasons in each set. From Arrow, since polars takes ten times as long for lists."""
+    names = [[reason.value for reason in REASONS if bits & reason_bit(reason)] for bits in sets.tolist()]
+    return pl.Series(values=pa.array(names, pa.list_(pa.string())))
+
+
+def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> Ints:
+    """The edges whose target yields and whose source is a legacy source or chained to one."""
+    yielding = marked_edges.select(_OF_YIELDING).filter("yielding")
+    legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
+    behind = look_up(yielding, legacy_heads, {"source": "node"}).filter(
+        pl.col("legacy_source") | pl.col("chained_to_one").is_not_null()
     )
-    forced = marked_edges.select(TOPOLOGY, "target", aligned=_FORCES_ALIGNMENT).filter("aligned").unique()
-    with_heads = look_up(marked_edges, legacy_heads, {"source": "node"})
-    verdict = look_up(with_heads, forced, {"target": "target"}).with_columns(_ALL_REASONS)
-    named = _named(verdict["reasons"].unique())
-    lists = verdict.select("reasons").join(named, on="reasons", how="left", maintain_order="left")
-    return verdict.hstack(lists.select("not_chainable_reasons")).select(_STREAM_EDGES)
+    return ints(behind, "edge")
 
 
 def _conditions() -> dict[NotChainableReason, pl.Expr]:
@@ -39,7 +61,7 @@ def _conditions() -> dict[NotChainableReason, pl.Expr]:
     def differs(attribute: str) -> pl.Expr:
         return pl.col(f"source_{attribute}") != pl.col(f"target_{attribute}")
 
-    forward = pl.col("partitioner_class").is_in(FORWARD_CLASSES)
+    forward = pl.col("forward")
     return {
         NotChainableReason.CHAINING_DISABLED: ~pl.col("chaining_enabled"),
         NotChainableReason.SEVERAL_INPUTS: pl.col("in_degree") > 1,
@@ -60,43 +82,23 @@ def _conditions() -> dict[NotChainableReason, pl.Expr]:
     }
 
 
-def _set_of(conditions: dict[NotChainableReason, pl.Expr]) -> pl.Expr:
-    """The bits of the reasons whose conditions hold; a condition that is null does not."""
-    return pl.sum_horizontal(
-        condition.cast(pl.Int32) * reason_bit(reason) for reason, condition in conditions.items()
-    )
-
-
-def _stream_edges() -> list[pl.Expr]:
-    computed = {
-        "supports_unaligned_checkpoints": _UNALIGNED & pl.col("aligned").is_null(),
-        "chainable": pl.col("reasons") == 0,
-    }
-    return [computed.get(name, pl.col(name)).alias(name) for name in STREAM_EDGES.names]
-
-
-def _named(sets: pl.Series) -> pl.DataFrame:
-    """Each set of reasons with the list of their names; there are few."""
-    names = [[reason.value for reason in REASONS if bits & reason_bit(reason)] for bits in sets]
-    return pl.DataFrame(
-        {"reasons": sets, "not_chainable_reasons": names},
-        schema={"reasons": pl.Int32, "not_chainable_reasons": pl.List(pl.String)},
-    )
-
-
+_NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
+_YIELDING = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
 _UNALIGNED = pl.col("supports_unaligned_checkpoints")
 _FORCES_ALIGNMENT = (pl.col("in_degree") > 1) & ~_UNALIGNED
-_LOCAL_REASONS = _set_of(_conditions()).alias("reasons")
+_LOCAL_REASONS = pl.sum_horizontal(
+    pl.when(condition).then(reason_bit(reason)).otherwise(0) for reason, condition in _conditions().items()
+).alias("reasons")
 _CHAINED_SOURCE = (
     pl.col("source_source")
     & (pl.col("out_degree") == 1)
     & (pl.col("target_chaining") == ChainingStrategy.HEAD_WITH_SOURCES)
     & ((pl.col("reasons") & ~reason_bit(NotChainableReason.SEVERAL_INPUTS)) == 0)
 ).alias("chained_source")
-_BEHIND_LEGACY = pl.col("target_yielding") & (
-    pl.col("source_legacy_source") | pl.col("head_is_legacy_source").is_not_null()
+_OF_YIELDING = (
+    pl.int_range(pl.len()).alias("edge"),
+    pl.col(TOPOLOGY),
+    pl.col("source"),
+    pl.col("source_legacy_source").alias("legacy_source"),
+    pl.col("target_yielding").alias("yielding"),
 )
-_ALL_REASONS = (
-    pl.col("reasons") | _set_of({NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE: _BEHIND_LEGACY})
-).alias("reasons")
-_STREAM_EDGES = _stream_edges()

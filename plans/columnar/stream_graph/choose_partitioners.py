@@ -1,12 +1,15 @@
 """Stream edges with the nodes at their ends, their partitioner chosen."""
 
+import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, rename
-from plans.columnar.look_up import look_up
+from plans.columnar.cells import Places
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.look_up import look_up, places
 from plans.stream_graph.choose_partitioners import (
     CLASSES,
     DEGREES,
+    FORWARD_CLASSES,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
@@ -15,30 +18,47 @@ from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
 _PARTITIONERS = list(Partitioner)
+_CLASSES = pl.Series([*(CLASSES[p] for p in _PARTITIONERS), UNSPECIFIED_FORWARD])
+_KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
 
 
 def choose_partitioners(
     resolved_inputs: pl.DataFrame,
+    inherited_groups: pl.DataFrame,
     stream_nodes: pl.DataFrame,
     job_settings: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
-    """The StreamGraph's edges, each with what chaining has to know of its ends.
+    """The StreamGraph's edges, each with what chaining has to know of its ends and its job.
 
-    As plans.stream_graph.choose_partitioners. Every edge's ends are among stream_nodes.
+    As plans.stream_graph.choose_partitioners, with source_node and target_node, the rows of the ends in
+    stream_nodes. Every edge's ends are among them.
     """
-    sources = rename(stream_nodes, source="id", **{f"source_{a}": a for a in SOURCE_ATTRIBUTES})
-    targets = rename(stream_nodes, target="id", **{f"target_{a}": a for a in TARGET_ATTRIBUTES})
-
-    def with_ends(edges: pl.DataFrame) -> pl.DataFrame:
-        return look_up(look_up(edges, sources, {"source": "source"}), targets, {"target": "target"})
-
-    with_settings = look_up(with_ends(resolved_inputs), job_settings.select(_SETTINGS), {})
-    translated = with_settings.with_columns(_CHOICES).with_columns(_NAMES).select(_EDGES)
+    rows = inherited_groups["row"].to_numpy()
+    node = np.empty(rows.max(initial=-1) + 1, np.int32)
+    node[rows] = np.arange(len(rows))
+    sources, targets = (node[resolved_inputs[end].to_numpy()] for end in ("source_row", "target_row"))
+    settings = job_settings.select(_SETTINGS).rechunk()
+    edges = look_up(_with_ends(resolved_inputs, stream_nodes, sources, targets), settings, {})
+    chosen = edges.with_columns(_CHOICES)
+    translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
     if given_stream_edges.is_empty():
         return translated
-    given = with_ends(given_stream_edges.drop(_VERDICTS).with_columns(_GIVEN_DEGREES))
-    return pl.concat([translated, given.select(translated.columns)], rechunk=True)
+    given = given_stream_edges.drop(_VERDICTS).with_columns(_OF_GIVEN)
+    ends = (places(given, stream_nodes, {end: "id"}) for end in ("source", "target"))
+    with_ends = look_up(_with_ends(given, stream_nodes, *ends), settings, {})
+    return pl.concat([translated, with_ends.select(translated.columns)], rechunk=True)
+
+
+def _with_ends(edges: pl.DataFrame, nodes: pl.DataFrame, sources: Places, targets: Places) -> pl.DataFrame:
+    """`edges` with the attributes of the nodes in those rows."""
+    ends = (("source", sources, SOURCE_ATTRIBUTES), ("target", targets, TARGET_ATTRIBUTES))
+    attributes = [
+        nodes.select(pl.col(a).gather(pl.Series(rows)).alias(f"{end}_{a}") for a in of_end).get_columns()
+        for end, rows, of_end in ends
+    ]
+    of_rows = [pl.Series(f"{end}_node", rows) for end, rows, _ in ends]
+    return edges.hstack([*of_rows, *attributes[0], *attributes[1]])
 
 
 def _choices() -> list[pl.Expr]:
@@ -50,7 +70,6 @@ def _choices() -> list[pl.Expr]:
     ignored = ~pl.col("batch") & (exchange_mode == StreamExchangeMode.BATCH)
     return [
         pl.col("partitioner")
-        .cast(pl.Enum(Partitioner))
         .to_physical()
         .fill_null(pl.when(unspecified_forward).then(forward).otherwise(rebalance))
         .alias("chosen"),
@@ -62,19 +81,44 @@ def _choices() -> list[pl.Expr]:
     ]
 
 
-def _of_partitioner(values: dict[Partitioner, str]) -> pl.Expr:
-    in_order = pl.Series([values[p] for p in _PARTITIONERS], dtype=pl.String)
-    return pl.lit(in_order).gather(pl.col("chosen"))
+def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
+    """partitioner, partitioner_class, partitioner_key."""
+    chosen = edges["chosen"].to_numpy()
+    keyed = np.isin(chosen, [_PARTITIONERS.index(p) for p in _KEYED])
+    classes = np.where(edges["unspecified"].to_numpy(), len(_PARTITIONERS), chosen)
+    printed = pl.Series([p.upper() for p in _PARTITIONERS]).gather(chosen)
+    of_keyed = pl.DataFrame([printed.alias("partitioner"), edges["partition"]]).filter(
+        pl.Series(values=keyed)
+    )
+    keys = of_keyed.select(pl.concat_str("partitioner", "partition", separator="#")).to_series()
+    key = np.where(keyed, len(_CLASSES) - 1 + np.cumsum(keyed), classes)
+    return [
+        printed.alias("partitioner"),
+        _CLASSES.gather(classes).alias("partitioner_class"),
+        pl.concat([_CLASSES, keys], rechunk=True).gather(key).alias("partitioner_key"),
+    ]
+
+
+def _edge_ids(edges: pl.DataFrame) -> pl.Series:
+    """edge_id. Each number is written once, since that takes longer than copying it."""
+    highest = edges.select(pl.max_horizontal(pl.col(*_NUMBERS).max())).item() or 0
+    numbers = pl.int_range(highest + 1, eager=True).cast(pl.String)
+    ends = "-" + numbers + "_"
+    return edges.select(
+        pl.concat_str(
+            "source_name",
+            pl.lit(ends).gather("source"),
+            "target_name",
+            pl.lit(ends).gather("target"),
+            pl.lit(numbers).gather("type_number"),
+            pl.lit(_BETWEEN_NUMBERS).gather("chosen"),
+            pl.lit(numbers).gather("unique_id"),
+        ).alias("edge_id")
+    ).to_series()
 
 
 def _is_one_of(*partitioners: Partitioner) -> pl.Expr:
     return pl.any_horizontal(pl.col("chosen") == _PARTITIONERS.index(p) for p in partitioners)
-
-
-def _edge_id() -> pl.Expr:
-    end, part = pl.lit("-"), pl.lit("_")
-    source, target = ("source_name", end, "source"), ("target_name", end, "target")
-    return pl.concat_str(*source, part, *target, part, "type_number", part, "partitioner", part, "unique_id")
 
 
 def _edges() -> list[str | pl.Expr]:
@@ -90,10 +134,7 @@ def _edges() -> list[str | pl.Expr]:
         "unique_id",
         "partitioner",
         "partitioner_class",
-        pl.when(_is_one_of(Partitioner.HASH, Partitioner.CUSTOM))
-        .then(pl.concat_str("partitioner", "partition", separator="#", ignore_nulls=True))
-        .otherwise("partitioner_class")
-        .alias("partitioner_key"),
+        "partitioner_key",
         pointwise.alias("pointwise"),
         broadcast.alias("broadcast"),
         "exchange_mode",
@@ -101,10 +142,15 @@ def _edges() -> list[str | pl.Expr]:
         "selected_names",
         pl.col("source_buffer_timeout").alias("buffer_timeout"),
         (~(pointwise | broadcast | _is_one_of(Partitioner.CUSTOM))).alias("supports_unaligned_checkpoints"),
-        _edge_id().alias("edge_id"),
+        "edge_id",
+        _is_one_of(Partitioner.FORWARD).alias("forward"),
         *DEGREES,
         *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
         *(f"target_{a}" for a in TARGET_ATTRIBUTES),
+        "source_node",
+        "target_node",
+        "chaining_enabled",
+        "chain_different_max_parallelism",
     ]
 
 
@@ -112,17 +158,19 @@ def _size_of(*keys: str) -> pl.Expr:
     return pl.len().over(TOPOLOGY, *keys).cast(pl.Int32)
 
 
-_SETTINGS = (pl.col(TOPOLOGY), pl.col("dynamic"), (pl.col("job_type") == JobType.BATCH).alias("batch"))
-_CHOICES = _choices()
-_NAMES = (
-    _of_partitioner({p: p.upper() for p in Partitioner}).alias("partitioner"),
-    pl.when("unspecified")
-    .then(pl.lit(UNSPECIFIED_FORWARD))
-    .otherwise(_of_partitioner(CLASSES))
-    .alias("partitioner_class"),
+_SETTINGS = (
+    pl.col(TOPOLOGY),
+    pl.col("dynamic"),
+    (pl.col("job_type") == JobType.BATCH).alias("batch"),
+    pl.col("chaining_enabled"),
+    pl.col("chain_different_max_parallelism"),
 )
+_CHOICES = _choices()
+_NUMBERS = ("source", "target", "type_number", "unique_id")
+_BETWEEN_NUMBERS = pl.Series([f"_{p.upper()}_" for p in _PARTITIONERS])
 _EDGES = _edges()
-_GIVEN_DEGREES = (
+_OF_GIVEN = (
+    pl.col("partitioner_class").is_in(FORWARD_CLASSES).alias("forward"),
     _size_of("target").alias("in_degree"),
     _size_of("target", "type_number").alias("input_degree"),
     _size_of("source").alias("out_degree"),

@@ -1,88 +1,119 @@
-"""Every virtual transformation is replaced by the physical ones behind it, by pointer doubling."""
+"""Every virtual transformation is replaced by the physical ones behind it."""
 
+import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology
-from plans.stream_graph.expand_virtual_nodes import LABELS
-from plans.vocabulary import VIRTUAL_KINDS, Kind, StreamExchangeMode
+from plans.arrow_walks import Ints
+from plans.columnar.stream_graph.input_rows import input_rows, offsets
+from plans.compiled import run_loop
+from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
-_KIND = pl.col("kind")
-_IS_PARTITION = _KIND == Kind.PARTITION
-_VIRTUAL = _KIND.is_in(sorted(VIRTUAL_KINDS))
-_READ = (TOPOLOGY, "id", "kind", "inputs", "partitioner", "exchange_mode", "tag", "names")
-_OPEN = pl.col("open")
-_START = (
-    pl.col(TOPOLOGY),
-    pl.col("id").alias("node"),
-    pl.int_ranges(pl.col("inputs").list.len(), dtype=pl.Int32).alias("position"),
-    pl.col("inputs").alias("input"),
-    pl.when(_IS_PARTITION).then("id").alias("partition"),
-    pl.when(_IS_PARTITION).then("partitioner").alias("partitioner"),
-    pl.when(_IS_PARTITION)
-    .then(pl.col("exchange_mode").fill_null(pl.lit(str(StreamExchangeMode.UNDEFINED))))
-    .alias("exchange_mode"),
-    pl.when(_KIND == Kind.SIDE_OUTPUT).then("tag").alias("output_tag"),
-    pl.when(_KIND == Kind.SELECT).then("names").alias("selected_names"),
-    (_KIND == Kind.UNION).alias("union"),
+_NONE = -1
+_MOST = (1 << 31) - 1
+"""Ways are counted up to here: unions of unions double them."""
+
+_SINK, _UNION, _PARTITION, _SIDE_OUTPUT, _SELECT = range(1, 6)
+_NUMBERS = {
+    Kind.SINK: _SINK,
+    Kind.UNION: _UNION,
+    Kind.PARTITION: _PARTITION,
+    Kind.SIDE_OUTPUT: _SIDE_OUTPUT,
+    Kind.SELECT: _SELECT,
+}
+_KIND_NUMBER = pl.sum_horizontal((pl.col("kind") == kind) * number for kind, number in _NUMBERS.items())
+_PARTITIONER = pl.col("partitioner").cast(pl.Enum(Partitioner))
+_LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
+_LABELS = (
+    (pl.col("id").alias("partition"), _PARTITIONER),
+    (pl.col("exchange_mode").fill_null(pl.lit(str(StreamExchangeMode.UNDEFINED))),),
+    (pl.col("tag").alias("output_tag"),),
+    (pl.col("names").alias("selected_names"),),
 )
-_STARTED = (
-    pl.col(TOPOLOGY),
-    pl.col("node"),
-    pl.when("union").then(pl.concat_list("position")).otherwise(pl.lit([], pl.List(pl.Int32))).alias("path"),
-    pl.col("input"),
-    _OPEN.fill_null(False),
-    *(pl.col(label) for label in LABELS),
-)
-_FURTHER = (
-    pl.col(TOPOLOGY),
-    pl.col("node").alias("at"),
-    *(pl.col(name).alias(f"further_{name}") for name in ("path", "input", "open", *LABELS)),
-)
-
-
-def _nearest(label: str) -> pl.Expr:
-    return pl.coalesce(label, f"further_{label}").alias(label)
-
-
-_COMPOSED = (
-    pl.col(TOPOLOGY),
-    pl.col("node"),
-    pl.concat_list("path", "further_path").alias("path"),
-    pl.col("further_input").alias("input"),
-    pl.col("further_open").alias("open"),
-    _nearest("partition"),
-    _nearest("partitioner"),
-    pl.coalesce("further_exchange_mode", "exchange_mode").alias("exchange_mode"),
-    _nearest("output_tag"),
-    _nearest("selected_names"),
-)
+"""What an edge gets from each of the four rows that decide."""
 
 
 def expand_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
-    """One row a virtual transformation and way up to a physical one; no row is open.
+    """One row a virtual transformation and way up to a physical one, in the order of inputs.
 
-    As plans.stream_graph.expand_virtual_nodes, whose `step` is repeated here.
+    Out (sorted by row): row, that of the virtual transformation; source_row; the labels picked up on the way,
+    as in plans.stream_graph.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
+    Ways up to a sink are left out: its translator gives no stream node ids to whoever names it as an input.
     """
-    expansions = _start(transformations)
-    while expansions["open"].any():
-        expansions = _step(expansions)
-    return expansions
+    inputs = input_rows(transformations)
+    kinds = transformations.select(_KIND_NUMBER).to_series().to_numpy(writable=True)
+    virtual = kinds >= _UNION
+    ways = np.where(kinds == _SINK, 0, 1)
+    run_loop(_count_ways, len(kinds), (*inputs, kinds), (ways,))
+    if (ways == _MOST).any():
+        raise MemoryError("unions of unions: more edges than can be numbered")
+    starts = offsets(np.where(virtual, ways, 0))
+    found = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
+    run_loop(_fill_ways, len(kinds), (*inputs, kinds, starts), tuple(found))
+    sources, *deciding = found
+
+    labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
+    places = np.append(np.cumsum(virtual) - 1, _NONE).astype(np.uint32)
+    labels = [
+        labelled.select(columns).select(pl.all().gather(pl.Series(places[rows]), null_on_oob=True))
+        for columns, rows in zip(_LABELS, deciding, strict=True)
+    ]
+    rows = np.repeat(np.arange(len(kinds), dtype=np.int32), np.diff(starts))
+    hashed = (pl.col("partitioner") == Partitioner.HASH) & pl.Series(values=deciding[0] == rows)
+    return pl.concat(
+        [pl.DataFrame({"row": rows, "source_row": sources}), *labels], how="horizontal"
+    ).with_columns(hashed.fill_null(False).alias("right_behind_hash"))
 
 
-def _start(transformations: pl.DataFrame) -> pl.DataFrame:
-    """The expansion by one step."""
-    virtual = transformations.select(_READ).filter(_VIRTUAL)
-    expansions = virtual.select(_START).explode("position", "input")
-    virtual_ids = virtual.select(TOPOLOGY, "id", open=True)
-    return join_topology(expansions, virtual_ids, {"input": "id"}, "left").select(_STARTED)
+def _count_ways(order: Ints, bounds: Ints, inputs: Ints, kinds: Ints, ways: Ints) -> None:
+    """How many ways lead up from each virtual transformation (see run_loop)."""
+    for row in order:
+        if kinds[row] >= _UNION:
+            count = 0
+            for place in range(bounds[row], bounds[row + 1]):
+                count = min(count + ways[inputs[place]], _MOST)
+            ways[row] = count
 
 
-def _step(expansions: pl.DataFrame) -> pl.DataFrame:
-    """Every open row composed with the rows of the node it stands at: twice as far in one join.
+def _fill_ways(
+    order: Ints,
+    bounds: Ints,
+    inputs: Ints,
+    kinds: Ints,
+    starts: Ints,
+    sources: Ints,
+    partitions: Ints,
+    exchange_modes: Ints,
+    output_tags: Ints,
+    selected_names: Ints,
+) -> None:
+    """Where each way ends and the rows that decide its labels (see run_loop): of its input's, then its own.
 
-    That node has rows of its own, since a virtual transformation has inputs.
+    The nearest decides, and the farthest of those that set an exchange mode.
     """
-    composed = expansions.filter(_OPEN).join(
-        expansions.select(_FURTHER), left_on=[TOPOLOGY, "input"], right_on=[TOPOLOGY, "at"]
-    )
-    return pl.concat([expansions.filter(~_OPEN), composed.select(_COMPOSED)], rechunk=True)
+    for row in order:
+        kind = kinds[row]
+        if kind < _UNION:
+            continue
+        way = starts[row]
+        for place in range(bounds[row], bounds[row + 1]):
+            source = inputs[place]
+            if kinds[source] >= _UNION:
+                for further in range(starts[source], starts[source + 1]):
+                    sources[way] = sources[further]
+                    partitions[way] = partitions[further]
+                    exchange_modes[way] = exchange_modes[further]
+                    output_tags[way] = output_tags[further]
+                    selected_names[way] = selected_names[further]
+                    way += 1
+            elif kinds[source] != _SINK:
+                sources[way] = source
+                way += 1
+        for own in range(starts[row], starts[row + 1]):
+            if kind == _PARTITION:
+                partitions[own] = row
+                if exchange_modes[own] == _NONE:
+                    exchange_modes[own] = row
+            elif kind == _SIDE_OUTPUT:
+                output_tags[own] = row
+            elif kind == _SELECT:
+                selected_names[own] = row

@@ -1,39 +1,27 @@
 """Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
 
+import numpy as np
 import polars as pl
 
-from operators.kinds import OPERATOR_KINDS
-from plans.columnar.frames import TOPOLOGY, join_topology, walk
-from plans.stream_graph.inherit_slot_sharing_groups import GROUPS, inherit
-
-_PHYSICAL = pl.col("kind").is_in(list(OPERATOR_KINDS))
-_NODES = (
-    pl.col(TOPOLOGY),
-    pl.col("id"),
-    pl.lit(None, pl.Int32).alias("source"),
-    pl.lit(-1, pl.Int32).alias("in_index"),
-    pl.col("slot_sharing_group"),
-)
-_INPUTS = (
-    pl.col(TOPOLOGY),
-    pl.col("target").alias("id"),
-    pl.col("source"),
-    pl.col("in_index"),
-    pl.lit(None, pl.String).alias("slot_sharing_group"),
+from plans.columnar.stream_graph.node_rows import node_rows
+from plans.stream_graph.inherit_slot_sharing_groups import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    NO_GROUP,
+    inherited_groups,
 )
 
 
 def inherit_slot_sharing_groups(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> pl.DataFrame:
-    """One row a physical transformation of the topologies that name any group.
+    """One row a stream node: row, that of its transformation, in order; slot_sharing_group.
 
-    As plans.stream_graph.inherit_slot_sharing_groups.
+    As plans.stream_graph.inherit_slot_sharing_groups; "default" where that has no row.
     """
-    physical = transformations.select(TOPOLOGY, "id", "kind", "slot_sharing_group").filter(_PHYSICAL)
-    grouped = physical.filter(pl.col("slot_sharing_group").is_not_null()).select(TOPOLOGY).unique()
-    if grouped.is_empty():
-        return walk(grouped, [], inherit, GROUPS)
-    nodes = join_topology(physical, grouped, {}, "semi").select(_NODES)
-    inputs = join_topology(
-        resolved_inputs.select(TOPOLOGY, "target", "source", "in_index"), grouped, {}, "semi"
+    given = transformations["slot_sharing_group"]
+    default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])
+    names = pl.concat([default, given.drop_nulls().unique(maintain_order=True)]).unique(maintain_order=True)
+    numbers = given.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
+    groups = inherited_groups(
+        numbers.to_numpy(), *(resolved_inputs[end].to_numpy() for end in ("source_row", "target_row"))
     )
-    return walk(pl.concat([nodes, inputs.select(_INPUTS)]), ["id", "in_index"], inherit, GROUPS)
+    rows = node_rows(transformations, resolved_inputs)
+    return pl.DataFrame({"row": rows.astype(np.int32), "slot_sharing_group": names.gather(groups[rows])})

@@ -3,85 +3,130 @@
 import numpy as np
 import polars as pl
 
-from operators.kinds import OPERATOR_KINDS
+from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY
-from plans.columnar.look_up import places
-from plans.columnar.runs import runs
+from plans.columnar.stream_graph.input_rows import input_rows, offsets
+from plans.columnar.stream_graph.node_rows import is_kind
+from plans.compiled import run_loop
 from plans.stream_graph.expand_virtual_nodes import LABELS
 from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
-from plans.vocabulary import Kind, Partitioner
+from plans.vocabulary import VIRTUAL_KINDS, Kind
 
-_PHYSICAL = pl.col("kind").is_in(list(OPERATOR_KINDS))
-_SINK = pl.col("kind") == Kind.SINK
-_INPUTS = (
-    pl.col(TOPOLOGY),
-    pl.col("id").alias("target"),
-    (pl.col("kind") == Kind.ONE_INPUT).alias("one_input"),
-    pl.col("kind").is_in(MULTIPLE_INPUTS).alias("several"),
-    pl.int_ranges(pl.col("inputs").list.len(), dtype=pl.Int32).alias("position"),
-    pl.col("inputs").alias("input"),
+_NONE = -1
+_TAKEN = ("right_behind_hash", *LABELS)
+_FOUND = (
+    "target",
+    "source",
+    "way",
+    "type_number",
+    "in_index",
+    "in_degree",
+    "input_degree",
+    "out_index",
+    "unique_id",
 )
-_BEHIND = (pl.col(TOPOLOGY), pl.col("node"), pl.col("input").alias("behind"), *map(pl.col, LABELS))
-_ONE_WAY = pl.col("path").list.len() == 0
-_EDGES = (
-    pl.col(TOPOLOGY),
-    pl.col("target"),
-    pl.coalesce("behind", "input").alias("source"),
-    pl.when("several").then(pl.col("position") + 1).otherwise(0).alias("type_number"),
-    *map(pl.col, LABELS),
-    (
-        pl.col("one_input")
-        & (pl.col("partition") == pl.col("input"))
-        & (pl.col("partitioner") == Partitioner.HASH)
-    )
-    .fill_null(False)
-    .alias("keyed"),
+
+
+_FLAGS = (
+    is_kind(*VIRTUAL_KINDS).alias("virtual"),
+    is_kind(Kind.SINK).alias("sink"),
+    is_kind(Kind.ONE_INPUT).alias("one_input"),
+    is_kind(*MULTIPLE_INPUTS).alias("several"),
 )
 
 
 def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.DataFrame) -> pl.DataFrame:
     """One row a StreamEdge, in the order in which Flink adds them to their target.
 
-    As plans.stream_graph.resolve_virtual_nodes.
+    As plans.stream_graph.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
+    transformations; sorted by topology, target and in_index.
     """
-    shape = transformations.select(TOPOLOGY, "id", "kind", "inputs")
-    inputs = shape.filter(_PHYSICAL).sort(TOPOLOGY, "id").select(_INPUTS).explode("position", "input")
-    # Of a node with several rows, all paths lead through a union: sorting lists is dear.
-    in_order = virtual_expansions.filter(_ONE_WAY), virtual_expansions.filter(~_ONE_WAY).sort("path")
-    behind_virtual = pl.concat(in_order, rechunk=True).select(_BEHIND)
-    ends = inputs.join(
-        behind_virtual,
-        left_on=[TOPOLOGY, "input"],
-        right_on=[TOPOLOGY, "node"],
-        how="left",
-        maintain_order="left_right",
-    ).select(_EDGES)
-    # A sink's translator gives no stream node ids to whoever names it as an input.
-    from_sink = places(ends, shape.filter(_SINK), {"source": "id"}) >= 0
-    return number_edges(ends.filter(~from_sink) if from_sink.any() else ends)
-
-
-def number_edges(edges: pl.DataFrame) -> pl.DataFrame:
-    """`edges` with in_index, out_index, unique_id as Flink counts them, in_degree, input_degree, out_degree.
-
-    In: edges with topology_id, source, target and type_number, sorted by topology and target, those of one
-    target as they are added to it.
-    """
-    topologies, targets, sources, type_numbers = (
-        edges[name].to_numpy() for name in (TOPOLOGY, "target", "source", "type_number")
+    virtual, sink, one_input, several = (c.to_numpy() for c in transformations.select(_FLAGS))
+    order, bounds, inputs = input_rows(transformations)
+    starts = offsets(np.bincount(virtual_expansions["row"].to_numpy(), minlength=len(virtual)))
+    edges = np.where(virtual, np.diff(starts), ~sink)
+    before = offsets(edges[inputs])[bounds]
+    count = int(np.diff(before)[~virtual].sum())
+    found = np.empty((len(_FOUND), count), np.int32)
+    out_degree, pairs, last_target = (np.full(len(virtual), value, np.int32) for value in (0, 0, _NONE))
+    run_loop(
+        _add_edges,
+        len(virtual) + count,
+        (order, bounds, inputs, virtual, edges, starts, virtual_expansions["source_row"].to_numpy()),
+        (*found, out_degree, pairs, last_target),
     )
-    of_target = runs(topologies, targets)
-    by_source = np.argsort((runs(topologies).of_row << 32) | sources, kind="stable")
-    of_source = runs(topologies[by_source], sources[by_source])
-    of_pair = runs(topologies[by_source], sources[by_source], targets[by_source])
-    back = np.empty_like(by_source)
-    back[by_source] = np.arange(len(back))
-    numbers = {
-        "in_index": of_target.numbers(),
-        "in_degree": of_target.lengths(),
-        "input_degree": runs(topologies, targets, type_numbers).lengths(),
-        "out_index": of_source.numbers()[back],
-        "unique_id": of_pair.numbers()[back],
-        "out_degree": of_source.lengths()[back],
-    }
-    return edges.with_columns(pl.Series(name, values.astype(np.int32)) for name, values in numbers.items())
+    edge = dict(zip(_FOUND, found, strict=True))
+    target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
+    at = pl.Series(way.view(np.uint32))
+    labels = virtual_expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
+    topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
+    return pl.DataFrame(
+        {
+            TOPOLOGY: topologies[target],
+            "target": ids[target],
+            "source": ids[source],
+            **labels[LABELS].to_dict(),
+            "keyed": labels["right_behind_hash"].fill_null(False) & pl.Series(values=one_input[target]),
+            "source_row": source,
+            "target_row": target,
+            **edge,
+            "type_number": np.where(several[target], edge["type_number"], 0),
+            "out_degree": out_degree[source],
+        }
+    )
+
+
+def _add_edges(
+    order: Ints,
+    bounds: Ints,
+    inputs: Ints,
+    virtual: Ints,
+    edges: Ints,
+    starts: Ints,
+    way_sources: Ints,
+    targets: Ints,
+    sources: Ints,
+    ways: Ints,
+    type_numbers: Ints,
+    in_index: Ints,
+    in_degree: Ints,
+    input_degree: Ints,
+    out_index: Ints,
+    unique_id: Ints,
+    out_degree: Ints,
+    pairs: Ints,
+    last_target: Ints,
+) -> None:
+    """Numbers the edges of each target, each source and each two nodes (see run_loop).
+
+    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two are
+    the loop's own.
+    """
+    edge = 0
+    for target in order:
+        if virtual[target]:
+            continue
+        first = edge
+        for place in range(bounds[target], bounds[target + 1]):
+            named = inputs[place]
+            for number in range(edges[named]):
+                source, way = named, _NONE
+                if virtual[named]:
+                    way = starts[named] + number
+                    source = way_sources[way]
+                if last_target[source] != target:
+                    last_target[source] = target
+                    pairs[source] = 0
+                targets[edge] = target
+                sources[edge] = source
+                ways[edge] = way
+                type_numbers[edge] = place - bounds[target] + 1
+                in_index[edge] = edge - first
+                input_degree[edge] = edges[named]
+                out_index[edge] = out_degree[source]
+                unique_id[edge] = pairs[source]
+                out_degree[source] += 1
+                pairs[source] += 1
+                edge += 1
+        for of_target in range(first, edge):
+            in_degree[of_target] = edge - first

@@ -1,17 +1,39 @@
 """Physical transformations become stream nodes."""
 
+import numpy as np
 import polars as pl
 
 from operators.kinds import OPERATOR_KINDS, OperatorKind
-from plans.columnar.frames import TOPOLOGY, rename
+from plans.arrow_walks import Ints
+from plans.columnar.frames import TOPOLOGY
 from plans.columnar.look_up import look_up
+from plans.columnar.stream_graph.node_rows import is_kind
+from plans.job_graph.stream_graph_arrays import Flags
 from plans.schema import STREAM_NODES
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
+from plans.vocabulary import ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
-_KIND = pl.col("kind")
-_KIND_NUMBER = _KIND.cast(pl.Enum(list(OPERATOR_KINDS))).to_physical()
-_IS_NODE = pl.col("read") | _KIND.is_in(sorted(OPERATOR_KINDS.keys() - SOURCE_KINDS))
+_COPIED = (
+    TOPOLOGY,
+    "id",
+    "kind",
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "co_location_group",
+    "uid",
+    "uid_hash",
+    "buffer_timeout",
+    "chaining",
+    "managed_memory",
+    "min_resources",
+    "preferred_resources",
+)
+_KIND_NUMBER = pl.col("kind").cast(pl.Enum(list(OPERATOR_KINDS))).to_physical().alias("kind_number")
+_WITH_STATE_BACKEND = (
+    pl.col("slot_scope")
+    .list.concat(pl.lit([ManagedMemoryUseCase.STATE_BACKEND.value], pl.List(pl.String)))
+    .list.unique(maintain_order=True)
+)
 _WEIGHTS = pl.Map(pl.String, pl.Int32)
 _REQUIREMENTS = pl.Map(pl.Int32, pl.String)
 
@@ -25,57 +47,71 @@ def translate_nodes(
 ) -> pl.DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    As plans.stream_graph.translate_nodes.
+    As plans.stream_graph.translate_nodes; nodes that are translated come first, as in inherited_groups.
     """
-    # A node's first output edge says that it is read, its first input edge whether it is keyed.
-    read = resolved_inputs.filter(pl.col("out_index") == 0).select(TOPOLOGY, "source", read=True)
-    keyed = resolved_inputs.filter(pl.col("keyed") & (pl.col("in_index") == 0))
-    operators = look_up(transformations, read, {"id": "source"}).filter(_IS_NODE)
-    groups = rename(inherited_groups, id="id", effective_group="slot_sharing_group")
-    with_keys = look_up(operators, keyed.select(TOPOLOGY, "target", "keyed"), {"id": "target"})
-    with_groups = look_up(with_keys, groups, {"id": "id"})
-    with_settings = look_up(with_groups, job_settings.select(_SETTINGS), {})
-    translated = with_settings.select(_NODES)
+    rows = inherited_groups["row"].to_numpy()
+    keyed = np.zeros(len(transformations), bool)
+    keyed[resolved_inputs["target_row"].filter(resolved_inputs["keyed"]).to_numpy()] = True
+    operators = transformations.select(_COPIED).rechunk()[pl.Series(rows)]
+    settings = look_up(operators.select(TOPOLOGY), job_settings.select(_SETTINGS).rechunk(), {})
+    translated = (
+        operators.hstack(
+            [
+                *settings.drop(TOPOLOGY),
+                pl.Series("keyed", keyed[rows]),
+                inherited_groups["slot_sharing_group"],
+                _slot_scopes(transformations.select("slot_scope"), keyed, rows),
+            ]
+        )
+        .with_columns(_KIND_NUMBER)
+        .select(_NODES)
+    )
     if given_stream_nodes.is_empty():
         return translated
     # In one piece: rows are gathered from these columns, ten times slower from two.
     return pl.concat([translated, given_stream_nodes.select(STREAM_NODES.names)], rechunk=True)
 
 
+def _slot_scopes(given: pl.DataFrame, keyed: Flags, rows: Ints) -> pl.Series:
+    """The slot_scope of each row; keyed operators have a state backend."""
+    places = np.where(keyed, len(given) - 1 + np.cumsum(keyed), np.arange(len(given)))
+    with_state_backend = given.filter(pl.Series(values=keyed)).select(_WITH_STATE_BACKEND)
+    return pl.concat([given, with_state_backend], rechunk=True)["slot_scope"].gather(places[rows])
+
+
 def _of_kind(attribute: str) -> pl.Expr:
     """The attribute of OperatorKind that belongs to the row's kind."""
     index = OperatorKind._fields.index(attribute)
     values = pl.Series([properties[index] for properties in OPERATOR_KINDS.values()], dtype=pl.String)
-    return pl.lit(values).gather(_KIND_NUMBER)
+    return pl.lit(values).gather(pl.col("kind_number"))
 
 
 def _node_columns() -> list[pl.Expr]:
-    keyed = pl.col("keyed").fill_null(False)
-    sorts = pl.col("batch") & keyed
+    sorts = pl.col("batch") & pl.col("keyed")
     chaining = pl.coalesce("chaining", _of_kind("chaining"))
-    heads_instead = chaining.is_in([ChainingStrategy.ALWAYS.value, ChainingStrategy.HEAD_WITH_SOURCES.value])
+    heads_instead = pl.any_horizontal(
+        chaining == strategy for strategy in (ChainingStrategy.ALWAYS, ChainingStrategy.HEAD_WITH_SOURCES)
+    )
     sorts_with_memory = sorts & pl.col("sort_inputs")
     weight = pl.struct(
         pl.lit(ManagedMemoryUseCase.OPERATOR.value).alias("key"),
         pl.col("sorted_inputs_memory_mebibytes").alias("value"),
     )
-    state_backend = pl.lit([ManagedMemoryUseCase.STATE_BACKEND.value], pl.List(pl.String))
     columns = {
         "name": pl.concat_str(_of_kind("name_prefix"), "name"),
         "parallelism": pl.coalesce("parallelism", "job_parallelism"),
         "max_parallelism": pl.coalesce("max_parallelism", "job_max_parallelism"),
         "parallelism_configured": pl.col("parallelism").is_not_null(),
-        "slot_sharing_group": pl.col("effective_group").fill_null(DEFAULT_SLOT_SHARING_GROUP),
         "buffer_timeout": pl.when(pl.col("buffer_timeout") >= 0)
         .then("buffer_timeout")
         .otherwise("job_buffer_timeout"),
         "chaining": pl.when(sorts & heads_instead)
         .then(pl.lit(ChainingStrategy.HEAD.value))
         .otherwise(chaining),
-        "source": _KIND == Kind.SOURCE,
-        "legacy_source": _KIND == Kind.LEGACY_SOURCE,
-        "yielding": _KIND == Kind.ASYNC,
-        "coordinated": _KIND == Kind.SOURCE,
+        "source": is_kind(Kind.SOURCE),
+        "legacy_source": is_kind(Kind.LEGACY_SOURCE),
+        "yielding": is_kind(Kind.ASYNC),
+        "coordinated": is_kind(Kind.SOURCE),
         "invokable": _of_kind("invokable"),
         "operator_factory": _of_kind("operator_factory"),
         "input_format": pl.lit(False),
@@ -85,9 +121,6 @@ def _node_columns() -> list[pl.Expr]:
         "managed_memory": pl.when(sorts_with_memory & (pl.col("managed_memory").map.len() == 0))
         .then(pl.concat_list(weight).cast(_WEIGHTS))
         .otherwise("managed_memory"),
-        "slot_scope": pl.when(keyed)
-        .then(pl.col("slot_scope").list.concat(state_backend).list.unique(maintain_order=True))
-        .otherwise("slot_scope"),
         "input_requirements": pl.when(sorts_with_memory)
         .then(pl.lit({0: "SORTED"}, _REQUIREMENTS))
         .otherwise(pl.lit({}, _REQUIREMENTS)),
