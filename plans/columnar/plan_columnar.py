@@ -25,7 +25,6 @@ from plans.columnar.job_graph.choose_result_partition_types import choose_result
 from plans.columnar.job_graph.connect_vertices import connect_vertices, create_data_sets
 from plans.columnar.job_graph.create_vertices import create_vertices
 from plans.columnar.job_graph.find_chain_heads import find_chain_heads
-from plans.columnar.job_graph.find_edge_ends import find_edge_ends
 from plans.columnar.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
 from plans.columnar.job_graph.number_slot_sharing_groups import (
     co_location_groups,
@@ -49,6 +48,7 @@ from plans.columnar.slots.prefer_local_inputs import prefer_local_inputs
 from plans.columnar.slots.prefer_local_inputs_by_task import prefer_local_inputs_by_task
 from plans.columnar.stream_graph.choose_partitioners import choose_partitioners
 from plans.columnar.stream_graph.expand_virtual_nodes import expand_virtual_nodes
+from plans.columnar.stream_graph.find_edge_ends import find_edge_ends
 from plans.columnar.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.columnar.stream_graph.refuse_stream_graphs import refuse_stream_graphs
 from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
@@ -76,6 +76,7 @@ STREAM_GRAPH_STEPS = (
     Step(resolve_virtual_nodes, "resolved_inputs"),
     Step(inherit_slot_sharing_groups, "inherited_groups"),
     Step(translate_nodes, "stream_nodes"),
+    Step(find_edge_ends, "edge_ends"),
     Step(choose_partitioners, "edges_with_ends"),
     Step(mark_local_reasons, "marked_edges"),
     Step(find_chain_heads, "chain_heads"),
@@ -84,7 +85,6 @@ STREAM_GRAPH_STEPS = (
 )
 
 JOB_GRAPH_STEPS = (
-    Step(find_edge_ends, "edge_ends"),
     Step(walk_stream_graph, "walked"),
     Step(assign_operators_to_vertices, "operators"),
     Step(create_vertices, "chain_vertices"),

@@ -19,14 +19,17 @@ def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
     return edges_with_ends.drop(_NOT_NEEDED).hstack(reasons).with_columns(_CHAINED_SOURCE)
 
 
-def mark_chainable_edges(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> pl.DataFrame:
+def mark_chainable_edges(
+    marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, chain_heads: pl.DataFrame
+) -> pl.DataFrame:
     """The StreamGraph's edges with their verdicts on chaining. As plans.job_graph.mark_chainable_edges."""
     sets = marked_edges["reasons"].to_numpy().copy()
     sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
     found = np.zeros(1 << len(REASONS), bool)
     found[sets] = True
     lists = _named(np.flatnonzero(found)).gather((np.cumsum(found) - 1)[sets])
-    forced, targets = (c.to_numpy() for c in marked_edges.select(_FORCES_ALIGNMENT, "target_node"))
+    forced = marked_edges.select(_FORCES_ALIGNMENT).to_series().to_numpy()
+    targets = edge_ends["target_row"].to_numpy()
     aligned = np.zeros(targets.max(initial=-1) + 1, bool)
     aligned[targets[forced]] = True
     return marked_edges.with_columns(

@@ -3,9 +3,8 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.cells import Places
 from plans.columnar.frames import TOPOLOGY
-from plans.columnar.look_up import look_up, places
+from plans.columnar.look_up import look_up
 from plans.stream_graph.choose_partitioners import (
     CLASSES,
     DEGREES,
@@ -24,41 +23,35 @@ _KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
 
 def choose_partitioners(
     resolved_inputs: pl.DataFrame,
-    inherited_groups: pl.DataFrame,
+    edge_ends: pl.DataFrame,
     stream_nodes: pl.DataFrame,
     job_settings: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
     """The StreamGraph's edges, each with what chaining has to know of its ends and its job.
 
-    As plans.stream_graph.choose_partitioners, with source_node and target_node, the rows of the ends in
-    stream_nodes. Every edge's ends are among them.
+    As plans.stream_graph.choose_partitioners. The edges that are translated come first, as in edge_ends.
     """
-    rows = inherited_groups["row"].to_numpy()
-    node = np.empty(rows.max(initial=-1) + 1, np.int32)
-    node[rows] = np.arange(len(rows))
-    sources, targets = (node[resolved_inputs[end].to_numpy()] for end in ("source_row", "target_row"))
     settings = job_settings.select(_SETTINGS).rechunk()
-    edges = look_up(_with_ends(resolved_inputs, stream_nodes, sources, targets), settings, {})
-    chosen = edges.with_columns(_CHOICES)
+    count = len(resolved_inputs)
+    ends = _attributes(stream_nodes, edge_ends[:count])
+    chosen = look_up(resolved_inputs.hstack(ends), settings, {}).with_columns(_CHOICES)
     translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
     if given_stream_edges.is_empty():
         return translated
     given = given_stream_edges.drop(_VERDICTS).with_columns(_OF_GIVEN)
-    ends = (places(given, stream_nodes, {end: "id"}) for end in ("source", "target"))
-    with_ends = look_up(_with_ends(given, stream_nodes, *ends), settings, {})
+    ends = _attributes(stream_nodes, edge_ends[count:])
+    with_ends = look_up(given.hstack(ends), settings, {})
     return pl.concat([translated, with_ends.select(translated.columns)], rechunk=True)
 
 
-def _with_ends(edges: pl.DataFrame, nodes: pl.DataFrame, sources: Places, targets: Places) -> pl.DataFrame:
-    """`edges` with the attributes of the nodes in those rows."""
-    ends = (("source", sources, SOURCE_ATTRIBUTES), ("target", targets, TARGET_ATTRIBUTES))
-    attributes = [
-        nodes.select(pl.col(a).gather(pl.Series(rows)).alias(f"{end}_{a}") for a in of_end).get_columns()
-        for end, rows, of_end in ends
+def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:
+    """What edges have to know of their ends, a column an attribute."""
+    return [
+        nodes[attribute].gather(edge_ends[f"{end}_row"]).alias(f"{end}_{attribute}")
+        for end, attributes in (("source", SOURCE_ATTRIBUTES), ("target", TARGET_ATTRIBUTES))
+        for attribute in attributes
     ]
-    of_rows = [pl.Series(f"{end}_node", rows) for end, rows, _ in ends]
-    return edges.hstack([*of_rows, *attributes[0], *attributes[1]])
 
 
 def _choices() -> list[pl.Expr]:
@@ -147,8 +140,6 @@ def _edges() -> list[str | pl.Expr]:
         *DEGREES,
         *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
         *(f"target_{a}" for a in TARGET_ATTRIBUTES),
-        "source_node",
-        "target_node",
         "chaining_enabled",
         "chain_different_max_parallelism",
     ]
