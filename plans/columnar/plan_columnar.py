@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
 from plans.columnar.execution_graph.connect_execution_vertices import execution_edges
 from plans.columnar.execution_graph.create_execution_job_vertices import create_execution_job_vertices
 from plans.columnar.execution_graph.create_execution_vertices import execution_vertices
@@ -38,10 +37,9 @@ from plans.columnar.job_graph.set_dynamic_parallelism import find_forward_groups
 from plans.columnar.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.columnar.job_graph.sort_vertices_topologically import sort_vertices_topologically
 from plans.columnar.job_graph.walk_stream_graph import walk_stream_graph
-from plans.columnar.refusals import reject_refused
+from plans.columnar.refusals import first_refused, reject_refused, without_topologies
 from plans.columnar.resources.count_network_buffers import count_network_buffers
 from plans.columnar.resources.size_managed_memory import size_managed_memory
-from plans.columnar.runs import runs
 from plans.columnar.slots.balance_tasks import balance_tasks
 from plans.columnar.slots.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
 from plans.columnar.slots.prefer_local_inputs import prefer_local_inputs
@@ -106,11 +104,11 @@ JOB_GRAPH_STEPS = (
 EXECUTION_GRAPH_STEPS = (
     Step(create_execution_job_vertices, "execution_job_vertices"),
     Step(find_pipelined_regions, "task_regions"),
+    Step(refuse_execution_graphs, "execution_graph_refusals"),
     Step(execution_vertices, "execution_vertices"),
     Step(intermediate_results, "intermediate_results"),
     Step(intermediate_result_partitions, "intermediate_result_partitions"),
     Step(execution_edges, "execution_edges"),
-    Step(refuse_execution_graphs, "execution_graph_refusals"),
 )
 
 SLOT_SHARING: dict[SlotSharingStrategy, Callable[..., pl.DataFrame]] = {
@@ -152,34 +150,51 @@ def plan_columnar(
 
     `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
     as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and
-    `rejected`. A table is let go once no step reads it any more; of a topology that is alone, which may be
-    large, it becomes an Arrow table then, which takes less memory. `report` is told when a step, TO_ARROW or
-    WITHOUT_REFUSED begins.
+    `rejected`. Refused topologies leave all tables once every refusal is known; from then on, a table that no
+    step reads any more becomes an Arrow table and is let go. Those of a topology that is alone, which may be
+    large, do so from the start, because Arrow tables take less memory. `report` is told when a step, TO_ARROW
+    or WITHOUT_REFUSED begins.
     """
     tables: Tables = {
         **given,
         "given_stream_nodes": given["stream_nodes"],
         "given_stream_edges": given["stream_edges"],
     }
+    rejected = tables.pop("rejected")
     alone = len(given["topologies"]) == 1
     given.clear()
     layers = layers_until(until)
     todo = [step for layer, of_layer in steps(choices).items() if layer in layers for step in of_layer]
     wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
-    kept = {f"{layer}_refusals" for layer in layers} | {"topologies", "rejected"}
-    if not alone:
-        kept |= set(wanted.values())
+    refusing = [f"{layer}_refusals" for layer in layers]
+    all_known_at = max((place for place, step in enumerate(todo) if step.produces in refusing), default=-1)
     done_at = {step.produces: place for place, step in enumerate(todo)}
     done_at |= {name: place for place, step in enumerate(todo) for name in _inputs(step.derive)}
+    done_at |= dict.fromkeys([*refusing, "topologies"], all_known_at)
     planned: dict[str, pa.Table] = {}
 
+    def take_out_refused() -> None:
+        nonlocal rejected
+        report(WITHOUT_REFUSED)
+        refused = first_refused([tables[name] for name in refusing if name in tables])
+        rejected = pl.concat([rejected, reject_refused(refused, tables["topologies"])])
+        topologies = np.sort(refused[TOPOLOGY].to_numpy())
+        for name in tables:
+            tables[name] = without_topologies(tables[name], topologies)
+        if len(topologies):
+            planned.update({table: rows.slice(0, 0) for table, rows in planned.items()})
+
     def finish(place: int) -> None:
+        if place == all_known_at:
+            take_out_refused()
         done = {name for name in tables if done_at.get(name, -1) <= place}
-        ready = [table for table, source in wanted.items() if source in done and table not in planned]
-        if alone and ready:
+        if not alone and place < all_known_at:
+            done -= set(wanted.values())
+        ready = [table for table, source in wanted.items() if source in done]
+        if ready:
             report(TO_ARROW)
             planned.update({table: to_arrow(tables[wanted[table]], table) for table in ready})
-        for name in done - kept:
+        for name in done:
             del tables[name]
 
     finish(-1)
@@ -187,17 +202,6 @@ def plan_columnar(
         report(step.produces)
         tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
         finish(place)
-    report(WITHOUT_REFUSED)
-    refused, rejected = _refused(tables, [f"{layer}_refusals" for layer in layers])
-    if alone and len(refused):
-        planned = {name: rows.slice(0, 0) for name, rows in planned.items()}
-    if not alone:
-        frames = {
-            table: without_topologies(tables[source].select(TABLES[table].names), refused)
-            for table, source in wanted.items()
-        }
-        report(TO_ARROW)
-        planned = {name: to_arrow(frame, name) for name, frame in frames.items()}
     return {**planned, "rejected": to_arrow(rejected, "rejected")}
 
 
@@ -210,21 +214,3 @@ def _inputs(derive: Callable[..., pl.DataFrame]) -> tuple[str, ...]:
 def _parameters(derive: Callable[..., pl.DataFrame]) -> tuple[str, ...]:
     parameters = inspect.signature(derive).parameters.values()
     return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
-
-
-def _refused(tables: Tables, names: list[str]) -> tuple[Ints, pl.DataFrame]:
-    """The topologies that Flink refuses, in order, and `rejected` with them; the first refusal counts."""
-    refusals = [tables[name] for name in names if name in tables]
-    if not refusals:
-        return np.zeros(0, np.int64), tables["rejected"]
-    first = pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
-    more = reject_refused(first, tables["topologies"])
-    return np.sort(first[TOPOLOGY].to_numpy()), pl.concat([tables["rejected"], more])
-
-
-def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
-    """The rows of topologies that are not among `refused`. An anti join would look at each row."""
-    topologies = rows[TOPOLOGY].to_numpy()
-    of_topologies = runs(topologies)
-    kept = ~np.isin(topologies[of_topologies.starts], refused)
-    return rows if kept.all() else rows.filter(pl.Series(values=kept[of_topologies.of_row]))

@@ -1,8 +1,11 @@
 """Refusals: topologies that Flink itself would not plan, with its exception class and message."""
 
+import numpy as np
 import polars as pl
 
+from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY, empty, join_topology
+from plans.columnar.runs import runs
 from plans.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.schema import REJECTED
 
@@ -57,6 +60,22 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
     positions = [pl.col("precedence").list.get(i, null_on_oob=True) for i in range(longest)]
     order = [pl.col(TOPOLOGY), *positions, *(pl.col(name) for name in ("error_stage", "error", "message"))]
     return rows.sort(*order, "location").unique(TOPOLOGY, keep="first", maintain_order=True).select(*_FIRST)
+
+
+def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
+    """One row a refused topology: of the refusals of several layers, in their order, the first one."""
+    if not refusals:
+        return pl.DataFrame(schema=_FIRST)
+    return pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
+
+
+def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
+    """The rows of topologies that are not among `refused`. An anti join would look at each row."""
+    if not len(refused) or rows.is_empty():
+        return rows
+    of_topologies = runs(rows[TOPOLOGY].to_numpy())
+    kept = ~np.isin(rows[TOPOLOGY].to_numpy()[of_topologies.starts], refused)
+    return rows if kept.all() else rows.filter(pl.Series(values=kept[of_topologies.of_row]))
 
 
 def reject_refused(refused: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
