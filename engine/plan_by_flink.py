@@ -15,9 +15,9 @@ from engine.flink.flink_jars import compiled_planner, flink_jars
 from engine.flink.plan_with_flink import plan_with_flink
 from engine.plan_on_driver import PlannedTables, plan_on_driver
 from plans.columnar.frames import TOPOLOGY, arrow_schema, from_arrow, to_arrow
-from plans.columnar.refusals import without_topologies
 from plans.columnar.plan_json import to_plan_lines
 from plans.columnar.read_topologies import read_topologies
+from plans.columnar.refusals import without_topologies
 from plans.columnar.topology.lines_of_tables import lines_of_tables
 from plans.columnar.topology.topology_tables import TopologyTables
 from plans.errors import ConfigurationError

@@ -17,6 +17,8 @@ from plans.columnar.execution_graph.create_intermediate_results import (
     intermediate_results,
 )
 from plans.columnar.execution_graph.find_pipelined_regions import find_pipelined_regions
+from plans.columnar.execution_graph.order_job_vertices import order_job_vertices
+from plans.columnar.execution_graph.place_job_edges import place_job_edges
 from plans.columnar.execution_graph.refuse_execution_graphs import refuse_execution_graphs
 from plans.columnar.frames import TOPOLOGY, to_arrow
 from plans.columnar.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
@@ -52,7 +54,6 @@ from plans.columnar.stream_graph.refuse_stream_graphs import refuse_stream_graph
 from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.columnar.stream_graph.translate_nodes import translate_nodes
 from plans.passes import LAYER_TABLES, Choices, layers_until
-from plans.schema import TABLES
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 Tables = dict[str, pl.DataFrame]
@@ -103,6 +104,8 @@ JOB_GRAPH_STEPS = (
 
 EXECUTION_GRAPH_STEPS = (
     Step(create_execution_job_vertices, "execution_job_vertices"),
+    Step(order_job_vertices, "ordered_vertices"),
+    Step(place_job_edges, "placed_edges"),
     Step(find_pipelined_regions, "task_regions"),
     Step(refuse_execution_graphs, "execution_graph_refusals"),
     Step(execution_vertices, "execution_vertices"),

@@ -38,13 +38,18 @@ def find_pipelined_regions(
 
 
 def region_numbers(rows: pa.Table) -> pa.RecordBatch:
-    """Rows of find_pipelined_regions for the job_graph_rows of whole topologies.
+    """Rows of find_pipelined_regions for the job_graph_rows of whole topologies."""
+    graph = job_graph_arrays(rows)
+    return task_numbers_batch(graph, "regions", regions_of_tasks(graph))
+
+
+def regions_of_tasks(graph: JobGraphArrays) -> Ints:
+    """Per task the number of its region.
 
     A logical region with an all-to-all edge inside is one region. In a logical region of one parallelism,
     pointwise edges connect equal subtasks, so that each subtask index is a region. Tasks of all other
     logical regions are looked at one by one.
     """
-    graph = job_graph_arrays(rows)
     logical, parallelism = graph.logical_region, graph.parallelism
     places = sums_before(parallelism)
     numbers = places - places[graph.first]
@@ -58,7 +63,7 @@ def region_numbers(rows: pa.Table) -> pa.RecordBatch:
         tasks = np.flatnonzero(np.repeat(mixed, parallelism))
         first_tasks = tasks[_split(graph, mixed, inside & mixed[graph.sources])]
         regions[tasks] = first_tasks - np.repeat(places[graph.first], parallelism)[tasks]
-    return task_numbers_batch(graph, "regions", regions)
+    return regions
 
 
 def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:

@@ -52,11 +52,27 @@ def slot_numbers(rows: pa.Table, strategy: Strategy) -> pa.RecordBatch:
 
 def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:
     """Of `graph`."""
-    keys = graph.first << 32 | graph.slot_sharing_group
-    distinct, of_vertex = np.unique(keys, return_inverse=True)
-    slots = np.zeros(len(distinct), dtype=np.int64)
+    starts = np.flatnonzero(graph.first == np.arange(len(graph.first)))
+    of_vertex = numbered_groups(starts, graph.slot_sharing_group)
+    slots = np.zeros(of_vertex.max() + 1, dtype=np.int64)
     np.maximum.at(slots, of_vertex, graph.parallelism)
     return SlotSharingGroups(of_vertex, slots, sums_before(slots)[of_vertex])
+
+
+def numbered_groups(starts: Ints, groups: Ints) -> Ints:
+    """Per vertex the number of its group, by topology and then by `groups`, which count from 0 in each.
+
+    `starts`: the first vertex of each topology.
+    """
+    if not len(groups):
+        return groups
+    cells = np.maximum.reduceat(groups, starts) + 1
+    lengths = np.diff(np.append(starts, len(groups)))
+    own = np.repeat(sums_before(cells), lengths) + groups
+    taken = np.zeros(cells.sum(), dtype=np.int64)
+    taken[own] = 1
+    numbers: Ints = (np.cumsum(taken) - 1)[own]
+    return numbers
 
 
 def co_location_keys(graph: JobGraphArrays, groups: SlotSharingGroups) -> list[int]:

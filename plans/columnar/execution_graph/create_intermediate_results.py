@@ -1,25 +1,22 @@
 """Intermediate results and their partitions: what every subtask produces."""
 
+import numpy as np
 import polars as pl
 
-from plans.columnar.execution_graph.connect_execution_vertices import (
-    ENDS,
-    first_consumer,
-    is_all_to_all,
-    with_both_parallelisms,
-)
+from plans.columnar.execution_graph.connect_execution_vertices import first_consumer
+from plans.columnar.execution_graph.repeated_rows import Int32s, repeated_rows
 from plans.columnar.frames import TOPOLOGY
 from plans.schema import INTERMEDIATE_RESULT_PARTITIONS
 
 
-def intermediate_results(connected_edges: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
+def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row an intermediate data set (key topology_id, vertex, output_index).
 
-    As plans.execution_graph.create_intermediate_results.
+    In: placed_edges (see place_job_edges). As plans.execution_graph.create_intermediate_results.
     """
     producers, consumers = pl.col("producers"), pl.col("consumers")
-    most = pl.when(is_all_to_all()).then(consumers).otherwise((consumers + producers - 1) // producers)
-    return _data_sets(connected_edges, execution_job_vertices).select(
+    most = pl.when("all_to_all").then(consumers).otherwise((consumers + producers - 1) // producers)
+    return _data_sets(placed_edges).select(
         TOPOLOGY,
         "vertex",
         "output_index",
@@ -28,43 +25,47 @@ def intermediate_results(connected_edges: pl.DataFrame, execution_job_vertices: 
     )
 
 
-def intermediate_result_partitions(
-    connected_edges: pl.DataFrame, execution_job_vertices: pl.DataFrame
-) -> pl.DataFrame:
+def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a result partition (key topology_id, vertex, output_index, partition).
 
-    As plans.execution_graph.create_intermediate_results; 32 bits hold all products, as for execution_edges.
+    In: placed_edges (see place_job_edges). As plans.execution_graph.create_intermediate_results; 32 bits hold
+    all products, as for execution_edges.
     """
-    partition, producers, consumers = pl.col("partition"), pl.col("producers"), pl.col("consumers")
+    data_sets = _data_sets(placed_edges)
+    producers, consumers = (data_sets[end].to_numpy() for end in ("producers", "consumers"))
+    all_to_all = data_sets["all_to_all"].to_numpy()
+    of, partition = rows = repeated_rows(data_sets["producers"])
+    first = np.where(all_to_all[of], 0, partition)
+    count = np.where(all_to_all, consumers, 1)[of]
+    uneven = np.flatnonzero((~all_to_all & (producers != consumers))[of])
+    first[uneven], count[uneven] = _consumed_pointwise(
+        partition[uneven], producers[of[uneven]], consumers[of[uneven]]
+    )
+    return pl.DataFrame(
+        {
+            **rows.taken(data_sets.select(TOPOLOGY, "vertex", "output_index")),
+            "partition": partition,
+            "first_consumer": first,
+            "subpartitions": count,
+        }
+    ).select(INTERMEDIATE_RESULT_PARTITIONS.names)
+
+
+def _consumed_pointwise(partition: Int32s, producers: Int32s, consumers: Int32s) -> tuple[Int32s, Int32s]:
+    """The first consuming subtask of each partition behind a pointwise edge, and how many there are."""
     # With more producers than consumers a partition has one consumer: the last whose range starts before it.
-    only = ((partition + 1) * consumers + producers - 1) // producers - 1
-    fanned_from = first_consumer(partition, producers, consumers)
-    fanned_to = first_consumer(partition + 1, producers, consumers)
-    all_to_all, narrowing = pl.col("all_to_all"), producers >= consumers
-    first = pl.when(all_to_all).then(0).when(narrowing).then(only).otherwise(fanned_from)
-    count = pl.when(all_to_all).then(consumers).when(narrowing).then(1).otherwise(fanned_to - fanned_from)
-    return (
-        _data_sets(connected_edges, execution_job_vertices)
-        .select(
-            TOPOLOGY,
-            "vertex",
-            "output_index",
-            "producers",
-            "consumers",
-            is_all_to_all().alias("all_to_all"),
-            pl.int_ranges(0, "producers", dtype=pl.Int32).alias("partition"),
-        )
-        .explode("partition")
-        .with_columns(
-            first.cast(pl.Int32).alias("first_consumer"), count.cast(pl.Int32).alias("subpartitions")
-        )
-        .select(INTERMEDIATE_RESULT_PARTITIONS.names)
-    )
+    narrowing = producers >= consumers
+    first, end = (first_consumer(at, producers, consumers) for at in (partition, partition + 1))
+    return np.where(narrowing, end - 1, first), np.where(narrowing, 1, end - first)
 
 
-def _data_sets(connected_edges: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
-    """Data sets with the parallelism at both ends: all consumers of one have the same."""
-    first = connected_edges.filter(pl.col("consumer_index") == 0).select(
-        *ENDS, pl.col("source_vertex").alias("vertex"), "output_index"
+def _data_sets(placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """Data sets by their first edges: all consumers of one have the same parallelism."""
+    return placed_edges.filter(pl.col("consumer_index") == 0).select(
+        TOPOLOGY,
+        pl.col("source_vertex").alias("vertex"),
+        "output_index",
+        "all_to_all",
+        "producers",
+        "consumers",
     )
-    return with_both_parallelisms(first, execution_job_vertices)

@@ -2,17 +2,14 @@
 
 import polars as pl
 
-from plans.columnar.execution_graph.job_graph_arrays import job_graph_rows
-from plans.columnar.frames import walk
-from plans.execution_graph.find_pipelined_regions import REGIONS, region_numbers
+from plans.columnar.execution_graph.job_graph_arrays import job_graph_arrays, with_task_numbers
+from plans.execution_graph.find_pipelined_regions import regions_of_tasks
 
 
-def find_pipelined_regions(
-    named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, connected_edges: pl.DataFrame
-) -> pl.DataFrame:
+def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
-    As plans.execution_graph.find_pipelined_regions.
+    As plans.execution_graph.find_pipelined_regions; rows are those of ordered_vertices.
     """
-    rows = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
-    return walk(rows, [], region_numbers, REGIONS)
+    regions = regions_of_tasks(job_graph_arrays(ordered_vertices, placed_edges))
+    return with_task_numbers(ordered_vertices, "regions", regions)

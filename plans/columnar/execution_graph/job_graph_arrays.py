@@ -1,45 +1,46 @@
-"""Rows of the walks over tasks."""
+"""Between tables and what the walks over tasks run over."""
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from plans.columnar.execution_graph.connect_execution_vertices import is_all_to_all
-from plans.columnar.frames import TOPOLOGY, join_topology, rename
-from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, NONE, OF_VERTICES
+from plans.arrow_walks import Ints
+from plans.columnar.execution_graph.rows_in_order import rows_in_order
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import ints
+from plans.columnar.runs import runs
+from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, JobGraphArrays
 
 
-def job_graph_rows(
-    named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, connected_edges: pl.DataFrame
-) -> pl.DataFrame:
-    """One row a vertex (target null) and one an edge (vertex is its source).
-
-    As plans.execution_graph.job_graph_arrays.
-    """
-    of_vertices = named_vertices.select(
-        TOPOLOGY,
-        "vertex",
-        pl.col("topological_order").alias("order"),
-        "slot_sharing_group",
-        pl.col("co_location_group").fill_null(NONE),
-        "pipelined_region",
+def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:
+    """In: ordered_vertices (see order_job_vertices), placed_edges (see place_job_edges)."""
+    topologies = ordered_vertices[TOPOLOGY].to_numpy()
+    of_topologies = runs(topologies)
+    first = of_topologies.starts[of_topologies.of_row]
+    edges = runs(placed_edges[TOPOLOGY].to_numpy())
+    first_of_edges = of_topologies.starts[
+        np.searchsorted(topologies[of_topologies.starts], placed_edges[TOPOLOGY].to_numpy()[edges.starts])
+    ][edges.of_row]
+    targets = first_of_edges + placed_edges["target_rank"].to_numpy()
+    by_target = rows_in_order(targets, placed_edges["input_index"].to_numpy())
+    pipelined = placed_edges["result_partition_type"].is_in(MUST_BE_PIPELINED)
+    return JobGraphArrays(
+        topologies=topologies,
+        vertices=ints(ordered_vertices, "vertex"),
+        first=first,
+        parallelism=ints(ordered_vertices, "parallelism"),
+        slot_sharing_group=ints(ordered_vertices, "slot_sharing_group"),
+        co_location_group=ints(ordered_vertices, "co_location_group"),
+        logical_region=first + ordered_vertices["pipelined_region"].to_numpy(),
+        sources=(first_of_edges + placed_edges["source_rank"].to_numpy())[by_target],
+        targets=targets[by_target],
+        all_to_all=placed_edges["all_to_all"].to_numpy()[by_target],
+        pipelined=pipelined.to_numpy()[by_target],
     )
-    effective = rename(execution_job_vertices, vertex="vertex", parallelism="parallelism")
-    no_int, no_flag = pl.lit(None, pl.Int32), pl.lit(None, pl.Boolean)
-    vertices = join_topology(of_vertices, effective, {"vertex": "vertex"}).select(
-        TOPOLOGY,
-        "vertex",
-        no_int.alias("target"),
-        "order",
-        *OF_VERTICES,
-        no_flag.alias("all_to_all"),
-        no_flag.alias("pipelined"),
-    )
-    edges = connected_edges.select(
-        TOPOLOGY,
-        pl.col("source_vertex").alias("vertex"),
-        pl.col("target_vertex").alias("target"),
-        pl.col("input_index").alias("order"),
-        *(no_int.alias(name) for name in OF_VERTICES),
-        is_all_to_all().alias("all_to_all"),
-        pl.col("result_partition_type").is_in(MUST_BE_PIPELINED).alias("pipelined"),
-    )
-    return pl.concat([vertices, edges])
+
+
+def with_task_numbers(ordered_vertices: pl.DataFrame, name: str, numbers: Ints) -> pl.DataFrame:
+    """One row a job vertex: its `numbers`, which are those of all tasks in order, as the list `name`."""
+    offsets = np.append(0, np.cumsum(ordered_vertices["parallelism"].to_numpy(), dtype=np.int64))
+    lists = pa.LargeListArray.from_arrays(offsets, numbers.astype(np.int32))
+    return ordered_vertices.select(TOPOLOGY, "vertex", pl.Series(name, lists))

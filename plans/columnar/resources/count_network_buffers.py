@@ -2,11 +2,6 @@
 
 import polars as pl
 
-from plans.columnar.execution_graph.connect_execution_vertices import (
-    ENDS,
-    is_all_to_all,
-    with_both_parallelisms,
-)
 from plans.columnar.frames import TOPOLOGY
 from plans.resources.count_network_buffers import (
     BLOCKING,
@@ -20,27 +15,16 @@ from plans.vocabulary import BufferSide
 from plans.vocabulary import ResultPartitionType as Type
 
 
-def count_network_buffers(
-    connected_edges: pl.DataFrame,
-    execution_job_vertices: pl.DataFrame,
-    *,
-    options: NetworkOptions = FLINK_2_3,
-) -> pl.DataFrame:
+def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    As plans.resources.count_network_buffers.
+    In: placed_edges (see place_job_edges). As plans.resources.count_network_buffers.
     """
-    edges = with_both_parallelisms(
-        connected_edges.select(
-            *ENDS, "input_index", "output_index", "consumer_index", "result_partition_type"
-        ),
-        execution_job_vertices,
-    )
     gates = _ends(
-        edges, BufferSide.GATE, "target_vertex", "input_index", _most_edges("producers", "consumers")
+        placed_edges, BufferSide.GATE, "target_vertex", "input_index", _most_edges("producers", "consumers")
     )
     partitions = _ends(
-        edges.filter(pl.col("consumer_index") == 0),
+        placed_edges.filter(pl.col("consumer_index") == 0),
         BufferSide.RESULT_PARTITION,
         "source_vertex",
         "output_index",
@@ -75,7 +59,7 @@ def _with_figures(ends: pl.DataFrame, figures: dict[str, pl.Expr]) -> pl.DataFra
 def _most_edges(of_far_end: str, of_near_end: str) -> pl.Expr:
     """The most tasks of the far end that one task of the near end is connected with."""
     far, near = pl.col(of_far_end), pl.col(of_near_end)
-    return pl.when(is_all_to_all()).then(far).otherwise((far + near - 1) // near)
+    return pl.when("all_to_all").then(far).otherwise((far + near - 1) // near)
 
 
 def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:

@@ -6,11 +6,9 @@ from plans.columnar.slots.slots_of_groups import share_slots
 from plans.slots.prefer_local_inputs import prefer_producers_slots
 
 
-def prefer_local_inputs(
-    named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, connected_edges: pl.DataFrame
-) -> pl.DataFrame:
+def prefer_local_inputs(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
 
     As plans.slots.prefer_local_inputs.
     """
-    return share_slots(named_vertices, execution_job_vertices, connected_edges, prefer_producers_slots)
+    return share_slots(ordered_vertices, placed_edges, prefer_producers_slots)

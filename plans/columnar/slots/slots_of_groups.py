@@ -1,21 +1,20 @@
 """What the slot sharing strategies share."""
 
+import numpy as np
 import polars as pl
 
-from plans.columnar.execution_graph.job_graph_arrays import job_graph_rows
-from plans.columnar.frames import walk
-from plans.slots.slots_of_groups import SLOTS, Strategy, slot_numbers
+from plans.columnar.execution_graph.job_graph_arrays import job_graph_arrays, with_task_numbers
+from plans.slots.slots_of_groups import Strategy
 
 
 def share_slots(
-    named_vertices: pl.DataFrame,
-    execution_job_vertices: pl.DataFrame,
-    connected_edges: pl.DataFrame,
-    strategy: Strategy,
+    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, strategy: Strategy
 ) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
 
-    As plans.slots.slots_of_groups.
+    As plans.slots.slots_of_groups; rows are those of ordered_vertices.
     """
-    rows = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
-    return walk(rows, [], lambda table: slot_numbers(table, strategy), SLOTS)
+    if ordered_vertices.is_empty():
+        return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))
+    slots = strategy(job_graph_arrays(ordered_vertices, placed_edges))
+    return with_task_numbers(ordered_vertices, "slots", slots)
