@@ -8,6 +8,7 @@ from plans.arrow_walks import Ints, walk_topologies
 from plans.execution_graph.job_graph_arrays import (
     Flags,
     JobGraphArrays,
+    counts_from,
     counts_up,
     job_graph_arrays,
     job_graph_rows,
@@ -57,8 +58,11 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
     whole = _logical_regions_with(graph, inside & graph.all_to_all)
     uneven = parallelism[graph.sources] != parallelism[graph.targets]
     mixed = _logical_regions_with(graph, inside & uneven) & ~whole
-    regions = np.repeat(numbers[logical], parallelism)
-    regions += np.where(np.repeat(whole, parallelism), 0, counts_up(parallelism))
+    regions = np.where(
+        np.repeat(whole, parallelism),
+        np.repeat(numbers[logical], parallelism),
+        counts_from(numbers[logical], parallelism),
+    )
     if mixed.any():
         tasks = np.flatnonzero(np.repeat(mixed, parallelism))
         first_tasks = tasks[_split(graph, mixed, inside & mixed[graph.sources])]

@@ -122,7 +122,14 @@ def sums_before(values: Ints) -> Ints:
 
 def counts_up(lengths: Ints) -> Ints:
     """0, 1, … for each of `lengths` in turn."""
-    return np.arange(lengths.sum()) - np.repeat(sums_before(lengths), lengths)
+    return counts_from(np.zeros_like(lengths), lengths)
+
+
+def counts_from(starts: Ints, lengths: Ints) -> Ints:
+    """As many numbers from each of `starts` on as `lengths` says, in turn."""
+    numbers: Ints = np.repeat(starts - sums_before(lengths), lengths)
+    numbers += np.arange(len(numbers))
+    return numbers
 
 
 def bounds_of(owners: Ints, count: int) -> Ints:

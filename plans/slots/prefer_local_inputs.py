@@ -11,7 +11,7 @@ from plans.execution_graph.job_graph_arrays import (
     Flags,
     JobGraphArrays,
     bounds_of,
-    counts_up,
+    counts_from,
     sums_before,
 )
 from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, share_slots, slot_sharing_groups
@@ -45,7 +45,7 @@ def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
     groups = slot_sharing_groups(graph)
     inputs = _decisive_inputs(graph, groups)
     uneven = _uneven_vertices(graph, inputs)
-    slots = np.repeat(groups.first_slot, graph.parallelism) + counts_up(graph.parallelism)
+    slots = counts_from(groups.first_slot, graph.parallelism)
     if uneven.any():
         _take_in_turn(graph, groups, inputs, np.flatnonzero(uneven), slots)
     numbers: Ints = _creation_numbers(graph, groups)[slots]
@@ -64,7 +64,7 @@ def _creation_numbers(graph: JobGraphArrays, groups: SlotSharingGroups) -> Ints:
     created[order] = largest - before
     numbers = sums_before(created)
     numbers -= numbers[graph.first]
-    return np.repeat(numbers[order], created[order]) + counts_up(created[order])
+    return counts_from(numbers[order], created[order])
 
 
 class _Inputs(NamedTuple):
@@ -103,18 +103,16 @@ def _uneven_vertices(graph: JobGraphArrays, inputs: _Inputs) -> Flags:
     uneven[inputs.targets[unequal & ~inputs.all_to_all]] = True
     if not uneven.any():
         return uneven
-    by_source = np.argsort(inputs.sources, kind="stable")
-    targets = inputs.targets[by_source].tolist()
-    bounds = bounds_of(inputs.sources, len(uneven)).tolist()
-    reached = bytearray(uneven.tobytes())
-    stack = np.flatnonzero(uneven).tolist()
-    while stack:
-        vertex = stack.pop()
-        for target in targets[bounds[vertex] : bounds[vertex + 1]]:
-            if not reached[target]:
-                reached[target] = 1
-                stack.append(target)
-    return np.frombuffer(reached, dtype=np.bool_)
+    # Sources stand before their targets, and edges are in the order of their targets.
+    run_loop(_reach, len(inputs.targets), (inputs.sources, inputs.targets), (uneven,))
+    return uneven
+
+
+def _reach(sources: Ints, targets: Ints, reached: Flags) -> None:
+    """The loop (see run_loop): whom somebody reached leads to is reached."""
+    for edge in range(len(targets)):
+        if reached[sources[edge]]:
+            reached[targets[edge]] = True
 
 
 def _take_in_turn(

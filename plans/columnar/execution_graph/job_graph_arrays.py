@@ -9,7 +9,7 @@ from plans.columnar.execution_graph.rows_in_order import rows_in_order
 from plans.columnar.frames import TOPOLOGY
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
-from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, JobGraphArrays
+from plans.execution_graph.job_graph_arrays import JobGraphArrays
 
 
 def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:
@@ -23,7 +23,6 @@ def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame)
     ][edges.of_row]
     targets = first_of_edges + placed_edges["target_rank"].to_numpy()
     by_target = rows_in_order(targets, placed_edges["input_index"].to_numpy())
-    pipelined = placed_edges["result_partition_type"].is_in(MUST_BE_PIPELINED)
     return JobGraphArrays(
         topologies=topologies,
         vertices=ints(ordered_vertices, "vertex"),
@@ -35,7 +34,7 @@ def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame)
         sources=(first_of_edges + placed_edges["source_rank"].to_numpy())[by_target],
         targets=targets[by_target],
         all_to_all=placed_edges["all_to_all"].to_numpy()[by_target],
-        pipelined=pipelined.to_numpy()[by_target],
+        pipelined=placed_edges["pipelined"].to_numpy()[by_target],
     )
 
 

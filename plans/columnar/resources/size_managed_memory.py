@@ -30,7 +30,7 @@ def size_managed_memory(
         state_backend_uses_managed_memory(task_manager.state_backend).alias("managed_state_backend"),
     )
     columns = chained_operators.select(TOPOLOGY, "vertex", "node", _FRACTIONS)
-    consumers = columns.filter(pl.col(_FRACTIONS).map.len() > 0)
+    consumers = columns.filter(pl.col(_FRACTIONS).map.values().list.max() > 0)
     if consumers.is_empty():
         return empty("managed_memory")
     slot_fraction, of_slot = pl.col("slot_fraction"), pl.lit(float(task_manager.managed_bytes_per_slot))
