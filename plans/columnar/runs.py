@@ -28,4 +28,5 @@ def runs(*columns: Ints) -> Runs:
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
     differs[:1] = True
-    return Runs(np.flatnonzero(differs), np.cumsum(differs) - 1)
+    starts = np.flatnonzero(differs)
+    return Runs(starts, np.repeat(np.arange(len(starts)), np.diff(starts, append=len(differs))))

@@ -141,4 +141,5 @@ def _entries(graph: StreamGraphArrays) -> Ints:
     entries = graph.sources.copy()
     into = reads[graph.chained_source[first[reads]]]
     entries[into] = graph.out_targets[first[into]]
-    return np.unique(entries)
+    in_order = np.sort(entries)
+    return in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]

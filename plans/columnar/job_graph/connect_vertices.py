@@ -5,6 +5,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plans.arrow_walks import Ints
+from plans.columnar.cells import Places
 from plans.columnar.groups import count_in_groups, first_of_equal, number_in_turn
 from plans.columnar.job_graph.hex_id import hex_id
 from plans.columnar.runs import runs
@@ -54,14 +55,14 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
         partition_type = partition_type[_back(in_order[first], in_order)]
     values: dict[str, pl.Expr | pl.Series] = {
         **_COLUMNS,
-        "input_index": pl.Series(values=_back(input_index, in_order), dtype=pl.Int32),
+        "input_index": pl.Series(_back(input_index, in_order)),
         "data_set_id": hex_id(shared_edges["id_lower"], shared_edges["id_upper"]),
-        "consumer_index": pl.Series(values=_back(consumer_index, in_order), dtype=pl.Int32),
+        "consumer_index": pl.Series(_back(consumer_index, in_order)),
     }
     return shared_edges.select(
         *(values[name].alias(name) if name in values else name for name in JOB_EDGES.names),
         partition_type,
-        pl.Series("output_index", _back(output_index, in_order), dtype=pl.Int32),
+        pl.Series("output_index", _back(output_index, in_order)),
         "buffer_timeout",
         "exchange_mode",
         "output_tag",
@@ -72,9 +73,9 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Ints:
+def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Places:
     """By row what is given in the order of `rows`."""
-    by_row = np.empty(len(rows), np.int64)
+    by_row = np.empty(len(rows), np.int32)
     by_row[rows] = in_order
     return by_row
 

@@ -24,23 +24,32 @@ def number_slot_sharing_groups(
     slot_sharing_groups.
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
-    settings = job_settings.select(
-        "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
-    )[places(vertices, job_settings, {})]
-    is_default = vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP
-    by_region = (is_default & ~settings["all_vertices_in_same_slot_sharing_group"]).to_numpy()
+    is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
+    has_regions = ~pl.col("all_vertices_in_same_slot_sharing_group")
+    by_region = is_default & _in_topologies(vertices, job_settings, has_regions)
     regions = sorted_vertices["pipelined_region"].to_numpy()
-    first = _first_of_groups(vertices, regions, of_topologies, is_default.to_numpy(), by_region)
+    first = _first_of_groups(vertices, regions, of_topologies, is_default, by_region)
     is_first = first == np.arange(len(first))
     numbered = vertices.hstack(sorted_vertices).with_columns(
         pl.Series("slot_sharing_group", number_in_turn(first, of_topologies.starts), dtype=pl.Int32),
         pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
     )
-    is_prefixed = settings["vertex_name_include_index_prefix"]
+    is_prefixed = _in_topologies(vertices, job_settings, pl.col("vertex_name_include_index_prefix"))
     if not is_prefixed.any():
         return numbered
     prefixed = pl.concat_str(pl.lit("[vertex-"), "topological_order", pl.lit("]"), "name")
-    return numbered.with_columns(pl.when(is_prefixed).then(prefixed).otherwise("name").alias("name"))
+    return numbered.with_columns(
+        pl.when(pl.Series(values=is_prefixed)).then(prefixed).otherwise("name").alias("name")
+    )
+
+
+def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition: pl.Expr) -> Flags:
+    """Per vertex whether the condition holds of its topology's settings."""
+    holds = job_settings.select(condition).to_series().to_numpy()
+    if not holds.any():
+        return np.zeros(len(vertices), np.bool_)
+    of_vertices: Flags = holds[places(vertices, job_settings, {})]
+    return of_vertices
 
 
 def _first_of_groups(
@@ -72,17 +81,23 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups."""
     of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
-    first, sizes = np.unique(of_vertices, return_index=True, return_counts=True)[1:]
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))
     largest = np.full(len(first), np.iinfo(np.int32).min, np.int32)
     np.maximum.at(largest, of_vertices, parallelism)
     return named_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
         first
-    ].with_columns(vertices=pl.Series(sizes, dtype=pl.Int32), max_vertex_parallelism=pl.Series(largest))
+    ].with_columns(
+        vertices=pl.Series(np.bincount(of_vertices), dtype=pl.Int32),
+        max_vertex_parallelism=pl.Series(largest),
+    )
 
 
 def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """In: named_vertices (see number_co_location_groups). Out: co_location_groups."""
-    located = named_vertices.filter(pl.col("co_location_group").is_not_null())
+    groups = named_vertices.select(
+        TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"
+    )
+    located = groups.filter(pl.col("co_location_group").is_not_null())
     return located.group_by(TOPOLOGY, "co_location_group").agg(
         pl.col("co_location_group_name").first().alias("name"),
         pl.col("slot_sharing_group").min(),

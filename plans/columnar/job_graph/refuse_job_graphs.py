@@ -167,7 +167,10 @@ def _hybrid(
 
 
 def _co_locations(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    located = named_vertices.filter(pl.col("co_location_group").is_not_null())
+    groups = named_vertices.select(
+        TOPOLOGY, "slot_sharing_group", "co_location_group", "co_location_group_name"
+    )
+    located = groups.filter(pl.col("co_location_group").is_not_null())
     if located.is_empty():
         return _none()
     group = pl.col("slot_sharing_group")

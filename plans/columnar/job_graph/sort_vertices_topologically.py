@@ -18,7 +18,9 @@ def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.Data
         connected_edges[name].to_numpy().astype(np.int64)
         for name in ("source_place", "target_place", "output_index", "consumer_index")
     )
-    consumed = np.lexsort((consumer_index, sources << 32 | output_index))
+    data_sets = sources << 32 | output_index
+    are_shared = consumer_index.any()
+    consumed = np.lexsort((consumer_index, data_sets)) if are_shared else np.argsort(data_sets)
     pipelined = connected_edges.select(pl.col("result_partition_type").is_in(MUST_BE_PIPELINED))
     order, regions = order_and_regions(
         np.append(of_topologies.starts, len(vertices)),
