@@ -142,4 +142,5 @@ def _entries(graph: StreamGraphArrays) -> Ints:
     into = reads[graph.chained_source[first[reads]]]
     entries[into] = graph.out_targets[first[into]]
     in_order = np.sort(entries)
-    return in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]
+    distinct: Ints = in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]
+    return distinct

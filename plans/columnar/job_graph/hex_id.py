@@ -14,6 +14,6 @@ def hex_id(lower: pl.Series, upper: pl.Series) -> pl.Series:
     longs = np.empty((len(lower), 2), dtype=">i8")
     longs[:, 0], longs[:, 1] = lower.to_numpy(), upper.to_numpy()
     ends = np.arange(len(lower) + 1, dtype=np.int64) * _HEX_DIGITS
-    digits = pa.py_buffer(hexlify(longs.view(np.uint8)))
+    digits = pa.py_buffer(hexlify(longs.data))
     strings = pa.LargeStringArray.from_buffers(len(lower), pa.py_buffer(ends), digits)
     return pl.Series(values=strings, dtype=pl.String)
