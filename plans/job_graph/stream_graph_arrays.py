@@ -1,6 +1,6 @@
 """Stream graphs of whole topologies as flat arrays: what the sequential walks run over."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ from plans.arrow_walks import Ints, positions
 from plans.frames import TOPOLOGY
 
 Flags = npt.NDArray[np.bool_]
+Value = TypeVar("Value", bound=np.generic)
 
 
 class StreamGraphArrays(NamedTuple):
@@ -43,9 +44,10 @@ def stream_graph_arrays(
 ) -> StreamGraphArrays:
     """Arrays of nodes (a topology each, in the order of their numbers) and edges in any order."""
     count = len(topologies)
-    out_bounds, in_bounds = _bounds(edges.sources, count), _bounds(edges.targets, count)
-    by_source = out_bounds[edges.sources] + edges.out_indexes
-    by_target = in_bounds[edges.targets] + edges.in_indexes
+    sources, targets = edges.sources.astype(np.int64), edges.targets.astype(np.int64)
+    out_bounds, in_bounds = _bounds(sources, count), _bounds(targets, count)
+    by_source = out_bounds[sources] + edges.out_indexes
+    by_target = in_bounds[targets] + edges.in_indexes
     starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
     return StreamGraphArrays(
         bounds=np.append(starts, count),
@@ -53,11 +55,11 @@ def stream_graph_arrays(
         no_output=no_output,
         sources=np.flatnonzero(is_source),
         out_bounds=out_bounds,
-        out_targets=_placed(edges.targets, by_source),
-        chainable=_placed(edges.chainable, by_source) > 0,
-        chained_source=_placed(edges.chained_source, by_source) > 0,
+        out_targets=_placed(targets, by_source),
+        chainable=_placed(edges.chainable, by_source),
+        chained_source=_placed(edges.chained_source, by_source),
         in_bounds=in_bounds,
-        in_sources=_placed(edges.sources, by_target),
+        in_sources=_placed(sources, by_target),
     )
 
 
@@ -85,8 +87,8 @@ def _bounds(ends: Ints, count: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=count))))
 
 
-def _placed(values: Ints | Flags, places: Ints) -> Ints:
-    placed = np.empty(len(values), np.int64)
+def _placed(values: npt.NDArray[Value], places: Ints) -> npt.NDArray[Value]:
+    placed = np.empty_like(values)
     placed[places] = values
     return placed
 

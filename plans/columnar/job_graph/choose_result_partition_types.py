@@ -79,6 +79,8 @@ def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> 
 def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
     """Per row the number of its topology's global exchange mode."""
     modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
+    if modes.n_unique() == 1:
+        return modes.new_from_index(0, len(edges))
     return modes.gather(pl.Series(places(edges, job_settings, {})))
 
 

@@ -45,13 +45,11 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
     of_source = runs(sources[in_order])
     # Ids of one vertex's data sets differ by hashes of 32 bits.
     first = first_of_equal(of_source.of_row << 32 | (ids[in_order] & _LOWER_HALF))
-    output_index = number_in_turn(first, of_source.starts)
-    is_shared = (first != np.arange(len(first))).any()
-    consumer_index = (
-        count_in_groups(first.astype(np.int32), len(first)) if is_shared else np.zeros_like(first)
-    )
+    output_index, consumer_index = of_source.numbers(), np.zeros(len(first), np.int32)
     partition_type = shared_edges["result_partition_type"]
-    if is_shared:
+    if (first != np.arange(len(first))).any():
+        output_index = number_in_turn(first, of_source.starts)
+        consumer_index = count_in_groups(first.astype(np.int32), len(first))
         partition_type = partition_type[_back(in_order[first], in_order)]
     values: dict[str, pl.Expr | pl.Series] = {
         **_COLUMNS,

@@ -9,7 +9,7 @@ from plans.columnar.frames import TOPOLOGY
 from plans.columnar.job_graph.walk_stream_graph import CHAINED_SOURCE, HEAD
 from plans.columnar.runs import runs
 from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
-from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
+from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
 
 _OF_HEADS = (
     TOPOLOGY,
@@ -22,6 +22,16 @@ _OF_HEADS = (
     "co_location_group",
 )
 _FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
+_FIRST_CHAINED_SOURCE = LATER_BRANCH + 1
+_OPENING = {
+    NO_BRANCH: "",
+    ONLY_BRANCH: " -> ",
+    FIRST_BRANCH: " -> (",
+    LATER_BRANCH: ", ",
+    _FIRST_CHAINED_SOURCE: " [",
+}
+"""What stands before an operator's name, by how it hangs in its chain."""
+_OPENINGS = pl.Series([_OPENING[branch] for branch in sorted(_OPENING)])
 
 
 def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
@@ -84,24 +94,16 @@ def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
 
 def _name_pieces(members: pl.DataFrame) -> pl.Series:
     """What each operator adds to the chained name, brackets included."""
-    index, branch = pl.col("chain_index"), pl.col("branch")
+    index = pl.col("chain_index")
     is_source = index == CHAINED_SOURCE
-    opening = (
-        pl.when(index == HEAD)
-        .then(pl.lit(""))
-        .when(is_source & (index.shift(1) == HEAD))
-        .then(pl.lit(" ["))
-        .when(is_source | (branch == LATER_BRANCH))
-        .then(pl.lit(", "))
-        .when(branch == ONLY_BRANCH)
-        .then(pl.lit(" -> "))
-        .when(branch == FIRST_BRANCH)
-        .then(pl.lit(" -> ("))
+    is_first = is_source & (index.shift(1) == HEAD)
+    hangs = (
+        pl.when(is_first).then(_FIRST_CHAINED_SOURCE).when(is_source).then(LATER_BRANCH).otherwise("branch")
     )
     is_last_source = is_source & (index.shift(-1, fill_value=HEAD) != CHAINED_SOURCE)
     brackets = pl.lit("").str.pad_end(pl.when(index > HEAD).then("closings").otherwise(0), ")")
     closing = pl.when(is_last_source).then(pl.lit("]")).otherwise(brackets)
-    return members.select(pl.concat_str(opening, "name", closing).fill_null("")).to_series()
+    return members.select(pl.concat_str(pl.lit(_OPENINGS).gather(hangs), "name", closing)).to_series()
 
 
 def _joined(texts: pl.Series, starts: Ints) -> pl.Series:

@@ -77,7 +77,8 @@ def _maps(in_groups: Flags, of_groups: Ints, fractions: npt.NDArray[np.float64])
     """A map a row: each use case (a column) that is in the row's group, to the row's fraction."""
     bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[of_groups])).astype(np.int32)
     rows = np.flatnonzero(bounds[1:] > bounds[:-1])
-    present = in_groups[of_groups[rows]]
-    of_entries = np.broadcast_to(np.arange(len(_USE_CASES)), present.shape)[present]
-    keys = pa.array(_USE_CASES, pa.string()).take(pa.array(of_entries))
-    return pl.Series(values=pa.MapArray.from_arrays(bounds, keys, pa.array(fractions[rows][present])))
+    entries = np.flatnonzero(in_groups[of_groups[rows]])
+    of_entries = pl.Series(entries % len(_USE_CASES), dtype=pl.get_index_type())
+    keys = pl.Series(_USE_CASES).gather(of_entries).to_arrow()
+    values = pa.array(fractions[rows].ravel()[entries])
+    return pl.Series(values=pa.MapArray.from_arrays(bounds, keys, values))
