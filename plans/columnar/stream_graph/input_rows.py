@@ -12,7 +12,7 @@ from plans.columnar.frames import TOPOLOGY
 class InputRows(NamedTuple):
     """Transformations by their rows, wherever they stand."""
 
-    order: Ints  #: all rows by topology and id, so that inputs come before their users
+    order: Ints  #: all rows, those of one topology behind each other and by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
     rows: Ints  #: the row of each input
 
@@ -27,19 +27,10 @@ def input_rows(transformations: pl.DataFrame) -> InputRows:
     first = ids == 1
     follows = (ids[1:] == ids[:-1] + 1) & (topologies[1:] == topologies[:-1])
     if first[:1].all() and (first[1:] | follows).all():
-        starts = np.flatnonzero(first)
-        by_topology = np.argsort(topologies[starts])
-        order = spans(starts[by_topology], np.diff(starts, append=len(ids))[by_topology])
-        return InputRows(order, bounds, np.repeat(places - ids, lengths) + inputs)
+        return InputRows(places, bounds, np.repeat(places - ids, lengths) + inputs)
     order = np.lexsort((ids, topologies))
     places[order] = places.copy()
     return InputRows(order, bounds, order[np.repeat(places - ids, lengths) + inputs])
-
-
-def spans(starts: Ints, lengths: Ints) -> Ints:
-    """The numbers from each start on, as many as its length says, one span behind the other."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def offsets(lengths: Ints) -> Ints:

@@ -39,7 +39,7 @@ def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.
     """One row a StreamEdge, in the order in which Flink adds them to their target.
 
     As plans.stream_graph.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
-    transformations; sorted by topology, target and in_index.
+    transformations; those of one topology behind each other, sorted by target and in_index.
     """
     virtual, sink, one_input, several = (c.to_numpy() for c in transformations.select(_FLAGS))
     order, bounds, inputs = input_rows(transformations)
