@@ -47,7 +47,6 @@ from plans.columnar.slots.create_slot_sharing_groups import execution_slot_shari
 from plans.columnar.slots.prefer_local_inputs import prefer_local_inputs
 from plans.columnar.slots.prefer_local_inputs_by_task import prefer_local_inputs_by_task
 from plans.columnar.stream_graph.choose_partitioners import choose_partitioners
-from plans.columnar.stream_graph.expand_virtual_nodes import expand_virtual_nodes
 from plans.columnar.stream_graph.find_edge_ends import find_edge_ends
 from plans.columnar.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.columnar.stream_graph.refuse_stream_graphs import refuse_stream_graphs
@@ -71,7 +70,6 @@ class Step(NamedTuple):
 
 
 STREAM_GRAPH_STEPS = (
-    Step(expand_virtual_nodes, "virtual_expansions"),
     Step(resolve_virtual_nodes, "resolved_inputs"),
     Step(inherit_slot_sharing_groups, "inherited_groups"),
     Step(translate_nodes, "stream_nodes"),

@@ -5,7 +5,6 @@ import pytest
 
 from plans import compiled
 from plans.columnar.read_topologies import read_topologies
-from plans.columnar.stream_graph.expand_virtual_nodes import expand_virtual_nodes
 from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.reference.random_topologies import MODES, random_topology
 
@@ -28,10 +27,6 @@ def edges(topology):
             yield from ((transformation["id"], number, source) for number, source in enumerate(of_inputs))
 
 
-def resolve(transformations):
-    return resolve_virtual_nodes(transformations, expand_virtual_nodes(transformations))
-
-
 @pytest.fixture(scope="module")
 def topologies():
     """Some with unions of unions, and with a sink as an input."""
@@ -51,7 +46,7 @@ def test_edges_come_in_the_order_of_inputs(topologies, least, monkeypatch):
     monkeypatch.setattr(compiled, "WORTH_COMPILING", least)
     monkeypatch.setattr(compiled, "WORTH_RUNNING", least)
     tables = read_topologies(topologies)
-    found = resolve(tables.transformations)
+    found = resolve_virtual_nodes(tables.transformations)
     names = dict(tables.topologies.select("topology_id", "name").iter_rows())
     rows = [
         (names[t], *edge)
@@ -67,9 +62,9 @@ def test_edges_come_in_the_order_of_inputs(topologies, least, monkeypatch):
 def test_rows_may_stand_in_any_order(topologies):
     transformations = read_topologies(topologies).transformations
     shuffled = transformations.sample(fraction=1, shuffle=True, seed=1)
-    found = resolve(shuffled)
+    found = resolve_virtual_nodes(shuffled)
     assert found.drop("source_row", "target_row").equals(
-        resolve(transformations).drop("source_row", "target_row")
+        resolve_virtual_nodes(transformations).drop("source_row", "target_row")
     )
     for end in ("source", "target"):
         assert shuffled["id"].gather(found[f"{end}_row"]).equals(found[end], check_names=False)
@@ -87,4 +82,4 @@ def test_ways_without_number_are_no_edges(least, monkeypatch):
         schema={"topology_id": pl.Int64, "id": pl.Int32, "kind": pl.String, "inputs": pl.List(pl.Int32)},
     )
     with pytest.raises(MemoryError, match="unions of unions"):
-        expand_virtual_nodes(transformations)
+        resolve_virtual_nodes(transformations)

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.stream_graph.input_rows import input_rows, offsets
+from plans.columnar.stream_graph.input_rows import FIRST_VIRTUAL, KINDS, InputRows, offsets
 from plans.compiled import run_loop
 from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
@@ -12,15 +12,9 @@ _NONE = -1
 _MOST = (1 << 31) - 1
 """Ways are counted up to here: unions of unions double them."""
 
-_SINK, _UNION, _PARTITION, _SIDE_OUTPUT, _SELECT = range(1, 6)
-_NUMBERS = {
-    Kind.SINK: _SINK,
-    Kind.UNION: _UNION,
-    Kind.PARTITION: _PARTITION,
-    Kind.SIDE_OUTPUT: _SIDE_OUTPUT,
-    Kind.SELECT: _SELECT,
-}
-_KIND_NUMBER = pl.sum_horizontal((pl.col("kind") == kind) * number for kind, number in _NUMBERS.items())
+_SINK, _PARTITION, _SIDE_OUTPUT, _SELECT = map(
+    KINDS.index, (Kind.SINK, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
+)
 _PARTITIONER = pl.col("partitioner").cast(pl.Enum(Partitioner))
 _LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
 _LABELS = (
@@ -32,23 +26,22 @@ _LABELS = (
 """What an edge gets from each of the four rows that decide."""
 
 
-def expand_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
+def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl.DataFrame:
     """One row a virtual transformation and way up to a physical one, in the order of inputs.
 
     Out (sorted by row): row, that of the virtual transformation; source_row; the labels picked up on the way,
     as in plans.stream_graph.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
     Ways up to a sink are left out: its translator gives no stream node ids to whoever names it as an input.
     """
-    inputs = input_rows(transformations)
-    kinds = transformations.select(_KIND_NUMBER).to_series().to_numpy(writable=True)
-    virtual = kinds >= _UNION
+    kinds = inputs.kinds
+    virtual = kinds >= FIRST_VIRTUAL
     ways = np.where(kinds == _SINK, 0, 1)
-    run_loop(_count_ways, len(kinds), (*inputs, kinds), (ways,))
+    run_loop(_count_ways, len(kinds), inputs, (ways,))
     if (ways == _MOST).any():
         raise MemoryError("unions of unions: more edges than can be numbered")
     starts = offsets(np.where(virtual, ways, 0))
     found = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
-    run_loop(_fill_ways, len(kinds), (*inputs, kinds, starts), tuple(found))
+    run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(found))
     sources, *deciding = found
 
     labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
@@ -67,7 +60,7 @@ def expand_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
 def _count_ways(order: Ints, bounds: Ints, inputs: Ints, kinds: Ints, ways: Ints) -> None:
     """How many ways lead up from each virtual transformation (see run_loop)."""
     for row in order:
-        if kinds[row] >= _UNION:
+        if kinds[row] >= FIRST_VIRTUAL:
             count = 0
             for place in range(bounds[row], bounds[row + 1]):
                 count = min(count + ways[inputs[place]], _MOST)
@@ -92,12 +85,12 @@ def _fill_ways(
     """
     for row in order:
         kind = kinds[row]
-        if kind < _UNION:
+        if kind < FIRST_VIRTUAL:
             continue
         way = starts[row]
         for place in range(bounds[row], bounds[row + 1]):
             source = inputs[place]
-            if kinds[source] >= _UNION:
+            if kinds[source] >= FIRST_VIRTUAL:
                 for further in range(starts[source], starts[source + 1]):
                     sources[way] = sources[further]
                     partitions[way] = partitions[further]

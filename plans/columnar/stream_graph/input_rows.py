@@ -1,4 +1,4 @@
-"""Which rows the inputs of transformations are."""
+"""Which rows the inputs of transformations are, and what kinds they have."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,20 @@ import polars as pl
 
 from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY
+from plans.vocabulary import VIRTUAL_KINDS, Kind
+
+KINDS = list(Kind)
+FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))
+"""Virtual kinds are the last ones."""
 
 
 class InputRows(NamedTuple):
-    """Transformations by their rows, wherever they stand."""
+    """What leads from row to row among transformations, wherever they stand."""
 
     order: Ints  #: all rows, those of one topology behind each other and by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
     rows: Ints  #: the row of each input
+    kinds: Ints  #: of each row, as numbered by KINDS
 
 
 def input_rows(transformations: pl.DataFrame) -> InputRows:
@@ -22,15 +28,16 @@ def input_rows(transformations: pl.DataFrame) -> InputRows:
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     lengths = transformations["inputs"].list.len().to_numpy()
     inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()
+    kinds = transformations["kind"].cast(pl.Enum(Kind)).to_physical().to_numpy().astype(np.int32)
     bounds = offsets(lengths)
     places = np.arange(len(ids))
     first = ids == 1
     follows = (ids[1:] == ids[:-1] + 1) & (topologies[1:] == topologies[:-1])
     if first[:1].all() and (first[1:] | follows).all():
-        return InputRows(places, bounds, np.repeat(places - ids, lengths) + inputs)
+        return InputRows(places, bounds, np.repeat(places - ids, lengths) + inputs, kinds)
     order = np.lexsort((ids, topologies))
     places[order] = places.copy()
-    return InputRows(order, bounds, order[np.repeat(places - ids, lengths) + inputs])
+    return InputRows(order, bounds, order[np.repeat(places - ids, lengths) + inputs], kinds)
 
 
 def offsets(lengths: Ints) -> Ints:

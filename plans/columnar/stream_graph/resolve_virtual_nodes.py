@@ -5,12 +5,12 @@ import polars as pl
 
 from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY
-from plans.columnar.stream_graph.input_rows import input_rows, offsets
-from plans.columnar.stream_graph.node_rows import is_kind
+from plans.columnar.stream_graph.expand_virtual_nodes import expand_virtual_nodes
+from plans.columnar.stream_graph.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
 from plans.compiled import run_loop
 from plans.stream_graph.expand_virtual_nodes import LABELS
 from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
-from plans.vocabulary import VIRTUAL_KINDS, Kind
+from plans.vocabulary import Kind
 
 _NONE = -1
 _TAKEN = ("right_behind_hash", *LABELS)
@@ -27,24 +27,22 @@ _FOUND = (
 )
 
 
-_FLAGS = (
-    is_kind(*VIRTUAL_KINDS).alias("virtual"),
-    is_kind(Kind.SINK).alias("sink"),
-    is_kind(Kind.ONE_INPUT).alias("one_input"),
-    is_kind(*MULTIPLE_INPUTS).alias("several"),
-)
+_SINK, _ONE_INPUT = map(KINDS.index, (Kind.SINK, Kind.ONE_INPUT))
+_SEVERAL = [KINDS.index(Kind(kind)) for kind in MULTIPLE_INPUTS]
 
 
-def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.DataFrame) -> pl.DataFrame:
+def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     """One row a StreamEdge, in the order in which Flink adds them to their target.
 
     As plans.stream_graph.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
     transformations; those of one topology behind each other, sorted by target and in_index.
     """
-    virtual, sink, one_input, several = (c.to_numpy() for c in transformations.select(_FLAGS))
-    order, bounds, inputs = input_rows(transformations)
-    starts = offsets(np.bincount(virtual_expansions["row"].to_numpy(), minlength=len(virtual)))
-    edges = np.where(virtual, np.diff(starts), ~sink)
+    given = input_rows(transformations)
+    order, bounds, inputs, kinds = given
+    expansions = expand_virtual_nodes(transformations, given)
+    virtual = kinds >= FIRST_VIRTUAL
+    starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
+    edges = np.where(virtual, np.diff(starts), kinds != _SINK)
     before = offsets(edges[inputs])[bounds]
     count = int(np.diff(before)[~virtual].sum())
     found = np.empty((len(_FOUND), count), np.int32)
@@ -52,13 +50,13 @@ def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.
     run_loop(
         _add_edges,
         len(virtual) + count,
-        (order, bounds, inputs, virtual, edges, starts, virtual_expansions["source_row"].to_numpy()),
+        (order, bounds, inputs, virtual, edges, starts, expansions["source_row"].to_numpy()),
         (*found, out_degree, pairs, last_target),
     )
     edge = dict(zip(_FOUND, found, strict=True))
     target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
     at = pl.Series(way.view(np.uint32))
-    labels = virtual_expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
+    labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     return pl.DataFrame(
         {
@@ -66,11 +64,12 @@ def resolve_virtual_nodes(transformations: pl.DataFrame, virtual_expansions: pl.
             "target": ids[target],
             "source": ids[source],
             **labels[LABELS].to_dict(),
-            "keyed": labels["right_behind_hash"].fill_null(False) & pl.Series(values=one_input[target]),
+            "keyed": labels["right_behind_hash"].fill_null(False)
+            & pl.Series(values=kinds[target] == _ONE_INPUT),
             "source_row": source,
             "target_row": target,
             **edge,
-            "type_number": np.where(several[target], edge["type_number"], 0),
+            "type_number": np.where(np.isin(kinds, _SEVERAL)[target], edge["type_number"], 0),
             "out_degree": out_degree[source],
         }
     )
