@@ -28,7 +28,7 @@ def input_rows(transformations: pl.DataFrame) -> InputRows:
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     lengths = transformations["inputs"].list.len().to_numpy()
     inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()
-    kinds = transformations["kind"].cast(pl.Enum(Kind)).to_physical().to_numpy().astype(np.int32)
+    kinds = transformations["kind"].cast(pl.Enum(Kind)).to_physical().to_numpy().astype(np.int64)
     bounds = offsets(lengths)
     places = np.arange(len(ids))
     first = ids == 1

@@ -25,6 +25,18 @@ _TOO_MANY_INPUTS = (pl.col("kind") == Kind.MULTI_INPUT) & (_INPUTS > MAX_INPUTS)
 _CHANGES_PARALLELISM = (pl.col("partitioner") == "FORWARD") & (
     pl.col("source_parallelism") != pl.col("target_parallelism")
 )
+_OF_EDGES = (
+    TOPOLOGY,
+    "source",
+    "target",
+    "in_index",
+    "partitioner",
+    "edge_id",
+    "source_name",
+    "source_parallelism",
+    "target_name",
+    "target_parallelism",
+)
 _STRICT = ~pl.col("auto_generate_uids")
 _SORTS = (pl.col("job_type") == JobType.BATCH) & pl.col("sort_inputs")
 _WEIGHS = pl.col("managed_memory").map.len() > 0
@@ -49,7 +61,7 @@ def refuse_stream_graphs(
 
 
 def _forward_changes(marked_edges: pl.DataFrame) -> pl.DataFrame:
-    changes = marked_edges.filter(_CHANGES_PARALLELISM)
+    changes = marked_edges.select(_OF_EDGES).filter(_CHANGES_PARALLELISM)
     before, of_source, downstream, of_target, behind = map(pl.lit, FORWARD_CHANGES_PARALLELISM)
     message = pl.concat_str(
         before,

@@ -28,7 +28,7 @@ _FOUND = (
 
 
 _SINK, _ONE_INPUT = map(KINDS.index, (Kind.SINK, Kind.ONE_INPUT))
-_SEVERAL = [KINDS.index(Kind(kind)) for kind in MULTIPLE_INPUTS]
+_SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 
 
 def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
@@ -69,7 +69,7 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
             "source_row": source,
             "target_row": target,
             **edge,
-            "type_number": np.where(np.isin(kinds, _SEVERAL)[target], edge["type_number"], 0),
+            "type_number": np.where(_SEVERAL[kinds[target]], edge["type_number"], 0),
             "out_degree": out_degree[source],
         }
     )
