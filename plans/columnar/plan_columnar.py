@@ -181,7 +181,8 @@ def plan_columnar(
         rejected = pl.concat([rejected, reject_refused(refused, tables["topologies"])])
         topologies = np.sort(refused[TOPOLOGY].to_numpy())
         for name in tables:
-            tables[name] = without_topologies(tables[name], topologies)
+            if done_at.get(name, -1) > all_known_at or name in wanted.values():
+                tables[name] = without_topologies(tables[name], topologies)
         if len(topologies):
             planned.update({table: rows.slice(0, 0) for table, rows in planned.items()})
 
