@@ -38,16 +38,28 @@ def _text(value: str) -> str:
 
 def header(topology: Mapping[str, Any], form: str) -> bytes:
     """The first line of a valid topology's canonical text."""
-    config = ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in topology.get("config", {}).items()))
-    fields = (
+    return header_text(
         form,
-        _text(topology["name"]),
+        topology["name"],
         topology.get("parallelism", 1),
-        topology.get("max_parallelism", ""),
-        "true" if topology.get("chaining", True) else "false",
-        config,
+        topology.get("max_parallelism"),
+        topology.get("chaining", True),
+        config_text(topology.get("config", {})),
     )
-    return ("|".join(map(str, fields)) + "\n").encode()
+
+
+def config_text(config: Mapping[str, str]) -> str:
+    """A configuration in a header."""
+    return ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in config.items()))
+
+
+def header_text(
+    form: str, name: str, parallelism: int, max_parallelism: int | None, chaining: bool, config: str
+) -> bytes:
+    """A header of values with defaults filled in; `config` is its config_text."""
+    limit = "" if max_parallelism is None else max_parallelism
+    switch = "true" if chaining else "false"
+    return f"{form}|{_text(name)}|{parallelism}|{limit}|{switch}|{config}\n".encode()
 
 
 def transformations_fingerprints(

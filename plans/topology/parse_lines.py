@@ -88,12 +88,12 @@ _SPARK_TO_ARROW: dict[type, pa.DataType] = {
 SETTINGS_ROWS = pa.struct(
     [(f.name, _SPARK_TO_ARROW[type(f.dataType)]) for f in JOB_SETTINGS.fields if f.name != "topology_id"]
 )
-_ROW_TYPES = {f.name: _SPARK_TO_ARROW[type(f.dataType)] for f in PARSED.fields[:12]} | {
+ROW_TYPES = {f.name: _SPARK_TO_ARROW[type(f.dataType)] for f in PARSED.fields[:12]} | {
     "error_stage": pa.string(),
     "errors": ERROR_ROWS,
     "settings": SETTINGS_ROWS,
 }
-_NESTED = {
+NESTED_COLUMNS = {
     "transformations": transformation_columns,
     "stream_nodes": stream_node_columns,
     "stream_edges": stream_edge_columns,
@@ -246,11 +246,11 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> _Parsed:
 
 def _record_batches(pending: list[_Parsed]) -> Iterator[pa.RecordBatch]:
     """One batch of all rows; the arrays of a topology above ROWS_A_BATCH go on in batches of their own."""
-    flat = {key: [entry for p in pending for entry in getattr(p, key)] for key in _NESTED}
-    structs = {key: build(flat[key]) if flat[key] else None for key, build in _NESTED.items()}
+    flat = {key: [entry for p in pending for entry in getattr(p, key)] for key in NESTED_COLUMNS}
+    structs = {key: build(flat[key]) if flat[key] else None for key, build in NESTED_COLUMNS.items()}
     if structs["transformations"] is not None:
         _add_fingerprints(pending, structs["transformations"])
-    lengths = {key: [len(getattr(p, key)) for p in pending] for key in _NESTED}
+    lengths = {key: [len(getattr(p, key)) for p in pending] for key in NESTED_COLUMNS}
     rows = [p.row for p in pending]
     if all(length <= ROWS_A_BATCH for of_key in lengths.values() for length in of_key):
         yield _batch(rows, structs, lengths)
@@ -288,8 +288,8 @@ def _add_fingerprints(pending: list[_Parsed], transformations: pa.StructArray) -
 def _batch(
     rows: list[dict[str, Any]], structs: dict[str, Any], lengths: dict[str, list[int]]
 ) -> pa.RecordBatch:
-    columns = {key: pa.array([row.get(key) for row in rows], kind) for key, kind in _ROW_TYPES.items()}
-    for key, build in _NESTED.items():
+    columns = {key: pa.array([row.get(key) for row in rows], kind) for key, kind in ROW_TYPES.items()}
+    for key, build in NESTED_COLUMNS.items():
         struct = structs[key] if structs[key] is not None else build([])
         columns[key] = pa.ListArray.from_arrays(offsets(lengths[key]), struct)
     return pa.RecordBatch.from_pydict(columns)

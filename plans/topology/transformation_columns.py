@@ -64,7 +64,7 @@ def plain_array(data_type: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
     return lambda values: pa.array(values, data_type)
 
 
-_COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
+COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
     "id": plain_array(_INT32),
     "kind": plain_array(_STRING),
     "name": lambda names: pa.array([name or "" for name in names], _STRING),
@@ -90,48 +90,49 @@ _COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
     """Valid transformations as one struct array: the columns of TRANSFORMATIONS behind topology_id."""
-    values = cells(rows, _COLUMNS)
+    values = cells(rows, COLUMNS)
     return pa.StructArray.from_arrays(
-        [build(values[key]) for key, build in _COLUMNS.items()], names=list(_COLUMNS)
+        [build(values[key]) for key, build in COLUMNS.items()], names=list(COLUMNS)
     )
 
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
     """One line of canonical text a transformation, ending in a newline (see `fingerprint`)."""
-    fields = [_canonical(name, columns.field(name)) for name in _COLUMNS]
+    fields = [canonical_column(name, columns.field(name)) for name in COLUMNS]
     row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
     return pc.binary_join_element_wise(row, "", "\n")
 
 
-def _canonical(name: str, values: pa.Array) -> pa.Array:
-    """A column as text that no other value of the column has; null for null and for empty lists and maps."""
+def canonical_column(name: str, values: pa.Array) -> pa.Array:
+    """A column as text that no other value of the column has; null or empty for null, empty lists and maps."""
     if pa.types.is_integer(values.type):
         return pc.cast(values, _STRING)
-    if name == "inputs":
-        return pc.binary_join(pc.cast(values, pa.list_(_STRING)), ",")
-    if pa.types.is_string(values.type):
-        if values.null_count == len(values):
-            return values
-        return pc.binary_join_element_wise(pc.cast(pc.binary_length(values), _STRING), values, ":")
-    if pa.types.is_struct(values.type):
-        filled = np.flatnonzero(pc.is_valid(values).to_numpy(zero_copy_only=False))
-    else:
-        filled = np.flatnonzero(np.diff(values.offsets.to_numpy()))
-    if not len(filled):
+    if values.null_count == len(values):
         return pa.nulls(len(values), _STRING)
-    texts: list[str | None] = [None] * len(values)
-    for position, value in zip(filled.tolist(), values.take(pa.array(filled)).to_pylist(), strict=True):
-        texts[position] = _text(name, value)
-    return pa.array(texts, _STRING)
+    if pa.types.is_string(values.type):
+        return _with_lengths(values)
+    if pa.types.is_struct(values.type):
+        cores, *sizes = values.flatten()
+        nanos = pc.cast(pc.floor(pc.add(pc.multiply(cores, 1e9), 0.5)), _INT64)
+        return pc.binary_join_element_wise(*(pc.cast(part, _STRING) for part in (nanos, *sizes)), ",")
+    if name == "managed_memory":  # which has one key at most
+        items = pc.binary_join_element_wise(values.keys, pc.cast(values.items, _STRING), "=")
+    elif name == "slot_scope":
+        return _sorted_words(values)
+    elif name == "inputs":
+        items = pc.cast(values.values, _STRING)
+    else:
+        items = _with_lengths(values.values)
+    return pc.binary_join(pa.ListArray.from_arrays(values.offsets, items), ",")
 
 
-def _text(name: str, value: Any) -> str:
-    """Rare columns, value by value."""
-    if name == "managed_memory":
-        return ",".join(f"{key}={weight}" for key, weight in sorted(value))
-    if name == "slot_scope":
-        return ",".join(sorted(value))
-    if name == "names":
-        return ",".join(f"{len(v.encode())}:{v}" for v in value)
-    cores, *sizes = value.values()
-    return ",".join(map(str, (int(cores * 1e9 + 0.5), *sizes)))
+def _with_lengths(strings: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(pc.cast(pc.binary_length(strings), _STRING), strings, ":")
+
+
+def _sorted_words(lists: pa.ListArray) -> pa.StringArray:
+    """The words of each list in their order, joined by commas."""
+    several = pc.greater(pc.list_value_length(lists), 1)
+    texts = pc.binary_join(lists, ",")
+    ordered = [",".join(sorted(words)) for words in lists.filter(several).to_pylist()]
+    return pc.replace_with_mask(texts, several, pa.array(ordered, _STRING))

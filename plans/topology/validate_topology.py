@@ -56,12 +56,14 @@ def _config() -> Rule:
     return Rule(keys_are_strings.accepts, explain, allowed)
 
 
+CONFIG = _config()
+
 _RULES: Rules = {
     "name": text("a string, not empty", bool),
     "parallelism": PARALLELISM,
     "max_parallelism": MAX_PARALLELISM_RULE,
     "chaining": boolean(),
-    "config": _config(),
+    "config": CONFIG,
     "transformations": _anything("a list of transformations"),
     "stream_graph": _anything("an object"),
 }

@@ -48,7 +48,7 @@ def _holds(entry: Any, position: int) -> bool:
         and all([type(i) is int and 0 < i < position for i in inputs])  # noqa: C419 (a list is quicker)
         and all([key in entry for key in required])  # noqa: C419
         and ("min_resources" in entry) == ("preferred_resources" in entry)
-        and not ("min_resources" in entry and _resource_errors(entry, ""))
+        and not ("min_resources" in entry and resource_errors(entry, ""))
     )
 
 
@@ -84,7 +84,7 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
         errors += _key_errors(entry, where)
         errors += _id_errors(entry, position, first, where)
         errors += _input_errors(entry, position, first, where)
-        errors += _resource_errors(entry, where)
+        errors += resource_errors(entry, where)
     return errors + _cycle_errors(transformations, first)
 
 
@@ -189,7 +189,7 @@ def _input_errors(
     return errors
 
 
-def _resource_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
+def resource_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
     """Transformation.setResources: both or neither, and min no more than preferred."""
     low, high = entry.get("min_resources"), entry.get("preferred_resources")
     if ("min_resources" in entry) != ("preferred_resources" in entry):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.columnar.frames import TOPOLOGY
-from plans.columnar.topology.topologies_of_lines import lines_batch
+from plans.columnar.topology.lines_batch import lines_batch
 
 _OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
 _MAPS = ("config", "managed_memory")

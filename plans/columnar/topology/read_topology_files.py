@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import pyarrow as pa
 
+from plans.columnar.side_by_side import one_after_the_other
 from plans.columnar.topology.find_topology_files import find_topology_files
-from plans.columnar.topology.topologies_of_lines import lines_batch, topologies_of_lines
+from plans.columnar.topology.parse_block import Block, parse_block
+from plans.columnar.topology.topologies_of_lines import topologies_of_lines
 from plans.columnar.topology.topology_tables import TopologyTables
 from plans.topology.input_errors import (
     incomplete_gzip,
@@ -17,7 +20,7 @@ from plans.topology.input_errors import (
 )
 
 BLOCK_BYTES = 4 * 2**20
-"""Read at once; a batch of lines holds one block and the lines that end in it."""
+"""Read at once; the lines that end in what is read are parsed together."""
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _SPARK_ONLY = (".deflate", ".lz4", ".snappy")
@@ -32,43 +35,38 @@ def read_topology_files(paths: Sequence[str]) -> TopologyTables:
     """
     if not paths:
         raise no_files_given()
-    tables = topologies_of_lines(_lines(find_topology_files(paths)))
+    blocks = _blocks(find_topology_files(paths))
+    tables = topologies_of_lines(chain.from_iterable(one_after_the_other(parse_block, blocks)))
     if tables.inputs == 0:
         raise no_topologies(paths)
     return tables
 
 
-def _lines(files: list[str]) -> Iterator[pa.RecordBatch]:
+def _blocks(files: list[str]) -> Iterator[Block]:
     for file in files:
-        first = True
-        for values in _lines_of(file):
-            if first and values[0].startswith(_BYTE_ORDER_MARK):
-                values[0] = values[0][len(_BYTE_ORDER_MARK) :]
-            first = False
-            batch = lines_batch(values, file)
-            values.clear()  # a line may be as large as the memory for it
-            yield batch
+        lines = 0
+        for text in _whole_lines(file):
+            yield Block(text.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else text, file, lines)
+            lines += text.count(b"\n")
 
 
-def _lines_of(file: str) -> Iterator[list[bytes]]:
-    """The lines of a file, those of a block at once; a line ends at \\n, the last one also at the end."""
+def _whole_lines(file: str) -> Iterator[bytes]:
+    """The lines of a file, those that end in what is read at once together; the last may lack its newline."""
     open_line: list[bytes] = []
-    for block in _blocks(file):
-        whole, newline, rest = block.rpartition(b"\n")
+    for text in _texts(file):
+        whole, newline, rest = text.rpartition(b"\n")
         if newline:
-            open_line.append(whole)
-            lines = b"".join(open_line).split(b"\n")
+            lines = b"".join([*open_line, whole, newline])
             open_line = [rest]
             yield lines
         else:
-            open_line.append(block)
+            open_line.append(text)
     last = b"".join(open_line)
-    open_line.clear()
     if last:
-        yield [last]
+        yield last + b"\n"
 
 
-def _blocks(file: str) -> Iterator[bytes]:
+def _texts(file: str) -> Iterator[bytes]:
     suffix = os.path.splitext(file)[1].lower()
     if suffix in _SPARK_ONLY:
         raise unusable_path(file, f"{suffix} files are read by Spark only")
@@ -76,8 +74,8 @@ def _blocks(file: str) -> Iterator[bytes]:
     try:
         with pa.OSFile(file) as raw:
             stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
-            while block := stream.read(BLOCK_BYTES):
-                yield block
+            while text := stream.read(BLOCK_BYTES):
+                yield text
     except OSError as error:
         if suffix == ".gz" and error.errno is None:  # not the system's, so the codec's
             raise incomplete_gzip(file) from None

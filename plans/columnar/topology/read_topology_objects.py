@@ -6,8 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.columnar.topology.topologies_of_lines import lines_batch, topologies_of_lines
+from plans.columnar.topology.lines_batch import lines_batch
+from plans.columnar.topology.topologies_of_lines import topologies_of_lines
 from plans.columnar.topology.topology_tables import TopologyTables
+from plans.topology.parse_lines import parse_lines
 from plans.topology.read_topology_objects import encode
 
 OBJECTS_A_BATCH = 1_000
@@ -15,7 +17,7 @@ OBJECTS_A_BATCH = 1_000
 
 def read_topology_objects(topologies: Iterable[Mapping[str, Any] | str | bytes]) -> TopologyTables:
     """Dicts as SPEC section 1 describes them, or JSON strings. As plans.topology.read_topology_objects."""
-    return topologies_of_lines(_batches(iter(topologies)))
+    return topologies_of_lines(parse_lines(_batches(iter(topologies))))
 
 
 def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[pa.RecordBatch]:

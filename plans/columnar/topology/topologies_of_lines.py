@@ -1,6 +1,6 @@
 """The topology tables out of one parse of lines, each name once, every line with its number in its file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from plans.columnar.topology.topology_id import topology_id
 from plans.columnar.topology.topology_tables import TopologyTables
 from plans.schema import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
-from plans.topology.parse_lines import parse_lines
 
 NESTED = ("transformations", "stream_nodes", "stream_edges")
 """Tables whose rows come as an array of each line."""
@@ -50,14 +49,14 @@ class _Sorted:
     """The topology that rows with nothing but arrays belong to."""
 
 
-def topologies_of_lines(lines: Iterable[pa.RecordBatch]) -> TopologyTables:
-    """Parse LINES once into every table.
+def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
+    """Every table out of PARSED of all lines.
 
-    The files come in the order of their names (as UTF-8), each as one block and in order. As
-    plans.topology.topologies_of_lines.
+    The files come in the order of their names (as UTF-8), each in order and with ordinals that count its
+    lines. As plans.topology.topologies_of_lines.
     """
     found = _Sorted()
-    for batch in parse_lines(lines):
+    for batch in parsed:
         _sort_out(batch, found)
     nested = {table: _frame(table, batches) for table, batches in found.nested.items()}
     return TopologyTables(
@@ -66,25 +65,6 @@ def topologies_of_lines(lines: Iterable[pa.RecordBatch]) -> TopologyTables:
         rejected=rejected_rows(found.refused),
         inputs=found.inputs,
         **nested,
-    )
-
-
-def lines_batch(
-    values: Sequence[bytes],
-    file: str | None,
-    ordinals: Sequence[int] | None = None,
-    problems: Sequence[str | None] | None = None,
-) -> pa.RecordBatch:
-    """LINES of one file, or of objects; a value may be longer than 2 GiB with others in one batch."""
-    n = len(values)
-    return pa.RecordBatch.from_pydict(
-        {
-            "value": pa.array(values, pa.large_binary()),
-            "source_file": pa.nulls(n, pa.string()) if file is None else pa.array([file] * n, pa.string()),
-            "block_start": pa.array(np.zeros(n, np.int64)),
-            "ordinal": pa.nulls(n, pa.int64()) if ordinals is None else pa.array(ordinals, pa.int64()),
-            "problem": pa.array(problems, pa.string()) if problems else pa.nulls(n, pa.string()),
-        }
     )
 
 

@@ -1,0 +1,128 @@
+"""What plain lines say beside their transformations: their own values, headers and job settings."""
+
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.arrow_walks import Ints
+from plans.columnar.topology.line_automaton import LINE_CODES, LINE_KEYS, LINE_TEXTS
+from plans.columnar.topology.scan_lines import Scanned
+from plans.columnar.topology.scanned_columns import Flags, nested_values, numbers, strings
+from plans.topology.fingerprint import config_text, header_text
+from plans.topology.flink_options import check_options
+from plans.topology.job_settings import FlinkRefusal, may_run_as_batch, read_job_settings
+from plans.topology.operator_rules import MAX_PARALLELISM
+from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
+from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.validate_topology import CONFIG
+from plans.vocabulary import TopologyForm
+
+FORM = str(TopologyForm.TRANSFORMATIONS)
+
+_CONFIGS = pa.map_(pa.string(), pa.string())
+
+
+class PlainTopologies(NamedTuple):
+    """A row a line. config: which of `configs` (distinct, None for those that are wrong) it has."""
+
+    names: pa.StringArray
+    parallelism: pa.Array
+    max_parallelism: pa.Array
+    chaining: pa.Array
+    config: Ints
+    configs: list[dict[str, str] | None]
+
+    def config_column(self) -> pa.MapArray:
+        """The configuration of each."""
+        entries = [list((config or {}).items()) for config in self.configs]
+        return pa.array(entries, _CONFIGS).take(pa.array(self.config))
+
+    def headers(self) -> list[bytes]:
+        """The first line of each one's canonical text."""
+        texts = [config_text(config or {}) for config in self.configs]
+        values = (self.names, self.parallelism, self.max_parallelism, self.chaining)
+        rows = zip(repeat(FORM), *(column.to_pylist() for column in values), map(texts.__getitem__, self.config), strict=False)
+        return [header_text(*row) for row in rows]
+
+    def at(self, places: Ints) -> "PlainTopologies":
+        """Those at some places."""
+        taken = (column.take(pa.array(places)) for column in self[:4])
+        return PlainTopologies(*taken, self.config[places], self.configs)
+
+
+def plain_topologies(scanned: Scanned) -> tuple[PlainTopologies, Flags]:
+    """Of each line, defaults filled in; and which of the lines are wrong after all."""
+    lines = scanned.lines
+    has = {key: lines.has(number) for number, key in enumerate(LINE_KEYS)}
+    parallelism, limits, chaining = lines.codes
+    names, wrong = strings(scanned.data, lines, LINE_TEXTS.index("name"), has["name"] & scanned.taken)
+    values, config = nested_values(
+        scanned.data, lines, LINE_TEXTS.index("config"), has["config"] & scanned.taken, _config_holds
+    )
+    topologies = PlainTopologies(
+        names,
+        pa.array(np.where(has["parallelism"], parallelism, 1), pa.int32()),
+        numbers(limits, has["max_parallelism"], pa.int32()),
+        pa.array((chaining == 1) | ~has["chaining"]),
+        config,
+        [*values, {}],
+    )
+    wrong |= has["max_parallelism"] & (limits > MAX_PARALLELISM)
+    return topologies, wrong | np.array([config is None for config in topologies.configs])[config]
+
+
+def settings_of_plain_topologies(
+    topologies: PlainTopologies, kinds: pa.StringArray, inputs: pa.ListArray, sizes: Ints
+) -> tuple[pa.StructArray, Flags]:
+    """SETTINGS_ROWS of right topologies, and which of them Flink refuses.
+
+    In: kind and inputs of all their transformations, `sizes` of each. What settings follow from is read once
+    for each combination; a name gives nothing but the job's name where the configuration has none.
+    """
+    may_be_batch = [config is not None and may_run_as_batch(config) for config in topologies.configs]
+    ends = np.cumsum(sizes)
+    unbounded = [
+        may_be_batch[config] and _reads_unbounded_source(kinds, inputs, int(end - size), int(size))
+        for config, end, size in zip(topologies.config, ends, sizes, strict=True)
+    ]
+    combinations: dict[tuple[Any, ...], int] = {}
+    columns = (topologies.parallelism, topologies.max_parallelism, topologies.chaining)
+    rows = zip(topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True)
+    of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
+    found = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
+    refused = np.array([settings is None for settings in found], bool)[of_rows]
+    columns_of_settings = pa.array(found, SETTINGS_ROWS).take(pa.array(of_rows)).flatten()
+    name = SETTINGS_ROWS.get_field_index("job_name")
+    unnamed = pc.equal(columns_of_settings[name], "")
+    columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
+    return pa.StructArray.from_arrays(columns_of_settings, fields=list(SETTINGS_ROWS)), refused
+
+
+def _config_holds(config: Any) -> bool:
+    return CONFIG.accepts(config) and not check_options(config)
+
+
+def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:
+    of_topology = (column.slice(first, size).to_pylist() for column in (kinds, inputs))
+    return reads_unbounded_source(zip(*of_topology, strict=True))
+
+
+def _settings(
+    config: dict[str, str], parallelism: int, max_parallelism: int | None, chaining: bool, unbounded: bool
+) -> dict[str, Any] | None:
+    """Settings without the topology's name; None where Flink refuses them."""
+    try:
+        settings = read_job_settings(
+            config,
+            topology_name="",
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            chaining=chaining,
+            transformations_have_unbounded_source=unbounded,
+        )
+    except FlinkRefusal:
+        return None
+    return as_arrow(settings)
