@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 from pyspark.sql import Column
@@ -30,6 +31,8 @@ from plans.schema import TRANSFORMATIONS
 
 BLOCK = 4096
 """Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
+
+_Ints = npt.NDArray[np.int64]
 
 
 def _text(value: str) -> str:
@@ -63,21 +66,21 @@ def header_text(
 
 
 def transformations_fingerprints(
-    headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, lengths: Sequence[int]
+    headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, starts: _Ints, lengths: _Ints
 ) -> list[str]:
-    """Hex digests of topologies whose canonical rows lie in `rows` in turn, `lengths` of each."""
+    """Hex digests of topologies whose canonical rows lie in `rows`, `lengths` of each from `starts` on."""
     _, offsets_buffer, data_buffer = rows.buffers()
     data = memoryview(data_buffer if data_buffer is not None else b"")
     width = np.dtype(np.int64 if pa.types.is_large_string(rows.type) else np.int32)
     offsets = np.frombuffer(offsets_buffer, width, len(rows) + 1, rows.offset * width.itemsize)
-    digests, start = [], 0
-    for first, length in zip(headers, lengths, strict=True):
-        bounds = offsets[[*range(start, start + length, BLOCK), start + length]].tolist()
-        digest = sha256(first)
-        for low, high in pairwise(bounds):
-            digest.update(sha256(data[low:high]).hexdigest().encode())
-        digests.append(digest.hexdigest())
-        start += length
+    digests = []
+    bounds = (starts, lengths, offsets[starts], offsets[starts + lengths])
+    for first, start, length, low, high in zip(headers, *(b.tolist() for b in bounds), strict=True):
+        blocks = [low, high]
+        if length > BLOCK:
+            blocks = offsets[[*range(start, start + length, BLOCK), start + length]].tolist()
+        texts = "".join([sha256(data[low:high]).hexdigest() for low, high in pairwise(blocks)])
+        digests.append(sha256(first + texts.encode()).hexdigest())
     return digests
 
 

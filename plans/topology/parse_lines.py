@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import orjson
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -277,10 +278,10 @@ def _in_parts(
 
 def _add_fingerprints(pending: list[_Parsed], transformations: pa.StructArray) -> None:
     owners = [p for p in pending if p.transformations]
-    lengths = [len(p.transformations) for p in owners]
-    digests = transformations_fingerprints(
-        [p.header for p in owners], canonical_rows(transformations), lengths
-    )
+    lengths = np.array([len(p.transformations) for p in owners])
+    texts = canonical_rows(transformations)
+    starts = np.cumsum(lengths) - lengths
+    digests = transformations_fingerprints([p.header for p in owners], texts, starts, lengths)
     for owner, digest in zip(owners, digests, strict=True):
         owner.row["fingerprint"] = digest
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -104,7 +103,7 @@ def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
 
 
 def canonical_column(name: str, values: pa.Array) -> pa.Array:
-    """A column as text that no other value of the column has; null or empty for null, empty lists and maps."""
+    """A column as text that no other value of it has; null or empty for null, empty lists and maps."""
     if pa.types.is_integer(values.type):
         return pc.cast(values, _STRING)
     if values.null_count == len(values):

@@ -9,7 +9,6 @@ from plans.compiled import compiled, is_worth_compiling
 from plans.topology.transformation_columns import COLUMNS, canonical_column, canonical_rows
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
-_NULL = -1
 _LONGEST_INTEGER = 20
 
 Bytes = npt.NDArray[np.uint8]
@@ -19,82 +18,68 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
     """As `canonical_rows`: a line each of the columns of TRANSFORMATIONS, whose values are right."""
     if not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
-    kinds: list[int] = []
-    gaps: list[int] = []
-    cells: list[tuple[Ints, Ints]] = []
+    kinds = np.zeros(len(COLUMNS), np.int64)
+    present = np.zeros(len(rows), np.int64)
+    cells = np.zeros((len(COLUMNS), len(rows) + 1), np.int64)
     text, items = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
-    gap = characters = integers = 0
-    for name in COLUMNS:
+    characters = integers = 0
+    for field, name in enumerate(COLUMNS):
         column = rows.field(name)
-        if column.null_count < len(column):
-            if pa.types.is_integer(column.type):
-                kinds.append(_INTEGER)
-                cells.append((column.fill_null(0).to_numpy().astype(np.int64), _sizes(column, 1)))
-                integers += len(column)
-            elif name == "inputs":
-                kinds.append(_INTEGERS)
-                bounds = column.offsets.to_numpy().astype(np.int64)
-                cells.append((bounds[:-1] - bounds[0], np.diff(bounds)))
-                items.append(column.flatten().to_numpy().astype(np.int64))
-                integers += len(items[-1])
-            else:
-                given = pa.types.is_string(column.type)
-                kinds.append(_STRING if given else _TEXT)
-                of_cells, characters_of = _texts(column if given else canonical_column(name, column))
-                cells.append((of_cells[:-1] + characters, _sizes(column, np.diff(of_cells))))
-                text.append(characters_of)
-                characters += len(characters_of)
-                integers += len(column)
-            gaps.append(gap)
-            gap = 0
-        gap += 1
-    firsts, sizes = (np.stack(of_cells) for of_cells in zip(*cells, strict=True))
-    out = np.empty(characters + integers * (_LONGEST_INTEGER + 1) + len(rows) * (len(COLUMNS) + 1), np.uint8)
+        if column.null_count == len(column):
+            continue
+        if pa.types.is_integer(column.type):
+            kinds[field] = _INTEGER
+            cells[field, :-1] = column.fill_null(0)
+        elif name == "inputs":
+            kinds[field] = _INTEGERS
+            bounds = column.offsets.to_numpy()
+            np.subtract(bounds, bounds[0], out=cells[field])
+            items.append(column.flatten().to_numpy().astype(np.int64))
+            integers += len(items[-1])
+        else:
+            is_string = pa.types.is_string(column.type)
+            kinds[field] = _STRING if is_string else _TEXT
+            column = column if is_string else canonical_column(name, column)
+            bounds, text_of_cells = _texts(column)
+            np.add(bounds, characters - bounds[0], out=cells[field])
+            text.append(text_of_cells)
+            characters += len(text_of_cells)
+        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else True
+        present |= np.int64(valid) << field
+        integers += len(column) - column.null_count
+    out = np.empty(characters + integers * (_LONGEST_INTEGER + 1) + len(rows) * len(COLUMNS), np.uint8)
     ends = np.zeros(len(rows) + 1, np.int64)
-    compiled(_write)(
-        np.array(kinds), np.array(gaps), firsts, sizes, np.concatenate(text), np.concatenate(items), gap - 1, out, ends
-    )
+    compiled(_write)(kinds, present, cells, np.concatenate(text), np.concatenate(items), out, ends)
     return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(ends), pa.py_buffer(out[: ends[-1]]))
 
 
-def _sizes(column: pa.Array, sizes: Ints | int) -> Ints:
-    """`sizes` of the cells, _NULL for nulls."""
-    return np.where(column.is_valid().to_numpy(zero_copy_only=False), sizes, _NULL)
-
-
-def _texts(column: pa.StringArray) -> tuple[Ints, Bytes]:
-    """Where in its text each cell of a column of strings starts, and where the last one ends; the text."""
+def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """Where each cell of a column of strings starts, and where the last one ends; the text from the first."""
     _, bounds, text = column.buffers()
-    found = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+    found = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
     characters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-    return found - found[0], characters[found[0] : found[-1]]
+    return found, characters[found[0] : found[-1]]
 
 
 def _write(
-    kinds: Ints,
-    gaps: Ints,
-    firsts: Ints,
-    sizes: Ints,
-    text: Bytes,
-    items: Ints,
-    last_gap: int,
-    out: Bytes,
-    ends: Ints,
+    kinds: Ints, present: Ints, cells: npt.NDArray[np.int64], text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
-    """The loop. Per field: its kind, and the bars in front of it; per field and row: the size, and where its
-    text or items start, or the integer itself."""
+    """The loop. present: a bit per field that is not null. cells: per field and row an integer, or where its
+    text or items start; the next row's is where they end."""
     at = 0
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
-    for row in range(len(ends) - 1):
+    for row in range(len(present)):
+        mask = present[row]
         for field in range(len(kinds)):
-            for _ in range(gaps[field]):
+            if field:
                 out[at] = 0x7C
                 at += 1
-            kind, first, size = kinds[field], firsts[field, row], sizes[field, row]
-            if size < 0:
+            if not mask >> field & 1:
                 continue
+            kind, first = kinds[field], cells[field, row]
+            size = 1 if kind == _INTEGER else cells[field, row + 1] - first
             if kind != _TEXT:
-                for place in range(size if kind == _INTEGERS else 1):
+                for place in range(1 if kind == _STRING else size):
                     number = size if kind == _STRING else first if kind == _INTEGER else items[first + place]
                     if place:
                         out[at] = 0x2C
@@ -115,13 +100,10 @@ def _write(
             if kind == _STRING:
                 out[at] = 0x3A
                 at += 1
-            if kind == _STRING or kind == _TEXT:
+            if kind in (_STRING, _TEXT):
                 for place in range(first, first + size):
                     out[at] = text[place]
                     at += 1
-        for _ in range(last_gap):
-            out[at] = 0x7C
-            at += 1
         out[at] = 0x0A
         at += 1
         ends[row + 1] = at

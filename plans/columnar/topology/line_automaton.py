@@ -61,16 +61,17 @@ _IN_STRINGS = bytes(byte for byte in range(0x20, 0x100) if byte not in b'"\\')
 _IN_BRACKETS = bytes(byte for byte in (*_SPACES, *range(0x21, 0x7F)) if byte not in b'"\\[]{}')
 _ANYTHING = bytes(byte for byte in range(0x100) if byte != 0x0A)
 
-Table = npt.NDArray[np.uint16]
+States = npt.NDArray[np.uint16]
+Actions = npt.NDArray[np.int16]
 
 
 class Automaton(NamedTuple):
     """Per state and byte the next state; per state what to do there, for which column, with which value."""
 
-    following: Table
-    actions: Table
-    columns: Table
-    values: Table
+    following: States
+    actions: Actions
+    columns: Actions
+    values: Actions
 
 
 REFUSED, START = 0, 1
@@ -135,7 +136,9 @@ def line_automaton() -> Automaton:
     states.on(close, _SPACES, tail)
     for following in states.following:
         following[0x0A] = start
-    actions, columns, values = (np.array(of_states, np.int16) for of_states in zip(*states.of_states, strict=True))
+    actions, columns, values = (
+        np.array(of_states, np.int16) for of_states in zip(*states.of_states, strict=True)
+    )
     return Automaton(np.array(states.following, np.uint16), actions, columns, values)
 
 
@@ -162,7 +165,9 @@ def _values() -> list[Value]:
         for column, name in enumerate(STRINGS)
     ]
     nested = [
-        _brackets(*((b"[", b"]") if name in ("slot_scope", "names") else (b"{", b"}")), TEXT_END, TEXTS.index(name))
+        _brackets(
+            *((b"[", b"]") if name in ("slot_scope", "names") else (b"{", b"}")), TEXT_END, TEXTS.index(name)
+        )
         for name in NESTED
     ]
     return [*enums, *numbers, *strings, *nested, _inputs]

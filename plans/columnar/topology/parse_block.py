@@ -11,7 +11,7 @@ from plans.columnar.topology.canonical_texts import canonical_texts
 from plans.columnar.topology.lines_batch import lines_batch
 from plans.columnar.topology.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
 from plans.columnar.topology.scan_lines import scan_lines
-from plans.columnar.topology.scanned_columns import scanned_transformations
+from plans.columnar.topology.scanned_columns import Flags, scanned_transformations
 from plans.compiled import is_worth_compiling
 from plans.topology.fingerprint import transformations_fingerprints
 from plans.topology.parse_lines import NESTED_COLUMNS, ROW_TYPES, parse_lines
@@ -32,13 +32,13 @@ class Block(NamedTuple):
 def parse_block(block: Block) -> list[pa.RecordBatch]:
     """What `parse_lines` gives for the lines of a block, in their order.
 
-    Lines that are right and plain (see `line_automaton`) are read all at
-    once, if they are many; the others, or all, go through `parse_lines`.
+    Lines that are right and plain (see `line_automaton`) are read all at once, if there are many; the others,
+    or all, go through `parse_lines`.
     """
     data, file, first = block
-    if not is_worth_compiling(len(data) // _BYTES_OF_A_ROW) or len(data) > _LONGEST_BLOCK or not _is_utf8(data):
-        values = data.split(b"\n")
-        values.pop()
+    many = is_worth_compiling(len(data) // _BYTES_OF_A_ROW)
+    if not (many and len(data) <= _LONGEST_BLOCK and _is_utf8(data)):
+        values = data.split(b"\n")[:-1]
         return list(parse_lines([lines_batch(values, file, range(first, first + len(values)))]))
     plain, lines, starts = _plain_lines(data, file, first)
     others = np.setdiff1d(np.arange(len(starts) - 1), lines)
@@ -47,7 +47,8 @@ def parse_block(block: Block) -> list[pa.RecordBatch]:
     values = [data[starts[line] : starts[line + 1] - 1] for line in others.tolist()]
     one_by_one = parse_lines([lines_batch(values, file, (first + others).tolist())])
     rows = pa.Table.from_batches([plain, *one_by_one])
-    return rows.take(pc.sort_indices(rows["ordinal"])).combine_chunks().to_batches()
+    batches: list[pa.RecordBatch] = rows.take(pc.sort_indices(rows["ordinal"])).combine_chunks().to_batches()
+    return batches
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -76,7 +77,8 @@ def _plain_lines(data: bytes, file: str, first: int) -> tuple[pa.RecordBatch, In
         rows = _of_lines(rows, np.repeat(np.arange(len(lines)), sizes), ~refused)
         lines, sizes, settings = lines[~refused], sizes[~refused], settings.filter(pa.array(~refused))
     taken = topologies.at(lines)
-    digests = transformations_fingerprints(taken.headers(), canonical_texts(rows), sizes.tolist())
+    starts = np.cumsum(sizes) - sizes
+    digests = transformations_fingerprints(taken.headers(), canonical_texts(rows), starts, sizes)
     found = {
         "source_file": pa.array([file] * len(lines), pa.string()),
         "block_start": pa.array(np.zeros(len(lines), np.int64)),
@@ -91,12 +93,12 @@ def _plain_lines(data: bytes, file: str, first: int) -> tuple[pa.RecordBatch, In
         "settings": settings,
     }
     columns = {name: found.get(name, pa.nulls(len(lines), kind)) for name, kind in ROW_TYPES.items()}
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    bounds = np.append(starts, len(rows)).astype(np.int32)
     columns["transformations"] = pa.ListArray.from_arrays(pa.array(bounds), rows)
     for name in _NESTED:
         columns[name] = pa.ListArray.from_arrays(pa.array(np.zeros_like(bounds)), NESTED_COLUMNS[name]([]))
     return pa.RecordBatch.from_pydict(columns), lines, scanned.starts
 
 
-def _of_lines(rows: pa.StructArray, of_rows: Ints, wanted: Ints) -> pa.StructArray:
+def _of_lines(rows: pa.StructArray, of_rows: Ints, wanted: Flags) -> pa.StructArray:
     return rows if wanted[of_rows].all() else rows.filter(pa.array(wanted[of_rows]))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.arrow_walks import Ints
-from plans.columnar.topology.line_automaton import LINE_CODES, LINE_KEYS, LINE_TEXTS
+from plans.columnar.topology.line_automaton import LINE_KEYS, LINE_TEXTS
 from plans.columnar.topology.scan_lines import Scanned
 from plans.columnar.topology.scanned_columns import Flags, nested_values, numbers, strings
 from plans.topology.fingerprint import config_text, header_text
@@ -44,13 +44,18 @@ class PlainTopologies(NamedTuple):
         """The first line of each one's canonical text."""
         texts = [config_text(config or {}) for config in self.configs]
         values = (self.names, self.parallelism, self.max_parallelism, self.chaining)
-        rows = zip(repeat(FORM), *(column.to_pylist() for column in values), map(texts.__getitem__, self.config), strict=False)
+        rows = zip(
+            repeat(FORM),
+            *(column.to_pylist() for column in values),
+            map(texts.__getitem__, self.config),
+            strict=False,
+        )
         return [header_text(*row) for row in rows]
 
     def at(self, places: Ints) -> "PlainTopologies":
         """Those at some places."""
-        taken = (column.take(pa.array(places)) for column in self[:4])
-        return PlainTopologies(*taken, self.config[places], self.configs)
+        names, parallelism, limits, chaining = (column.take(pa.array(places)) for column in self[:4])
+        return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
 
 
 def plain_topologies(scanned: Scanned) -> tuple[PlainTopologies, Flags]:
@@ -90,7 +95,9 @@ def settings_of_plain_topologies(
     ]
     combinations: dict[tuple[Any, ...], int] = {}
     columns = (topologies.parallelism, topologies.max_parallelism, topologies.chaining)
-    rows = zip(topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True)
+    rows = zip(
+        topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True
+    )
     of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
     found = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
     refused = np.array([settings is None for settings in found], bool)[of_rows]

@@ -14,7 +14,6 @@ from plans.columnar.topology.line_automaton import (
     GO_ON,
     INPUT,
     INPUT_DIGIT,
-    INPUTS,
     KEY,
     KEYS,
     LINE_CLOSE,
@@ -33,6 +32,8 @@ from plans.columnar.topology.line_automaton import (
     TEXT,
     TEXT_END,
     TEXTS,
+    Actions,
+    States,
     line_automaton,
 )
 from plans.compiled import compiled
@@ -80,23 +81,31 @@ class Scanned(NamedTuple):
 
 
 def scan_lines(data: bytes) -> Scanned:
-    """Lines that each end in a newline, less than 2 GiB. Lines that are taken have known keys, each once, that
-    their kind takes and needs, ids 1..n, earlier inputs, and values as `line_automaton` says."""
-    lines, rows = data.count(b"\n"), data.count(b"{")
-    found = [
-        *_cells(len(LINE_CODES), len(LINE_TEXTS), lines),
-        *_cells(len(CODES), len(TEXTS), rows),
-        np.zeros(rows + 1, np.int32),
-        np.empty(rows + data.count(b","), np.int32),
-        np.zeros(lines + 1, np.int64),
-        np.zeros(lines, np.bool_),
-        np.zeros(lines, np.int64),
-    ]
-    compiled(_scan)(np.frombuffer(data, np.uint8), *line_automaton(), *_rules(), *found)
-    bounds, inputs, starts, taken, sizes = found[8:]
-    count = int(sizes.sum())
-    of_rows = Cells(*(cells[..., :count] for cells in found[4:8]))
-    return Scanned(data, starts, taken, sizes, Cells(*found[:4]), of_rows, bounds[: count + 1], inputs[: bounds[count]])
+    """Lines that each end in a newline, less than 2 GiB in all.
+
+    Those that are taken have known keys, each once, that the kind of an operator takes and needs, ids 1..n,
+    earlier inputs, and values as `line_automaton` says.
+    """
+    count, longest = data.count(b"\n"), data.count(b"{")
+    lines = _cells(len(LINE_CODES), len(LINE_TEXTS), count)
+    rows = _cells(len(CODES), len(TEXTS), longest)
+    bounds = np.zeros(longest + 1, np.int32)
+    inputs = np.empty(longest + data.count(b","), np.int32)
+    starts, sizes = np.zeros(count + 1, np.int64), np.zeros(count, np.int64)
+    taken = np.zeros(count, np.bool_)
+    given = (np.frombuffer(data, np.uint8), line_automaton(), _rules())
+    compiled(_scan)(given[0], *given[1], *given[2], *lines, *rows, bounds, inputs, starts, taken, sizes)
+    found = int(sizes.sum())
+    return Scanned(
+        data=data,
+        starts=starts,
+        taken=taken,
+        sizes=sizes,
+        lines=lines,
+        rows=Cells(*(cells[..., :found] for cells in rows)),
+        bounds=bounds[: found + 1],
+        inputs=inputs[: bounds[found]],
+    )
 
 
 def _cells(codes: int, texts: int, count: int) -> Cells:
@@ -104,20 +113,20 @@ def _cells(codes: int, texts: int, count: int) -> Cells:
     return Cells(*(np.zeros(shape, np.int32) for shape in shapes))
 
 
-def _rules() -> tuple[Ints, ...]:
+def _rules() -> tuple[Ints, Ints, Ints, Ints]:
     """Per kind: the keys it takes and needs, as bits, and the smallest and largest number of inputs."""
     takes = [sum(1 << KEYS.index(key) for key in KIND_RULES[kind]) for kind in _KINDS]
     needs = [sum(1 << KEYS.index(key) for key in REQUIRED_KEYS[kind]) for kind in _KINDS]
-    fewest, most = zip(*(INPUT_COUNTS[kind] for kind in _KINDS), strict=True)
-    return tuple(np.array(of_kinds, np.int64) for of_kinds in (takes, needs, fewest, most))
+    counts = np.array([INPUT_COUNTS[kind] for kind in _KINDS])
+    return np.array(takes), np.array(needs), counts[:, 0].copy(), counts[:, 1].copy()
 
 
-def _scan(
+def _scan(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
     data: npt.NDArray[np.uint8],
-    following: npt.NDArray[np.int16],
-    actions: npt.NDArray[np.int16],
-    columns: npt.NDArray[np.int16],
-    values: npt.NDArray[np.int16],
+    following: States,
+    actions: Actions,
+    columns: Actions,
+    values: Actions,
     takes: Ints,
     needs: Ints,
     fewest: Ints,
@@ -162,7 +171,7 @@ def _scan(
             codes[column, row] = number
             if number > INT32_MAX:
                 state = REFUSED
-        elif action == INPUT or action == INPUT_DIGIT:
+        elif action in (INPUT, INPUT_DIGIT):
             if action == INPUT:
                 number = 0
                 read += 1

@@ -33,11 +33,13 @@ class Nested(NamedTuple):
 
 
 def scanned_transformations(scanned: Scanned) -> tuple[pa.StructArray, Flags]:
-    """The rows as the columns of TRANSFORMATIONS behind topology_id, and which of them are wrong after all."""
+    """The rows as columns of TRANSFORMATIONS behind topology_id, and which of them are wrong after all."""
     rows = scanned.rows
     has = {key: rows.has(KEYS.index(key)) for key in COLUMNS}
     nested = {
-        name: nested_values(scanned.data, rows, TEXTS.index(name), has[name], TRANSFORMATION_RULES[name].accepts)
+        name: nested_values(
+            scanned.data, rows, TEXTS.index(name), has[name], TRANSFORMATION_RULES[name].accepts
+        )
         for name in NESTED
     }
     max_parallelism = rows.codes[CODES.index("max_parallelism")]
@@ -115,7 +117,7 @@ def _words(codes: Ints32, there: Flags, words: Sequence[str]) -> pa.StringArray:
 
 def _unescaped(raw: pa.StringArray, wrong: Flags) -> pa.StringArray:
     """Strings with escapes, decoded as all JSON is; `wrong` is set where that fails."""
-    escaped = pc.fill_null(pc.match_substring(raw, "\\"), False)  # noqa: FBT003
+    escaped = pc.fill_null(pc.match_substring(raw, "\\"), False)
     places = np.flatnonzero(escaped.to_numpy(zero_copy_only=False))
     decoded = []
     for place, text in zip(places.tolist(), raw.filter(escaped).to_pylist(), strict=True):
@@ -129,7 +131,7 @@ def _unescaped(raw: pa.StringArray, wrong: Flags) -> pa.StringArray:
 
 def _wrong_resources(low: Nested, high: Nested) -> Flags:
     """Rows with one of both resources, or with a minimum above what is preferred."""
-    alone = (low.of_cells == len(low.values)) != (high.of_cells == len(high.values))
+    alone: Flags = (low.of_cells == len(low.values)) != (high.of_cells == len(high.values))
     places = np.flatnonzero((low.of_cells < len(low.values)) & ~alone)
     pairs = list(zip(low.of_cells[places].tolist(), high.of_cells[places].tolist(), strict=True))
     above = {

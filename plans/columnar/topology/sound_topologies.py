@@ -6,12 +6,15 @@ from operator import and_
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from plans.columnar.frames import TOPOLOGY
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
 from plans.columnar.side_by_side import side_by_side
-from plans.columnar.topology.fingerprint import canonical_headers, canonical_rows, fingerprints
+from plans.columnar.topology.canonical_texts import canonical_texts
+from plans.columnar.topology.fingerprint import canonical_headers, fingerprints
+from plans.columnar.topology.normalized_tables import to_nullable_arrow
 from plans.columnar.topology.suspicious_transformation import suspicious_transformation
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.vocabulary import TopologyForm
@@ -25,24 +28,27 @@ def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collect
     In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are not looked
     at, and no topology_id comes twice but there. Whatever is not given back may be wrong.
     """
-    checked = pl.concat(side_by_side(_checked, list(rows.iter_slices(_ROWS_AT_ONCE)) or [rows])).rechunk()
+    parts = side_by_side(_checked, list(rows.iter_slices(_ROWS_AT_ONCE)) or [rows])
+    checked = pl.concat([of_part for of_part, _ in parts]).rechunk()
+    texts = pa.concat_arrays([of_part for _, of_part in parts])
     ids, numbers = ints(checked, TOPOLOGY), ints(checked, "id")
+    right = ~checked["suspicious"].to_numpy()
+    text_of_rows = np.cumsum(right) - right
     of_topologies, order = runs(ids), None
-    right = (of_topologies.numbers() + 1 == numbers) & ~checked["suspicious"].to_numpy()
     starts = of_topologies.starts
-    if len(np.unique(ids[starts])) < len(starts) or not right.all():
+    holds = right & (of_topologies.numbers() + 1 == numbers)
+    if len(np.unique(ids[starts])) < len(starts) or not holds.all():
         order = np.lexsort((numbers, ids))
-        of_topologies = runs(ids[order])
-        starts = of_topologies.starts
-        right = (of_topologies.numbers() + 1 == numbers[order]) & ~checked["suspicious"].to_numpy()[order]
         ids = ids[order]
-    rows_hold = np.logical_and.reduceat(right, starts) if len(starts) else right
+        of_topologies = runs(ids)
+        starts = of_topologies.starts
+        holds = right[order] & (of_topologies.numbers() + 1 == numbers[order])
     of_ids = pl.DataFrame(
         {
             TOPOLOGY: ids[starts],
             "start": starts,
             "size": np.diff(starts, append=len(ids)),
-            "rows_hold": rows_hold,
+            "rows_hold": np.logical_and.reduceat(holds, starts) if len(starts) else holds,
         }
     )
     left_out = pl.Series(sorted(leave_out), dtype=pl.UInt32)
@@ -52,18 +58,24 @@ def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collect
         .join(of_ids.filter("rows_hold"), on=TOPOLOGY)
         .sort("start")
     )
-    texts = fingerprints(
-        canonical_headers(sound), checked["text"], order, ints(sound, "start"), ints(sound, "size")
+    text_order = None if order is None else text_of_rows[order]
+    digests = fingerprints(
+        canonical_headers(sound), texts, text_order, ints(sound, "start"), ints(sound, "size")
     )
-    return sound.select("position", pl.Series("fingerprint", texts, pl.String)).sort("position")
+    return sound.select("position", pl.Series("fingerprint", digests, pl.String)).sort("position")
 
 
-def _checked(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select(
+def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, pa.LargeStringArray]:
+    """Keys of rows and whether they may be wrong; the canonical texts of those that are right."""
+    checked = rows.select(
         pl.col(TOPOLOGY).fill_null(0),
         pl.col("id").fill_null(0),
         suspicious_transformation().alias("suspicious"),
-    ).with_columns(canonical_rows(rows).alias("text"))
+    )
+    right = rows.filter(~checked["suspicious"]) if checked["suspicious"].any() else rows
+    columns = to_nullable_arrow(right, "transformations").combine_chunks()
+    texts = canonical_texts(columns.to_struct_array().combine_chunks())
+    return checked, texts.cast(pa.large_string())
 
 
 def _topology_holds() -> pl.Expr:

@@ -1,0 +1,351 @@
+"""Lines that are read all at once give the rows and errors that the validation of single lines gives."""
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plans.columnar.topology import canonical_texts, parse_block
+from plans.columnar.topology.lines_batch import lines_batch
+from plans.columnar.topology.parse_block import Block
+from plans.topology.fingerprint import BLOCK
+from plans.topology.parse_lines import ROWS_A_BATCH, parse_lines
+from tests.reference.random_topologies import MODES, random_topology
+from tests.topology.builders import simple, transformation
+from tests.topology.test_read_topology_tables import every_setting
+
+_FILE, _FIRST = "/a/file.jsonl", 7
+_PIECES = [
+    b'"',
+    b"\\",
+    b"\\u0041",
+    b"\\ud800",
+    b"\\ude00",
+    b"\\n",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b" ",
+    b"\t",
+    b"\r",
+    b"\n",
+    b"\x00",
+    b"\x0b",
+    b"\x7f",
+    b"\xff",
+    b"\xc3",
+    b"\xe2\x82\xac",
+    b"\xef\xbb\xbf",
+    b"0",
+    b"1",
+    b"-1",
+    b"-",
+    b".0",
+    b"1e3",
+    b"99999999999",
+    b"2147483648",
+    b"32769",
+    b"9223372036854775808",
+    b"null",
+    b"true",
+    b"false",
+    b"NaN",
+    b"[]",
+    b"{}",
+    b'""',
+    b'"id":1,',
+    b'"name":"x",',
+    b'"names":[],',
+    b'"inputs":[],',
+    b'"inputs":[1],',
+    b'"tag":"t",',
+    b'"managed_memory":{},',
+    b'"slot_scope":[],',
+    b'"parallelism":1,',
+    b'"uid":null,',
+    b'"unknown":1,',
+    b"//",
+    b"'",
+]
+_VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    2,
+    -1,
+    -2,
+    1.0,
+    1.5,
+    32768,
+    32769,
+    2**31 - 1,
+    2**31,
+    2**63,
+    10**30,
+    "",
+    "1",
+    "x",
+    'é\\"\u0007',
+    "a" * 32,
+    "A" * 31 + "g",
+    "A" * 33,
+    [],
+    [1],
+    [1, 1],
+    [0],
+    [1.0],
+    ["a"],
+    ["PYTHON"],
+    ["PYTHON", "STATE_BACKEND"],
+    ["PYTHON", "PYTHON"],
+    ["a", None],
+    [[]],
+    {},
+    {"OPERATOR": 1},
+    {"OPERATOR": 0},
+    {"PYTHON": 1},
+    {"a": {}},
+    {"execution.runtime-mode": "BATCH"},
+    {"execution.runtime-mode": "automatic", "pipeline.name": "ü"},
+    {"execution.runtime-mode": "FOO"},
+    {"a": 1},
+    {"cpu_cores": 1, "task_heap_memory_bytes": 5},
+    {"cpu_cores": 0.5, "task_heap_memory_bytes": 5, "managed_memory_bytes": 2**62},
+    {"cpu_cores": 1.0},
+    "source",
+    "legacy_source",
+    "sink",
+    "union",
+    "partition",
+    "side_output",
+    "select",
+    "ALWAYS",
+    "always",
+    "hash",
+    "BATCH",
+]
+_LINE_KEYS: tuple[str, ...] = (
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "chaining",
+    "config",
+    "transformations",
+    "stream_graph",
+    "x",
+)
+_KEYS = (
+    "id",
+    "kind",
+    "inputs",
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "uid",
+    "uid_hash",
+    "slot_sharing_group",
+    "co_location_group",
+    "buffer_timeout",
+    "chaining",
+    "managed_memory",
+    "slot_scope",
+    "min_resources",
+    "preferred_resources",
+    "partitioner",
+    "exchange_mode",
+    "tag",
+    "names",
+    "y",
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_are_many():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(parse_block, "is_worth_compiling", lambda _: True)
+        patched.setattr(canonical_texts, "is_worth_compiling", bool)
+        yield
+
+
+def found(data: bytes) -> list[dict[str, Any]]:
+    """All rows that a block of these lines gives."""
+    return _rows(parse_block.parse_block(Block(data, _FILE, _FIRST)))
+
+
+def expected(data: bytes) -> list[dict[str, Any]]:
+    """All rows that single lines give."""
+    values = data.split(b"\n")[:-1]
+    return _rows(list(parse_lines([lines_batch(values, _FILE, range(_FIRST, _FIRST + len(values)))])))
+
+
+def _rows(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    for batch in batches:
+        batch.validate(full=True)
+    rows = pa.Table.from_batches(batches).to_pylist()
+    return [row for row in rows if row["block_lines"] is None]
+
+
+def plain(lines: Sequence[bytes]) -> int:
+    """How many lines are read all at once."""
+    return len(parse_block._plain_lines(b"".join(line + b"\n" for line in lines), _FILE, 0)[1])
+
+
+def random_lines(seed: int, count: int) -> list[dict[str, Any]]:
+    return [random_topology(seed + i, 2 + (seed + i) % 9, mode=MODES[i % len(MODES)]) for i in range(count)]
+
+
+def written(topology: Any, how: int) -> bytes:
+    """JSON as several writers write it."""
+    match how:
+        case 0:
+            return orjson.dumps(topology)
+        case 1:
+            return json.dumps(topology).encode()
+        case 2:
+            return json.dumps(topology, ensure_ascii=False, separators=(" ,\t", "\r : ")).encode() + b"\r"
+    return b"\t" + json.dumps(topology, indent=1).replace("\n", " ").encode() + b"  "
+
+
+def test_every_setting_and_random_topologies_are_plain():
+    resources = {"cpu_cores": 0.25, "task_heap_memory_bytes": 2**40}
+    special = simple(
+        "resources", config={"pipeline.name": "ü\n", "a": "\\"}, max_parallelism=5, chaining=False
+    )
+    special["transformations"][0] |= {
+        "min_resources": resources,
+        "preferred_resources": {**resources, "cpu_cores": 2},
+    }
+    special["transformations"][1] |= {"buffer_timeout": 0, "name": '\u20ac "\\/', "slot_scope": []}
+    topologies = [every_setting(), special, *random_lines(0, 200)]
+    for how in range(4):
+        lines = [written(topology, how) for topology in topologies]
+        data = b"".join(line + b"\n" for line in lines)
+        assert found(data) == expected(data)
+        assert plain(lines) > 190
+
+
+def test_the_types_are_those_of_single_lines():
+    data = orjson.dumps(every_setting()) + b"\n"
+    batches = parse_block.parse_block(Block(data, _FILE, 0))
+    assert batches[0].schema == next(parse_lines([lines_batch([data], _FILE, [0])])).schema
+
+
+def test_long_topologies():
+    rows = [
+        transformation(1, "source"),
+        *(transformation(i, inputs=[i - 1]) for i in range(2, ROWS_A_BATCH + 9)),
+    ]
+    long, middle = ({"name": f"n{n}", "transformations": rows[:n]} for n in (len(rows), BLOCK + 1))
+    broken = {"name": "broken", "transformations": [*rows, rows[3]]}
+    data = b"".join(orjson.dumps(t) + b"\n" for t in (simple("a"), long, middle, simple("b")))
+    one_row, several = found(data), expected(data)
+    for row in one_row:
+        of_line = [other for other in several if other["ordinal"] == row["ordinal"]]
+        assert row == of_line[0] | {
+            "transformations": [t for other in of_line for t in other["transformations"]]
+        }
+    data = b"".join(orjson.dumps(t) + b"\n" for t in (broken, simple("b")))
+    assert found(data) == expected(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b" ",
+        b"\x0c",
+        b"null",
+        b"[]",
+        b"{}",
+        b"{",
+        b'{"name":"a"}',
+        b"\xef\xbb\xbf{}",
+        b'{"name":"a","name":"b","transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","id":1}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","parallelism":1,"parallelism":"x"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[]}',
+        b'{"name":"a","transformations":[{}]}',
+        b'{"n\\u0061me":"a","transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"so\\u0075rce"}]}',
+        b'{"name":"\\ud83d\\ude00","transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"\\ud83d","transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","uid":"\\ude00"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","uid":"\\q"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","uid":"\xff"}]}',
+        b'{"name":"a","transformations":[{"id":01,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1.0,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1e0,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","buffer_timeout":-0}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","buffer_timeout":-12}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","buffer_timeout":9999999999}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}]}{}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"},]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","inputs":[]}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","inputs":[1]}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"},{"id":2,"kind":"union","inputs":[1],"slot_scope":[]}]}',
+        b'{"name":"a","config":{"a":"b","a":"c"},"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","config":{"a":"b"]},"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","config":{"a":["b"]},"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","config":{"{":"}"},"transformations":[{"id":1,"kind":"source","slot_scope":["]"]}]}',
+        b'{"name":"a","config":' + b'{"a":' * 2000 + b"1" + b"}" * 2000 + b"}",
+        b'{"name":"a","stream_graph":{}}',
+    ],
+)
+def test_special_lines(line: bytes):
+    between = orjson.dumps(simple("between")) + b"\n"
+    for data in (line + b"\n", between + line + b"\n" + between, (line + b"\n") * 2 + between):
+        assert found(data) == expected(data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 3))
+def test_bytes_out_of_place(seed: int, how: int):
+    chance = random.Random(seed)
+    lines = [bytearray(written(topology, how)) for topology in random_lines(seed, 12)]
+    for line in lines:
+        for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
+            place = chance.randrange(len(line))
+            line[place : place + chance.choice([0, 0, 1, 1, 2, 5])] = chance.choice(_PIECES)
+    data = b"".join(bytes(line) + b"\n" for line in lines)
+    assert found(data) == expected(data)
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 3))
+def test_values_out_of_place(seed: int, how: int):
+    chance = random.Random(seed)
+    topologies = random_lines(seed, 12)
+    for topology in topologies:
+        for _ in range(chance.choice([0, 1, 1, 2])):
+            entry, keys = topology, _LINE_KEYS
+            rows: Any = topology.get("transformations")
+            if chance.random() < 0.8 and type(rows) is list and rows and type(rows[-1]) is dict:
+                entry, keys = chance.choice(rows), _KEYS
+            change = chance.random()
+            if change < 0.2:
+                entry.pop(chance.choice(list(entry)), None)
+            elif change < 0.3 and "inputs" in entry:
+                entry["inputs"] = [chance.randrange(len(rows) + 2) for _ in range(chance.randrange(4))]
+            else:
+                entry[chance.choice(keys)] = chance.choice(_VALUES)
+    lines = [written_or_not(topology, how) for topology in topologies]
+    data = b"".join(line + b"\n" for line in lines)
+    assert found(data) == expected(data)
+
+
+def written_or_not(topology: dict[str, Any], how: int) -> bytes:
+    """As `written`; orjson knows no large integers."""
+    return json.dumps(topology).encode() if how == 0 else written(topology, how)
