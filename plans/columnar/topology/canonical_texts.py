@@ -19,7 +19,7 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
     if not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
     kinds = np.zeros(len(COLUMNS), np.int64)
-    present = np.zeros(len(rows), np.int64)
+    present = np.zeros(len(rows), np.int32)
     cells = np.zeros((len(COLUMNS), len(rows) + 1), np.int64)
     text, items = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
     characters = integers = 0
@@ -29,7 +29,9 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
             continue
         if pa.types.is_integer(column.type):
             kinds[field] = _INTEGER
-            cells[field, :-1] = column.fill_null(0)
+            width = column.type.bit_width // 8
+            of_rows = np.frombuffer(column.buffers()[1], f"i{width}", len(column), column.offset * width)
+            cells[field, :-1] = of_rows
         elif name == "inputs":
             kinds[field] = _INTEGERS
             bounds = column.offsets.to_numpy()
@@ -44,8 +46,10 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
             np.add(bounds, characters - bounds[0], out=cells[field])
             text.append(text_of_cells)
             characters += len(text_of_cells)
-        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else True
-        present |= np.int64(valid) << field
+        if column.null_count:
+            present |= column.is_valid().to_numpy(zero_copy_only=False).astype(np.int32) << field
+        else:
+            present |= 1 << field
         integers += len(column) - column.null_count
     out = np.empty(characters + integers * (_LONGEST_INTEGER + 1) + len(rows) * len(COLUMNS), np.uint8)
     ends = np.zeros(len(rows) + 1, np.int64)
@@ -62,7 +66,7 @@ def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
 
 
 def _write(
-    kinds: Ints, present: Ints, cells: npt.NDArray[np.int64], text: Bytes, items: Ints, out: Bytes, ends: Ints
+    kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
     """The loop. present: a bit per field that is not null. cells: per field and row an integer, or where its
     text or items start; the next row's is where they end."""

@@ -70,7 +70,7 @@ def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, pa.LargeStringArray]:
     checked = rows.select(
         pl.col(TOPOLOGY).fill_null(0),
         pl.col("id").fill_null(0),
-        suspicious_transformation().alias("suspicious"),
+        suspicious_transformation(rows).alias("suspicious"),
     )
     right = rows.filter(~checked["suspicious"]) if checked["suspicious"].any() else rows
     columns = to_nullable_arrow(right, "transformations").combine_chunks()

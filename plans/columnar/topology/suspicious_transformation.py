@@ -1,7 +1,7 @@
-"""Whether one row of a transformations table may be wrong, as one expression."""
+"""Which rows of a transformations table may be wrong."""
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import cache, reduce
 from operator import and_, or_
 
 import polars as pl
@@ -16,17 +16,27 @@ from plans.topology.operator_rules import (
 from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
 from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
+_CODES = {str(kind): code for code, kind in enumerate(Kind)}
+"""What stands for kinds here: numbers are compared at a fraction of the price of strings."""
 
-def suspicious_transformation() -> pl.Expr:
+
+def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:
     """True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
 
     As plans.topology.suspicious_transformation; a row with a repeated key in its map is suspicious too.
     """
+    coded = rows.with_columns(pl.col("kind").cast(pl.Enum(list(_CODES)), strict=False).to_physical())
+    return coded.select(~_holds()).to_series()
+
+
+@cache
+def _holds() -> pl.Expr:
+    """True for rows that are right; kinds are their codes, null for unknown ones."""
     kind = pl.col("kind")
-    physical = kind.is_in(PHYSICAL)
+    physical = kind.is_in([_CODES[k] for k in PHYSICAL])
     weights, slot_scope = pl.col("managed_memory"), pl.col("slot_scope").list
     rules = [
-        kind.is_in([str(k) for k in Kind]),
+        kind.is_not_null(),
         _number_of_inputs(),
         _inputs_are_earlier(),
         physical | reduce(and_, (pl.col(c).is_null() for c in OPERATOR_COLUMNS)),
@@ -41,11 +51,11 @@ def suspicious_transformation() -> pl.Expr:
         _resources(),
         _only_on(Kind.PARTITION, "partitioner", pl.col("partitioner").is_in([str(p) for p in Partitioner])),
         _unset_or("exchange_mode", pl.col("exchange_mode").is_in([str(m) for m in StreamExchangeMode])),
-        (kind == str(Kind.PARTITION)) | pl.col("exchange_mode").is_null(),
+        (kind == _CODES[Kind.PARTITION]) | pl.col("exchange_mode").is_null(),
         _only_on(Kind.SIDE_OUTPUT, "tag", pl.col("tag") != ""),
         _only_on(Kind.SELECT, "names", ~pl.col("names").list.contains(pl.lit(None, pl.String))),
     ]
-    return ~reduce(and_, rules).fill_null(False)
+    return reduce(and_, rules).fill_null(False)
 
 
 def _unset_or(name: str, right: pl.Expr) -> pl.Expr:
@@ -55,13 +65,13 @@ def _unset_or(name: str, right: pl.Expr) -> pl.Expr:
 def _only_on(kind: Kind, name: str, right: pl.Expr) -> pl.Expr:
     """Set and right on its kind, null on others."""
     is_set = pl.col(name).is_not_null()
-    return ((pl.col("kind") == str(kind)) == is_set) & (~is_set | right)
+    return ((pl.col("kind") == _CODES[kind]) == is_set) & (~is_set | right)
 
 
 def _number_of_inputs() -> pl.Expr:
-    kinds_by_count: dict[tuple[int, int], list[str]] = {}
+    kinds_by_count: dict[tuple[int, int], list[int]] = {}
     for kind, count in INPUT_COUNTS.items():
-        kinds_by_count.setdefault(count, []).append(kind)
+        kinds_by_count.setdefault(count, []).append(_CODES[kind])
     size = pl.col("inputs").list.len()
     return reduce(
         or_,
