@@ -43,7 +43,8 @@ def _fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.Seri
     weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
     in_groups[of_groups[weighing], 0] = True
     fractions = np.zeros((len(operators), len(_USE_CASES)))
-    fractions[weighing, 0] = _of_weights(operators["managed_memory"][weighing], of_groups[weighing])
+    if len(weighing):
+        fractions[weighing, 0] = _of_weights(operators["managed_memory"][weighing], of_groups[weighing])
     scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
     scopes = operators["slot_scope"][scoped]
     for place, use_case in enumerate(_SLOT_SCOPE, 1):
