@@ -62,6 +62,9 @@ TO_ARROW, WITHOUT_REFUSED = "to_arrow", "without_refused"
 """Stages that are no steps."""
 
 
+_NOBODY = np.zeros(0, np.int64)
+
+
 class Step(NamedTuple):
     """Tables of the names of `derive`'s positional parameters to the table `produces`."""
 
@@ -166,7 +169,7 @@ def plan_columnar(
     given.clear()
     layers = layers_until(until)
     todo = [step for layer, of_layer in steps(choices).items() if layer in layers for step in of_layer]
-    wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
+    wanted = {source: table for layer in layers for table, source in LAYER_TABLES[layer].items()}
     refusing = [f"{layer}_refusals" for layer in layers]
     all_known_at = max((place for place, step in enumerate(todo) if step.produces in refusing), default=-1)
     done_at = {step.produces: place for place, step in enumerate(todo)}
@@ -174,30 +177,29 @@ def plan_columnar(
     done_at |= dict.fromkeys([*refusing, "topologies"], all_known_at)
     planned: dict[str, pa.Table] = {}
 
-    def take_out_refused() -> None:
-        nonlocal rejected
-        report(WITHOUT_REFUSED)
-        refused = first_refused([tables[name] for name in refusing if name in tables])
-        rejected = pl.concat([rejected, reject_refused(refused, tables["topologies"])])
-        topologies = np.sort(refused[TOPOLOGY].to_numpy())
-        for name in tables:
-            if done_at.get(name, -1) > all_known_at or name in wanted.values():
-                tables[name] = without_topologies(tables[name], topologies)
-        if len(topologies):
-            planned.update({table: rows.slice(0, 0) for table, rows in planned.items()})
-
     def finish(place: int) -> None:
-        if place == all_known_at:
-            take_out_refused()
+        nonlocal rejected, planned
         done = {name for name in tables if done_at.get(name, -1) <= place}
-        if not alone and place < all_known_at:
-            done -= set(wanted.values())
-        ready = [table for table, source in wanted.items() if source in done]
-        if ready:
-            report(TO_ARROW)
-            planned.update({table: to_arrow(tables[wanted[table]], table) for table in ready})
-        for name in done:
-            del tables[name]
+        refused = _NOBODY
+        if place == all_known_at:
+            report(WITHOUT_REFUSED)
+            first = first_refused([tables[name] for name in refusing if name in tables])
+            rejected = pl.concat([rejected, reject_refused(first, tables["topologies"])])
+            refused = first[TOPOLOGY].to_numpy()
+            if len(refused):
+                planned = {table: rows.slice(0, 0) for table, rows in planned.items()}
+        elif not alone and place < all_known_at:
+            done -= wanted.keys()
+        # Table by table, so that each gets the memory of what was taken out of the one before.
+        for name in [*tables]:
+            if len(refused) and (name in wanted or name not in done):
+                report(WITHOUT_REFUSED)
+                tables[name] = without_topologies(tables[name], refused)
+            if name in wanted and name in done:
+                report(TO_ARROW)
+                planned[wanted[name]] = to_arrow(tables[name], wanted[name])
+            if name in done:
+                del tables[name]
 
     finish(-1)
     for place, step in enumerate(todo):
