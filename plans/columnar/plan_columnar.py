@@ -185,7 +185,7 @@ def plan_columnar(
             report(WITHOUT_REFUSED)
             first = first_refused([tables[name] for name in refusing if name in tables])
             rejected = pl.concat([rejected, reject_refused(first, tables["topologies"])])
-            refused = first[TOPOLOGY].to_numpy()
+            refused = np.sort(first[TOPOLOGY].to_numpy())
             if len(refused):
                 planned = {table: rows.slice(0, 0) for table, rows in planned.items()}
         elif not alone and place < all_known_at:
