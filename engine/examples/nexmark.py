@@ -79,8 +79,8 @@ def q1(env, where):
 
 def q2(env, where):
     """Bids on some auctions."""
-    bids = events(env, "bid", where).filter(lambda bid: bid.auction % 123 == 0)
-    return bids.map(lambda bid: (bid.auction, bid.price), TUPLE([LONG(), LONG()]))
+    bids = events(env, "bid", where).map(lambda bid: (bid.auction, bid.price), TUPLE([LONG(), LONG()]))
+    return bids.filter(lambda bid: bid[0] % 123 == 0)
 
 
 class SellersOfCategory(KeyedCoProcessFunction):
@@ -95,13 +95,13 @@ class SellersOfCategory(KeyedCoProcessFunction):
         """An auction."""
         person = self.person.value()
         if person is None:
-            self.auctions.add(value.id)
+            self.auctions.add(value[0])
         else:
-            yield (*person, value.id)
+            yield (*person, value[0])
 
     def process_element2(self, value, ctx):
         """A person."""
-        person = (value.name, value.city, value.state)
+        person = value[1:]
         self.person.update(person)
         for auction in self.auctions.get():
             yield (*person, auction)
@@ -110,9 +110,16 @@ class SellersOfCategory(KeyedCoProcessFunction):
 
 def q3(env, where):
     """Who sells in category 10, in some states."""
-    auctions = events(env, "auction", where).filter(lambda auction: auction.category == 10)
-    persons = events(env, "person", where).filter(lambda person: person.state in ("OR", "ID", "CA"))
-    keyed = auctions.connect(persons).key_by(lambda auction: auction.seller, lambda person: person.id, LONG())
+    auctions = events(env, "auction", where).map(
+        lambda auction: (auction.id, auction.seller, auction.category), TUPLE([LONG(), LONG(), LONG()])
+    )
+    persons = events(env, "person", where).map(
+        lambda person: (person.id, person.name, person.city, person.state),
+        TUPLE([LONG(), STRING(), STRING(), STRING()]),
+    )
+    chosen = auctions.filter(lambda auction: auction[2] == 10)
+    nearby = persons.filter(lambda person: person[3] in ("OR", "ID", "CA"))
+    keyed = chosen.connect(nearby).key_by(lambda auction: auction[1], lambda person: person[0], LONG())
     return keyed.process(SellersOfCategory(), TUPLE([STRING(), STRING(), STRING(), LONG()]))
 
 

@@ -134,9 +134,12 @@ class Row:
             self._values[self._names.index(key)] = value
 
     def __getattr__(self, item: str) -> Any:
-        if item.startswith("_") or self._names is None or item not in self._names:
+        if item[0] == "_" or self._names is None:
             raise AttributeError(item)
-        return self._values[self._names.index(item)]
+        try:
+            return self._values[self._names.index(item)]
+        except ValueError:
+            raise AttributeError(item) from None
 
     def __setattr__(self, key: str, value: Any) -> None:
         if key not in ("_fields", "_values", "_row_kind"):
@@ -186,6 +189,19 @@ def create_row(names: list[str] | None, values: Sequence[Any], kind: RowKind | N
     set_values(row, list(values))
     set_kind(row, RowKind.INSERT if kind is None else kind)
     return row
+
+
+def create_rows(names: list[str], columns: Sequence[Sequence[Any]]) -> list[Row]:
+    """Rows of kind INSERT with these columns, which are of one length."""
+    new, kind = Row.__new__, RowKind.INSERT
+    rows = []
+    for values in zip(*columns, strict=True):
+        row = new(Row)
+        set_names(row, names)
+        set_values(row, list(values))
+        set_kind(row, kind)
+        rows.append(row)
+    return rows
 
 
 def _plain(value: Any) -> Any:

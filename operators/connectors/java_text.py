@@ -69,7 +69,8 @@ def _text_by_type(type_info: TypeInformation) -> Text:
     if isinstance(type_info, RowTypeInfo):
         return _row(list(map(java_text, type_info.get_field_types())))
     if isinstance(type_info, TupleTypeInfo):
-        return _sequence(list(map(java_text, type_info.get_field_types())), "(", ",", ")")
+        fields = type_info.get_field_types()
+        return (_plain_tuple if all(map(_is_str, fields)) else _tuple)(fields)
     if isinstance(type_info, ListTypeInfo):
         return _elements(java_text(type_info.elem_type))
     if isinstance(type_info, (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)):
@@ -143,6 +144,26 @@ def _printed_row(row: Any) -> str:
 def _row(fields: list[Text]) -> Text:
     of_fields = _sequence(fields, "[", ", ", "]")
     return lambda row: (str(row.get_row_kind()) if isinstance(row, Row) else "+I") + of_fields(row)
+
+
+def _tuple(fields: list[TypeInformation]) -> Text:
+    return _sequence(list(map(java_text, fields)), "(", ",", ")")
+
+
+def _plain_tuple(fields: list[TypeInformation]) -> Text:
+    """Of fields whose text is str's: most tuples are of whole numbers and strings."""
+    size, exactly = len(fields), _tuple(fields)
+
+    def text(values: Any) -> str:
+        if len(values) != size or None in values:
+            return exactly(values)
+        return f"({','.join(map(str, values))})"
+
+    return text
+
+
+def _is_str(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, BasicTypeInfo) and _text_by_type(type_info) is str
 
 
 def _sequence(fields: list[Text], start: str, between: str, end: str) -> Text:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from operators.chain.operator import Values
-from operators.common.row import create_row
+from operators.common.row import create_rows
 from operators.common.typeinfo import BasicType, BasicTypeInfo, TypeInformation
 from operators.formats.csv_rows import Parse, parsers
 from operators.formats.csv_schema import CsvSchema
@@ -26,8 +26,6 @@ _INTEGERS = {
     BasicType.INT: pa.int32(),
     BasicType.LONG: pa.int64(),
 }
-#: Arrow takes hexadecimal numbers, and an empty line for a record of empty values.
-_NOT_FOR_ARROW = (b"0x", b"0X", b"\n\n")
 
 
 def can_be_plain(schema: CsvSchema) -> bool:
@@ -84,7 +82,7 @@ def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
 
 def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values | None:
     """The rows of a plain block; None where a value or the number of values may be wrong."""
-    if any(found in block for found in _NOT_FOR_ARROW) or block.startswith(b"\n"):
+    if _is_not_for_arrow(block):
         return None
     settings = schema.settings
     numbers = [str(place) for place in range(len(schema))]
@@ -108,7 +106,16 @@ def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values |
         ]
     except (pa.ArrowInvalid, ValueError):
         return None
-    return [create_row(names, values) for values in zip(*columns, strict=True)]
+    return create_rows(names, columns)
+
+
+def _is_not_for_arrow(block: bytes) -> bool:
+    """Arrow takes hexadecimal numbers, and an empty line for a record of empty values."""
+    data = np.frombuffer(block, np.uint8)
+    first, second = data[:-1], data[1:]
+    hexadecimal = (first == ord("0")) & ((second | 0x20) == ord("x"))
+    empty_line = (first == _NEWLINE) & (second == _NEWLINE)
+    return bool(data[0] == _NEWLINE or hexadecimal.any() or empty_line.any())
 
 
 def _arrow_type(type_info: TypeInformation) -> pa.DataType:
