@@ -14,7 +14,7 @@ import pyarrow as pa
 from operators.common.arrow_types import ROW_KIND_FIELD, arrow_type
 from operators.common.codec import Codec, NullableCodec, mismatch
 from operators.common.composite_types import RowTypeInfo, TupleTypeInfo, row_values
-from operators.common.row import Row, RowKind, set_kind, set_names, set_values
+from operators.common.row import Row, RowKind, rows_of_columns, set_kind, set_names
 
 _KINDS = list(RowKind)
 Columns = list[list[Any]]
@@ -111,7 +111,7 @@ class RowCodec(FieldsCodec):
     def sequences(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         """The fields of each value."""
         names = self._names
-        if set(map(type, values)) <= {Row}:
+        if _are_rows(values):
             return [
                 row._values if row._names is None or row._names == names else self._by_name(row)
                 for row in values
@@ -134,7 +134,7 @@ class RowCodec(FieldsCodec):
         """The values of a column."""
         count = len(column)
         if self._fields:
-            rows = self._rows(self.decoded(column))
+            rows = rows_of_columns(self._names, self.decoded(column))
         else:
             rows = [Row() for _ in range(count)]
             deque(map(set_names, rows, repeat(self._names, count)), 0)
@@ -147,7 +147,7 @@ class RowCodec(FieldsCodec):
         """What comes back from a trip through a column."""
         columns = self.columns(values)
         coerced = self.coerced(columns)
-        if _same(columns, coerced) and set(map(type, values)) <= {Row}:
+        if _same(columns, coerced) and _are_rows(values):
             names = self._names
             if all(row._names == names for row in values):
                 return values
@@ -155,20 +155,11 @@ class RowCodec(FieldsCodec):
             coerced_rows = [Row() for _ in values]
             deque(map(set_names, coerced_rows, repeat(self._names)), 0)
         else:
-            coerced_rows = self._rows(coerced)
+            coerced_rows = rows_of_columns(self._names, coerced)
         kinds = _kinds(values)
         if kinds is not None:
             deque(map(set_kind, coerced_rows, kinds), 0)
         return coerced_rows
-
-    def _rows(self, columns: Sequence[Sequence[Any]]) -> list[Row]:
-        lists = list(map(list, zip(*columns, strict=True)))
-        rows = list(map(Row.__new__, repeat(Row, len(lists))))
-        # no Python code a row: this loop is what reading rows costs
-        deque(map(set_values, rows, lists), 0)
-        deque(map(set_names, rows, repeat(self._names)), 0)
-        deque(map(set_kind, rows, repeat(RowKind.INSERT)), 0)
-        return rows
 
     def _by_name(self, value: Any) -> list[Any]:
         try:
@@ -194,3 +185,7 @@ def _in_field(error: Exception, name: str) -> Exception:
         if isinstance(error, kind):
             return kind(f"field {name}: {error}")
     return ValueError(f"field {name}: {error}")
+
+
+def _are_rows(values: Sequence[Any]) -> bool:
+    return all(issubclass(one, Row) for one in set(map(type, values)))

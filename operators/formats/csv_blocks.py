@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from operators.chain.operator import Values
-from operators.common.row import create_rows
+from operators.common.row import rows_of_columns
 from operators.common.typeinfo import BasicType, BasicTypeInfo, TypeInformation
 from operators.formats.csv_rows import Parse, parsers
 from operators.formats.csv_schema import CsvSchema
@@ -106,7 +106,7 @@ def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values |
         ]
     except (pa.ArrowInvalid, ValueError):
         return None
-    return create_rows(names, columns)
+    return rows_of_columns(names, columns)
 
 
 def _is_not_for_arrow(block: bytes) -> bool:

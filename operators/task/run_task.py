@@ -5,11 +5,13 @@ org.apache.flink.streaming.runtime.tasks.{SourceOperatorStreamTask,OneInputStrea
 MultipleInputStreamTask} for the invokables.
 """
 
+import gc
 import itertools
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -24,6 +26,8 @@ from operators.task.read_gates import GateReader
 from operators.task.read_sources import read_sources
 from operators.task.report import Reporter
 from operators.task.task_spec import TaskSpec
+
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def task_function(
@@ -55,7 +59,8 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     reporter = Reporter(spec.settings.reports, spec.chain.vertex, subtask, attempt_number)
     try:
         reporter.state("DEPLOYING", host=os.uname().nodename, process=os.getpid())
-        yield from _run(spec, subtask, attempt_number, batches, reporter)
+        with _rare_collections():
+            yield from _run(spec, subtask, attempt_number, batches, reporter)
     except GeneratorExit:
         reporter.state("CANCELED")
         raise
@@ -64,6 +69,17 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
         raise
     finally:
         reporter.close()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Looking for cycles among records each time that some hundred are made takes longer than making them."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def subtask_of(

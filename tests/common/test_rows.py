@@ -4,7 +4,7 @@ import pickle
 import pytest
 
 from operators.common.no_java import NoJavaError
-from operators.common.row import Row, RowKind
+from operators.common.row import Row, RowKind, rows_of_columns
 
 
 def test_by_name():
@@ -104,3 +104,23 @@ def test_copies(row, again):
     assert found == row
     assert found is not row
     assert repr(found) == repr(row)
+
+
+def test_rows_of_columns_are_rows_like_any_other():
+    names = ["n", "count", "as_dict", "_hidden"]
+    row, other = rows_of_columns(names, [[1, 2], ["a", "b"], [3, 4], [5, 6]])
+    assert row == Row(n=1, count="a", as_dict=3, _hidden=5) != other
+    assert Row(n=1, count="a", as_dict=3, _hidden=5) == row
+    assert hash(row) == hash(Row(1, "a", 3, 5))
+    assert (row.n, row.count, row["as_dict"], row["_hidden"]) == (1, "a", 3, 5)
+    assert row.as_dict() == dict(zip(names, [1, "a", 3, 5], strict=True))
+    row["n"] = 7
+    assert row.n == 7
+    assert repr(row) == "Row(n=7, count='a', as_dict=3, _hidden=5)"
+    assert type(pickle.loads(pickle.dumps(row))) is Row
+    with pytest.raises(AttributeError):
+        row.n = 8
+    row.set_field_names(["x", "y", "z", "w"])
+    assert (row.x, row.z, row.get_fields_by_names(["y"])) == (7, 3, ["a"])
+    with pytest.raises(AttributeError):
+        _ = row.n
