@@ -1,20 +1,21 @@
 """What plain lines say beside their transformations: their own values, headers and job settings."""
 
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.arrow_walks import Ints
-from plans.columnar.topology.line_automaton import LINE_KEYS, LINE_TEXTS
-from plans.columnar.topology.scan_lines import Scanned
-from plans.columnar.topology.scanned_columns import Flags, nested_values, numbers, strings
+from plans.columnar.frames import from_arrow
+from plans.columnar.topology.plain_transformations import Flags
+from plans.columnar.topology.topology_holds import topology_holds
 from plans.topology.fingerprint import config_text, header_text
 from plans.topology.flink_options import check_options
 from plans.topology.job_settings import FlinkRefusal, may_run_as_batch, read_job_settings
-from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.validate_topology import CONFIG
@@ -22,6 +23,7 @@ from plans.vocabulary import TopologyForm
 
 FORM = str(TopologyForm.TRANSFORMATIONS)
 
+_OWN_VALUES = ("name", "parallelism", "max_parallelism", "chaining")
 _CONFIGS = pa.map_(pa.string(), pa.string())
 
 
@@ -58,25 +60,23 @@ class PlainTopologies(NamedTuple):
         return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
 
 
-def plain_topologies(scanned: Scanned) -> tuple[PlainTopologies, Flags]:
-    """Of each line, defaults filled in; and which of the lines are wrong after all."""
-    lines = scanned.lines
-    has = {key: lines.has(number) for number, key in enumerate(LINE_KEYS)}
-    parallelism, limits, chaining = lines.codes
-    names, wrong = strings(scanned.data, lines, LINE_TEXTS.index("name"), has["name"] & scanned.taken)
-    values, config = nested_values(
-        scanned.data, lines, LINE_TEXTS.index("config"), has["config"] & scanned.taken, _config_holds
-    )
+def plain_topologies(rows: pa.Table, config_texts: Sequence[bytes]) -> tuple[PlainTopologies, Flags]:
+    """Of each row of `lines_as_arrow`, defaults filled in; and which of the rows are wrong."""
+    numbers: dict[bytes, int] = {}
+    config = [numbers.setdefault(text, len(numbers)) for text in config_texts]
+    columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
     topologies = PlainTopologies(
-        names,
-        pa.array(np.where(has["parallelism"], parallelism, 1), pa.int32()),
-        numbers(limits, has["max_parallelism"], pa.int32()),
-        pa.array((chaining == 1) | ~has["chaining"]),
-        config,
-        [*values, {}],
+        columns["name"],
+        pc.fill_null(columns["parallelism"], 1),
+        columns["max_parallelism"],
+        pc.fill_null(columns["chaining"], True),
+        np.array(config, np.int64),
+        list(map(_config, numbers)),
     )
-    wrong |= has["max_parallelism"] & (limits > MAX_PARALLELISM)
-    return topologies, wrong | np.array([config is None for config in topologies.configs])[config]
+    looked_at = pa.table([*topologies[:4], topologies.config_column()], [*_OWN_VALUES, "config"])
+    holds = from_arrow(looked_at).select(topology_holds()).to_series().to_numpy()
+    config_is_wrong = np.array([config is None for config in topologies.configs], bool)
+    return topologies, ~holds | config_is_wrong[topologies.config]
 
 
 def settings_of_plain_topologies(
@@ -108,8 +108,12 @@ def settings_of_plain_topologies(
     return pa.StructArray.from_arrays(columns_of_settings, fields=list(SETTINGS_ROWS)), refused
 
 
-def _config_holds(config: Any) -> bool:
-    return CONFIG.accepts(config) and not check_options(config)
+def _config(text: bytes) -> dict[str, str] | None:
+    try:
+        config = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return config if CONFIG.accepts(config) and not check_options(config) else None
 
 
 def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:

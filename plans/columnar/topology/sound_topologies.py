@@ -1,8 +1,6 @@
 """Which topologies of given tables are right in every row, and their fingerprints."""
 
 from collections.abc import Collection
-from functools import reduce
-from operator import and_
 
 import numpy as np
 import polars as pl
@@ -16,10 +14,11 @@ from plans.columnar.topology.canonical_texts import canonical_texts
 from plans.columnar.topology.fingerprint import canonical_headers, fingerprints
 from plans.columnar.topology.normalized_tables import to_nullable_arrow
 from plans.columnar.topology.suspicious_transformation import suspicious_transformation
-from plans.topology.operator_rules import MAX_PARALLELISM
+from plans.columnar.topology.topology_holds import topology_holds
 from plans.vocabulary import TopologyForm
 
 _ROWS_AT_ONCE = 2**16
+_IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).fill_null(False)
 
 
 def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]) -> pl.DataFrame:
@@ -54,7 +53,7 @@ def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collect
     left_out = pl.Series(sorted(leave_out), dtype=pl.UInt32)
     sound = (
         given.with_row_index("position")
-        .filter(_topology_holds() & ~pl.col("position").is_in(left_out.implode()))
+        .filter(topology_holds() & _IS_OF_TRANSFORMATIONS & ~pl.col("position").is_in(left_out.implode()))
         .join(of_ids.filter("rows_hold"), on=TOPOLOGY)
         .sort("start")
     )
@@ -76,18 +75,3 @@ def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, pa.LargeStringArray]:
     columns = to_nullable_arrow(right, "transformations").combine_chunks()
     texts = canonical_texts(columns.to_struct_array().combine_chunks())
     return checked, texts.cast(pa.large_string())
-
-
-def _topology_holds() -> pl.Expr:
-    """A row of TOPOLOGIES is right; a map with a key that comes twice is not."""
-    config = pl.col("config").map.entries().list
-    keys, values = (config.eval(pl.element().struct.field(name)).list for name in ("key", "value"))
-    rules = [
-        pl.col("name") != "",
-        pl.col("form") == str(TopologyForm.TRANSFORMATIONS),
-        pl.col("parallelism") >= 1,
-        pl.col("max_parallelism").is_null() | pl.col("max_parallelism").is_between(1, MAX_PARALLELISM),
-        keys.n_unique() == config.len(),
-        ~values.contains(pl.lit(None, pl.String)),
-    ]
-    return reduce(and_, rules).fill_null(False)
