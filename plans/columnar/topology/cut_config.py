@@ -13,9 +13,11 @@ def cut_config(line: bytes) -> tuple[bytes, bytes]:
     Where this is not plain the line stays as it is. What is cut out is an object, but may be wrong inside.
     Nothing but a key can precede a colon: if the rest turns out to be right, it was the configuration.
     """
-    before, key, after = line.partition(_KEY)
+    if _KEY not in line:
+        return line, b"{}"
+    before, _, after = line.partition(_KEY)
     colon, text = after.lstrip(_SPACES)[:1], after.lstrip(_SPACES)[1:].lstrip(_SPACES)
-    if not key or colon != b":" or text[:1] != b"{" or _KEY in after:
+    if colon != b":" or text[:1] != b"{" or _KEY in after:
         return line, b"{}"
     try:
         characters = text.decode()

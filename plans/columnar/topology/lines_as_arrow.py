@@ -28,8 +28,9 @@ _AS_DECLARED = json.ParseOptions(explicit_schema=_LINE, unexpected_field_behavio
 _LONGEST = 2**31 - 1
 _FEW_LINES = 16
 
-# Arrow takes null for an absent key, and a zero for the end of the text; stream graphs are not of its schema.
-_SURPRISES = (b"null", b"\0", b'"stream_graph"')
+# Arrow takes null for an absent key, and a zero byte for the end of the text; stream graphs it does not know.
+_SURPRISES = (b"null", b'"stream_graph"')
+_END = b"\0"
 _SPACES = b" \t\r"
 
 
@@ -67,7 +68,7 @@ def _read(lines: Sequence[bytes]) -> pa.Table | None:
     if there are as many as lines.
     """
     data = b"\n".join(lines)
-    if not data or len(data) > _LONGEST or not _is_utf8(data):
+    if not data or len(data) > _LONGEST or _END in data or not _is_utf8(data):
         return None
     at_once = json.ReadOptions(use_threads=False, block_size=len(data))
     try:

@@ -31,8 +31,7 @@ def plain_transformations(given: pa.StructArray) -> tuple[pa.StructArray, Flags]
     for name in ("min_resources", "preferred_resources"):
         columns[name] = _resources(columns[name])
     rows = pa.RecordBatch.from_pydict(columns)
-    suspicious = from_arrow(rows).select(suspicious_transformation()).to_series().to_numpy()
-    return rows.to_struct_array(), suspicious | misplaced
+    return rows.to_struct_array(), suspicious_transformation(from_arrow(rows)).to_numpy() | misplaced
 
 
 def _has_what_operators_have(columns: dict[str, pa.Array]) -> Flags:
