@@ -1,6 +1,6 @@
 """Topology lines as Arrow's JSON reader reads them, many at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ _LINE = pa.schema(
 )
 _AS_DECLARED = json.ParseOptions(explicit_schema=_LINE, unexpected_field_behavior="error")
 _LONGEST = 2**31 - 1
-_FEW_LINES = 16
+_LINES_AT_ONCE = (256, 16)
 
 # Arrow takes null for an absent key, and a zero byte for the end of the text; stream graphs it does not know.
 _SURPRISES = (b"null", b'"stream_graph"')
@@ -38,27 +38,34 @@ def lines_as_arrow(lines: Sequence[bytes]) -> tuple[Ints, pa.Table]:
     """Which of the lines are read, and a row for each, null for what is not there.
 
     Lines that are read are JSON, one object each, with no other keys than those of transformations and none
-    twice, and values of the right types; but a configuration has to be empty. Those that are not read may
-    be right or wrong, as few of them as it takes: a piece with a wrong one in it is halved down to a few.
+    twice, and values of the right types; but a configuration has to be empty. Others may be right or wrong:
+    Arrow refuses all that it is given for one line, so a few lines beside a wrong one are not read either.
     """
     places = np.flatnonzero([_without_surprises(line) for line in lines])
-    taken, tables = [], [_LINE.empty_table()]
-    pieces = [places]
-    while pieces:
-        piece = pieces.pop()
-        rows = _read([lines[place] for place in piece.tolist()])
-        if rows is not None:
-            taken.append(piece)
-            tables.append(rows)
-        elif len(piece) > _FEW_LINES:
-            middle = len(piece) // 2
-            pieces += [piece[middle:], piece[:middle]]
-    return np.concatenate([places[:0], *taken]), pa.concat_tables(tables).combine_chunks()
+    taken, tables = [places[:0]], [_LINE.empty_table()]
+    for piece, rows in _read_pieces(lines, places, _LINES_AT_ONCE):
+        taken.append(piece)
+        tables.append(rows)
+    return np.concatenate(taken), pa.concat_tables(tables).combine_chunks()
 
 
 def _without_surprises(line: bytes) -> bool:
     text = line.strip(_SPACES)
     return text[:1] == b"{" and text[-1:] == b"}" and not any(surprise in text for surprise in _SURPRISES)
+
+
+def _read_pieces(
+    lines: Sequence[bytes], places: Ints, sizes: Sequence[int]
+) -> Iterator[tuple[Ints, pa.Table]]:
+    """The pieces of the first size that are read, those of the next size of the others, and so on."""
+    size, *smaller = sizes
+    for first in range(0, len(places), size):
+        piece = places[first : first + size]
+        rows = _read([lines[place] for place in piece.tolist()])
+        if rows is not None:
+            yield piece, rows
+        elif smaller:
+            yield from _read_pieces(lines, piece, smaller)
 
 
 def _read(lines: Sequence[bytes]) -> pa.Table | None:

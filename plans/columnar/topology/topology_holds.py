@@ -9,7 +9,7 @@ from plans.topology.operator_rules import MAX_PARALLELISM
 
 
 def topology_holds() -> pl.Expr:
-    """A row of TOPOLOGIES is right but for its form, which is not looked at; a map with a key that comes twice is not."""
+    """A row of TOPOLOGIES is right, whatever its form; a map with a key that comes twice is not."""
     config = pl.col("config").map.entries().list
     keys, values = (config.eval(pl.element().struct.field(name)).list for name in ("key", "value"))
     rules = [
