@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.columnar.topology import canonical_texts, parse_block
+from plans.columnar.topology import canonical_texts, lines_as_arrow, parse_block
 from plans.columnar.topology.lines_batch import lines_batch
 from plans.columnar.topology.parse_block import Block
 from plans.topology.fingerprint import BLOCK
@@ -73,6 +73,12 @@ _PIECES = [
     b'"parallelism":1,',
     b'"uid":null,',
     b'"unknown":1,',
+    b'"config":{},',
+    b'"config":{"a":"b"},',
+    b'"config":',
+    b'"config"',
+    b'"stream_graph":{},',
+    b"Infinity",
     b"//",
     b"'",
 ]
@@ -120,6 +126,10 @@ _VALUES: list[Any] = [
     {"execution.runtime-mode": "automatic", "pipeline.name": "ü"},
     {"execution.runtime-mode": "FOO"},
     {"a": 1},
+    {"b": "x", "a": "}{", "pipeline.name": '"config":'},
+    {"config": "a"},
+    {"cpu_cores": float("nan"), "task_heap_memory_bytes": 5},
+    {"cpu_cores": 1e9, "task_heap_memory_bytes": 5},
     {"cpu_cores": 1, "task_heap_memory_bytes": 5},
     {"cpu_cores": 0.5, "task_heap_memory_bytes": 5, "managed_memory_bytes": 2**62},
     {"cpu_cores": 1.0},
@@ -175,6 +185,7 @@ def _few_are_many():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(parse_block, "is_worth_compiling", lambda _: True)
         patched.setattr(canonical_texts, "is_worth_compiling", bool)
+        patched.setattr(lines_as_arrow, "_LINES_AT_ONCE", (4, 1))
         yield
 
 
@@ -302,6 +313,66 @@ def test_long_topologies():
         b'{"name":"a","config":{"{":"}"},"transformations":[{"id":1,"kind":"source","slot_scope":["]"]}]}',
         b'{"name":"a","config":' + b'{"a":' * 2000 + b"1" + b"}" * 2000 + b"}",
         b'{"name":"a","stream_graph":{}}',
+        # Arrow would take these for other lines than they are.
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}]} '
+        b'{"name":"b","transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}]}{"name":"b","transformations":[{"id":1,"kind":"source"}]}'
+        b'\n{"name":"c","transformations":[{"id":1,"kind":"source"}]}\0}\n{"name":"d"}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}\n,{"id":2,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}\n{"id":2,"kind":"source"}]}',
+        b'{"name":"a","parallelism":null,"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","uid":null}]}',
+        b'{"name":"a","transformations":[null]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","managed_memory":{}}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","managed_memory":{"OPERATOR":1,"OPERATOR":2}}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"},{"id":2,"kind":"union","inputs":[1],"managed_memory":{}}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","managed_memory":{}},{"id":2,"kind":"x","slot_scope":[]}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","min_resources":{},"preferred_resources":{}}]}',
+        *(
+            b'{"name":"a","transformations":[{"id":1,"kind":"source",'
+            b'"min_resources":{"cpu_cores":%b,"task_heap_memory_bytes":%b},'
+            b'"preferred_resources":{"cpu_cores":%b,"task_heap_memory_bytes":9}}]}' % numbers
+            for numbers in [
+                (b"NaN", b"1", b"NaN"),
+                (b"1", b"1", b"NaN"),
+                (b"-Infinity", b"1", b"1"),
+                (b"1", b"1", b"Infinity"),
+                (b"-0", b"1", b"1"),
+                (b"1", b"-0", b"1"),
+                (b"1", b"1.0", b"1"),
+                (b"1e-400", b"1", b"1"),
+                (b"1e400", b"1", b"1e400"),
+                (b"999999999.99999999999", b"1", b"999999999.99999999999"),
+                (b"0.1000000000000000055511151231257827", b"1", b"1E+2"),
+                (b"123456789012345678901234567890", b"1", b"123456789012345678901234567890"),
+                (b"5e-324", b"9", b"2.2250738585072011e-308"),
+            ]
+        ),
+        # Configurations are read by themselves.
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"b":"1","a":"2","b":"3"}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config" : {"\\ud800":"1"} }',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":"\xff"}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":"\x01"}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":NaN}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":null}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":"b",}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":"b"}x}',
+        b'{"name":"a","config":{"a":"'
+        + b"\xe2\x82\xac" * 2**15
+        + b'"},"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","config":{"a":"b"},"transformations":[{"id":1,"kind":"source","name":"'
+        + b"\xe2\x82\xac" * 2**15
+        + b'"}]}',
+        b'{"name":"a","config":{"a":"b\xff"},"transformations":[{"id":1,"kind":"source"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":[]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":"config"}',
+        b'{"name":"config","transformations":[{"id":1,"kind":"source","name":"\\"config"}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source","config":{"a":"b"}}]}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"x\\"config":{"a":"b"}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":"b"},"config":{}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"config":{"a":"b"},"c\\u006fnfig":{}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"c\\u006fnfig":{}}',
+        b'{"name":"a","transformations":[{"id":1,"kind":"source"}],"c\\u006fnfig":{"a":"b"}}',
     ],
 )
 def test_special_lines(line: bytes):
@@ -344,6 +415,38 @@ def test_values_out_of_place(seed: int, how: int):
     lines = [written_or_not(topology, how) for topology in topologies]
     data = b"".join(line + b"\n" for line in lines)
     assert found(data) == expected(data)
+
+
+_SOURCE = b'"transformations":[{"id":1,"kind":"source"}]'
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [b'{"name":"a",' + _SOURCE + b"}"] * 3
+            + [b'{"name":"b","config":{"c":"d"},' + _SOURCE + b"}"]
+            + [b"\n"] * 4
+            + [b"{", b"}", b'"', b",", b"\0", b" ", b"\r", b'"config":{"a":"b"}', _SOURCE, b"{}", b"null"]
+        ),
+        max_size=20,
+    )
+)
+def test_objects_out_of_place(texts: list[bytes]):
+    data = b"".join(texts) + b"\n"
+    assert found(data) == expected(data)
+
+
+def test_few_wrong_lines_leave_most_to_be_read_at_once(monkeypatch):
+    monkeypatch.setattr(lines_as_arrow, "_LINES_AT_ONCE", (256, 16))
+    lines = [orjson.dumps(simple(f"n{i}", config={"a": str(i)})) for i in range(600)]
+    for place in (3, 300, 310):
+        lines[place] = lines[place].replace(b'"kind"', b'"kynd"', 1)
+    lines[500] = lines[500].replace(b'"n500"', b'"\xff"')
+    data = b"".join(line + b"\n" for line in lines)
+    assert found(data) == expected(data)
+    assert plain(lines) >= 600 - 4 * 16
+    assert plain([line.replace(b'"kind"', b'"kynd"', 1) for line in lines]) == 0
 
 
 def written_or_not(topology: dict[str, Any], how: int) -> bytes:
