@@ -1,11 +1,12 @@
 """Nexmark on the real PyFlink and on Penstock: the same script over the same CSV files, in turn, in one run.
 
-    python -m benchmarks.bench_nexmark --pyflink PYTHON [--queries q1,q5] [--events N] [--few-events N]
+    python -m benchmarks.bench_nexmark --pyflink PYTHON [--queries q1,q5] [--scale F] [--repeat N]
 
 PYTHON is the interpreter of an environment with apache-flink 2.3.0. A process of each side runs a query over
 a thousand events and then over all of them: start-up is told apart, and what is compared is the second run,
-reading and writing of files included. q0 to q2 read `--events`, the others, where PyFlink takes minutes,
-`--few-events`. The sorted results of both sides are compared.
+reading and writing of files included. Events are as many as keep PyFlink busy for one or two minutes on two
+cores; `--scale` multiplies them. All kinds of events are counted, also where a query reads one of them only.
+The sorted results of both sides are compared.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -27,8 +28,24 @@ from rich.table import Table
 import engine
 from benchmarks.write_nexmark import write_nexmark
 
-QUERIES = ("q0", "q1", "q2", "q3", "q4", "q5", "q7", "q8")
-STATELESS = ("q0", "q1", "q2")
+
+class Input(NamedTuple):
+    """How many events there are, and the kinds of them that are read."""
+
+    events: int
+    kinds: tuple[str, ...]
+
+
+QUERIES = {
+    "q0": Input(2_000_000, ("bid",)),
+    "q1": Input(2_000_000, ("bid",)),
+    "q2": Input(2_000_000, ("bid",)),
+    "q3": Input(10_000_000, ("person", "auction")),
+    "q4": Input(50_000, ("auction", "bid")),
+    "q5": Input(50_000, ("bid",)),
+    "q7": Input(100_000, ("bid",)),
+    "q8": Input(4_000_000, ("person", "auction")),
+}
 PARALLELISM = 2
 SCRIPT = Path(engine.__file__).parent / "examples" / "nexmark.py"
 TIME_SCRIPT = Path(__file__).parent / "time_script.py"
@@ -56,8 +73,7 @@ def main() -> None:
     )
     parser.add_argument("--pyflink", required=True, metavar="PYTHON")
     parser.add_argument("--queries", default=",".join(QUERIES))
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--few-events", type=int, default=100_000)
+    parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--mode", choices=("process", "thread"), default="process")
     parser.add_argument("--repeat", type=int, default=1)
     chosen = parser.parse_args()
@@ -66,7 +82,7 @@ def main() -> None:
         work = Path(folder)
         sides = {"pyflink": pyflink(chosen.pyflink, chosen.mode, work), "penstock": penstock()}
         for query in chosen.queries.split(","):
-            events = chosen.events if query in STATELESS else chosen.few_events
+            events = round(QUERIES[query].events * chosen.scale)
             runs: dict[str, list[Timed]] = {name: [] for name in sides}
             for _ in range(chosen.repeat):
                 for name, side in sides.items():
@@ -121,8 +137,9 @@ def timed(side: Side, query: str, events: int, work: Path) -> Timed:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     seconds = out / "seconds.json"
-    few = (query, folder_of(1000, work), str(out / "few"))
-    all_ = (query, folder_of(events, work), str(out / "all"))
+    kinds = QUERIES[query].kinds
+    few = (query, folder_of(1000, kinds, work), str(out / "few"))
+    all_ = (query, folder_of(events, kinds, work), str(out / "all"))
     command = [*side.command, str(TIME_SCRIPT), str(seconds), str(SCRIPT), *few, "---", *all_]
     ran = subprocess.run(
         command, check=False, env={**os.environ, **side.environment}, capture_output=True, text=True
@@ -135,11 +152,10 @@ def timed(side: Side, query: str, events: int, work: Path) -> Timed:
     return Timed(first_seconds, second_seconds, lines)
 
 
-def folder_of(events: int, work: Path) -> str:
-    """The folder with so many events, made when it is first wanted."""
+def folder_of(events: int, kinds: Iterable[str], work: Path) -> str:
+    """The folder with so many events, of these kinds at least; made when they are first wanted."""
     folder = work / f"events-{events}"
-    if not folder.exists():
-        write_nexmark(folder, events, PARALLELISM)
+    write_nexmark(folder, events, PARALLELISM, [kind for kind in kinds if not (folder / kind).exists()])
     return str(folder)
 
 

@@ -5,6 +5,7 @@ DIR/auction and DIR/bid.
 """
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.csv as pc
@@ -14,9 +15,9 @@ from operators.connectors.nexmark.source import TYPES, NexmarkSource
 from operators.connectors.source import StampedBatch
 
 
-def write_nexmark(folder: Path, events: int, files: int = 2) -> None:
-    """Write all events; there must be none of them yet."""
-    for kind in TYPES:
+def write_nexmark(folder: Path, events: int, files: int = 2, kinds: Iterable[str] = TYPES) -> None:
+    """Write all events of these kinds; there must be none of them yet."""
+    for kind in kinds:
         (folder / kind).mkdir(parents=True)
         source = NexmarkSource(kind, events).batches()
         options = pc.WriteOptions(include_header=False)
@@ -33,4 +34,4 @@ def write_nexmark(folder: Path, events: int, files: int = 2) -> None:
 
 
 if __name__ == "__main__":
-    write_nexmark(Path(sys.argv[1]), *map(int, sys.argv[2:4]))
+    write_nexmark(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 2)
