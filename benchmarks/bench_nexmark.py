@@ -40,11 +40,11 @@ QUERIES = {
     "q0": Input(2_000_000, ("bid",)),
     "q1": Input(2_000_000, ("bid",)),
     "q2": Input(2_000_000, ("bid",)),
-    "q3": Input(10_000_000, ("person", "auction")),
+    "q3": Input(2_000_000, ("person", "auction")),
     "q4": Input(50_000, ("auction", "bid")),
     "q5": Input(50_000, ("bid",)),
     "q7": Input(100_000, ("bid",)),
-    "q8": Input(4_000_000, ("person", "auction")),
+    "q8": Input(500_000, ("person", "auction")),
 }
 PARALLELISM = 2
 SCRIPT = Path(engine.__file__).parent / "examples" / "nexmark.py"
