@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.bench.peak_memory import peak_memory
+from engine.choose_planner import Planner
 from engine.plan_topologies import plan_tables
 from engine.run_passes import Planned
 from engine.session import get_session
@@ -84,7 +85,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
                 started = time.monotonic()
                 given = read_topology_folder(spark, folder)
                 read = time.monotonic() - started
-                planned = plan_tables(spark, given, until, lambda stage: None)
+                planned = plan_tables(spark, given, until, lambda stage: None, planner=Planner.SPARK)
                 rows = _read_rows(planned, until)
                 total = time.monotonic() - started
             operators = planned.tables["stream_nodes"].count()

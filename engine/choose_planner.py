@@ -15,6 +15,9 @@ from plans.errors import ConfigurationError, InputError
 BYTES_OF_A_ROW = 6_000
 """Memory that the columnar planner takes for a transformation, with all layers and tables, and reserve."""
 
+LARGEST_OF_A_WORKER = 500_000
+"""Transformations or stream nodes of one topology that a Python worker of Spark plans in some 2 GiB."""
+
 _BYTES_OF_JSON = 100
 _PLAIN = (".jsonl", ".json", ".txt")
 _PACKED = 10
@@ -24,35 +27,51 @@ _PACKED = 10
 class Planner(StrEnum):
     """Who plans; the plans are the same."""
 
-    AUTO = "auto"  #: columnar where the input is local and fits in memory, else spark
+    AUTO = "auto"  #: columnar where each topology fits in memory, else spark
     SPARK = "spark"  #: joins and windows on Spark, any size, any file system
-    COLUMNAR = "columnar"  #: arrays in this process, without Spark
+    COLUMNAR = "columnar"  #: arrays: in this process, or of whole topologies in Spark's workers
     FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
 
 
 class Choice(NamedTuple):
-    """The planner, and for people why."""
+    """The planner, for people why, and whether it takes Spark."""
 
     planner: Planner
     why: str
+    on_spark: bool = False
 
 
 def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
-    """The planner for `inputs`. `wants_spark`: settings for Spark were given.
+    """Who plans `inputs`, before anything is read. `wants_spark`: settings for Spark were given.
 
-    Raises ConfigurationError if a planner without Spark was asked for and cannot take them.
+    On Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if Flink was
+    asked for where it cannot plan.
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
-    if asked in (Planner.COLUMNAR, Planner.FLINK) and obstacle is not None:
+    if asked is Planner.FLINK and obstacle is not None:
         raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say spark")
-    if asked is not Planner.AUTO:
-        return Choice(asked, "as asked")
+    if asked in (Planner.FLINK, Planner.SPARK):
+        return Choice(asked, "as asked", on_spark=asked is Planner.SPARK)
     if obstacle is not None:
-        return Choice(Planner.SPARK, obstacle)
+        return Choice(asked, obstacle, on_spark=True)
     rows, most = _rows(inputs), memory_bytes() // BYTES_OF_A_ROW
     if rows > most:
-        return Choice(Planner.SPARK, f"about {rows:,} transformations, of which {most:,} fit in memory")
+        return Choice(
+            asked, f"about {rows:,} transformations, of which {most:,} fit in memory", on_spark=True
+        )
     return Choice(Planner.COLUMNAR, f"about {rows:,} transformations fit in memory")
+
+
+def choose_on_spark(asked: Planner, largest: int) -> Choice:
+    """Who plans on Spark, where the largest topology has so many transformations or stream nodes."""
+    if asked in (Planner.SPARK, Planner.COLUMNAR):
+        return Choice(asked, "as asked", on_spark=True)
+    if largest > LARGEST_OF_A_WORKER:
+        why = (
+            f"a topology has {largest:,} transformations, and a worker plans {LARGEST_OF_A_WORKER:,} at most"
+        )
+        return Choice(Planner.SPARK, why, on_spark=True)
+    return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
 
 
 def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
+from engine.choose_planner import Choice, Planner
 from engine.progress import Report
 from plans.passes import Choices
 from plans.vocabulary import Layer
@@ -19,12 +20,14 @@ DEFAULT_OPTIONS = {
 
 
 class Stored(NamedTuple):
-    """What became of an input: the version of the store, and topologies counted."""
+    """What became of an input: the version of the store, topologies counted, and who planned, and why."""
 
     version: int
     inputs: int
     planned: int
     rejected: int
+    planner: str
+    why: str
 
 
 def plan_into_store_by_columns(
@@ -35,12 +38,12 @@ def plan_into_store_by_columns(
     options: Mapping[str, str],
     report: Report,
     *,
-    by_flink: bool = False,
+    choice: Choice,
 ) -> Stored:
-    """By the columnar planner, in this process, without Spark; `by_flink`: see plan_by_flink."""
+    """By the columnar planner, in this process, without Spark; beside Flink, if that was chosen."""
     from engine.store.without_spark.write_plan import write_plan
 
-    if by_flink:
+    if choice.planner is Planner.FLINK:
         from engine.plan_by_flink import plan_by_flink
 
         planned = plan_by_flink(list(inputs), until=until, choices=choices, report=report)
@@ -50,7 +53,7 @@ def plan_into_store_by_columns(
         planned = plan_on_driver(list(inputs), until=until, choices=choices, report=report)
     report("write the version")
     number = write_plan(out, planned.tables, planner_version=version("penstock"), options=options)
-    return Stored(number, planned.inputs, planned.planned, planned.rejected)
+    return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
 
 
 def plan_into_store_on_spark(
@@ -61,10 +64,11 @@ def plan_into_store_on_spark(
     options: Mapping[str, str],
     report: Report,
     *,
+    choice: Choice,
     master: str | None,
     conf: Mapping[str, str],
 ) -> Stored:
-    """By the passes over DataFrames."""
+    """On Spark: by columns in its workers, or by the passes over DataFrames (see choose_on_spark)."""
     from engine.plan_topologies import plan_tables, read_topologies
     from engine.session import get_session
     from engine.store.write_plan import write_plan
@@ -73,7 +77,7 @@ def plan_into_store_on_spark(
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
     report("read topologies")
     given = read_topologies(spark, list(inputs))
-    planned = plan_tables(spark, given, until, report, choices)
+    planned = plan_tables(spark, given, until, report, choices, choice.planner)
     report("write the version")
     number = write_plan(
         spark,
@@ -83,4 +87,5 @@ def plan_into_store_on_spark(
         options=options,
         rows=dict.fromkeys(planned.tables, planned.rows_read),
     )
-    return Stored(number, planned.inputs, planned.planned, planned.rejected)
+    why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"
+    return Stored(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)

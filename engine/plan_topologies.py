@@ -6,11 +6,15 @@ from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from engine.choose_planner import Planner, choose_on_spark
+from engine.plan_in_workers import plan_in_workers
 from engine.planning_settings import partitions_for, planning_settings
 from engine.run_passes import Planned, run_passes
 from engine.session import get_session
 from plans.errors import LostTopologiesError
+from plans.frames import TOPOLOGY
 from plans.passes import Choices
 from plans.topology.input_errors import tables_beside_others
 from plans.topology.read_topology_files import read_topology_files
@@ -28,6 +32,7 @@ def plan(
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
     spark: SparkSession | None = None,
+    planner: Planner = Planner.AUTO,
     report: Callable[[str], None] = lambda stage: None,
 ) -> Planned:
     """Plans of all topologies, as DataFrames.
@@ -35,8 +40,8 @@ def plan(
     `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
     tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
     TOPOLOGIES and TRANSFORMATIONS of plans.schema), or dicts as SPEC section 1 describes them. `until`: the
-    layer to stop behind. `choices`: how the cluster is configured (default: as Flink's is). `report` is
-    called with the name of each stage as it starts.
+    layer to stop behind. `choices`: how the cluster is configured (default: as Flink's is). `planner`:
+    see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
 
     Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
@@ -47,7 +52,7 @@ def plan(
     session = spark or get_session()
     report("read topologies")
     given = read_topologies(session, topologies)
-    return plan_tables(session, given, until, report, choices)
+    return plan_tables(session, given, until, report, choices, planner)
 
 
 def plan_tables(
@@ -56,12 +61,15 @@ def plan_tables(
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None = None,
+    planner: Planner = Planner.AUTO,
 ) -> Planned:
     """`plan` for topologies that have been read; checks that none of them is lost."""
-    rows = given.transformations.count() + given.stream_nodes.count()
+    rows, largest = _rows(given)
     partitions = partitions_for(spark, rows)
+    choice = choose_on_spark(planner, largest)
+    run = plan_in_workers if choice.planner is Planner.COLUMNAR else run_passes
     with planning_settings(spark, partitions):
-        planned = run_passes(given, until, partitions, report, choices)
+        planned = run(given, until, partitions, report, choices)
         report("check that nothing is lost")
         kept, rejected = planned.tables["topologies"].count(), planned.tables["rejected"].count()
     if given.inputs != kept + rejected:
@@ -70,7 +78,16 @@ def plan_tables(
             "this is a bug in Penstock: please report it with the input",
         )
     planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
+    planned.planner, planned.why = choice.planner, choice.why
     return planned
+
+
+def _rows(given: TopologyTables) -> tuple[int, int]:
+    """How many transformations and given stream nodes there are, and how many at most in one topology."""
+    keys = given.transformations.select(TOPOLOGY).unionByName(given.stream_nodes.select(TOPOLOGY))
+    sizes = keys.groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size"))
+    found = sizes.agg(F.sum("size").alias("rows"), F.max("size").alias("largest")).collect()[0]
+    return found["rows"] or 0, found["largest"] or 0
 
 
 def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTables:

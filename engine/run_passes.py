@@ -25,6 +25,7 @@ class Planned:
     """What a run derived: the tables of a plan by name (see plans.schema.TABLES), and seconds by pass.
 
     `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
+    `planner` made the plan, for the reason `why`.
     """
 
     tables: dict[str, DataFrame]
@@ -35,6 +36,8 @@ class Planned:
     planned: int = 0
     rejected: int = 0
     rows_read: int = 0
+    planner: str = ""
+    why: str = ""
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""

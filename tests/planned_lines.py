@@ -1,4 +1,4 @@
-"""Plans of many topologies in one planning run, as plan JSON: a run costs seconds, whatever its size."""
+"""Plans of many topologies in one run of the Spark passes, as plan JSON: a run costs seconds at any size."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from engine.choose_planner import Planner
 from engine.plan_topologies import plan
 from engine.run_passes import Planned
 from plans.plan_json.to_plan_lines import to_plan_lines
@@ -21,7 +22,7 @@ def planned_lines(
     also: Callable[[Planned], None] | None = None,
 ) -> dict[str, PlanJson]:
     """Name to plan JSON. `also` looks at the tables before their storage is released."""
-    planned = plan(list(topologies), spark=spark)
+    planned = plan(list(topologies), spark=spark, planner=Planner.SPARK)
     try:
         if also is not None:
             also(planned)

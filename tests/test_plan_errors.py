@@ -11,12 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import engine.plan_topologies
+from engine.choose_planner import Planner
 from engine.plan_topologies import plan
 from engine.run_passes import Planned, run_passes
 from plans.errors import LostTopologiesError
 from plans.schema import TABLES
 from plans.vocabulary import Layer
 
+PLANNERS = (Planner.SPARK, Planner.COLUMNAR)
 FLEET, BROKEN = 1_000, 100
 FILES = ("a.jsonl", "b.jsonl", "c.jsonl.gz")
 REFUSED = ("UnsupportedOperationException", "IllegalArgumentException")
@@ -79,9 +81,12 @@ def broken_at() -> dict[tuple[str, int], str]:
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=PLANNERS)
 def fleet(
-    spark: SparkSession, broken_at: dict[tuple[str, int], str], tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession,
+    broken_at: dict[tuple[str, int], str],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Planned]:
     folder = tmp_path_factory.mktemp("fleet")
     lines: dict[str, list[str]] = {file: [] for file in FILES}
@@ -93,7 +98,7 @@ def fleet(
     for file, content in lines.items():
         text = "\n".join(content).encode()
         (folder / file).write_bytes(gzip.compress(text) if file.endswith(".gz") else text)
-    planned = plan(str(folder), spark=spark)
+    planned = plan(str(folder), spark=spark, planner=request.param)
     yield planned
     planned.release()
 
@@ -140,11 +145,12 @@ def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
 
     monkeypatch.setattr(engine.plan_topologies, "run_passes", lose_one)
     with pytest.raises(LostTopologiesError, match="2 topologies came in, but 1 are planned and 0 rejected"):
-        plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark)
+        plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.SPARK)
 
 
-def test_no_topologies_have_empty_plans(spark):
-    planned = plan([], spark=spark)
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_no_topologies_have_empty_plans(spark, planner):
+    planned = plan([], spark=spark, planner=planner)
     assert (planned.inputs, planned.planned, planned.rejected) == (0, 0, 0)
     assert set(planned.tables) == set(TABLES) - {"executions", "runs"}, "runs make these, not plans"
     for name, rows in planned.tables.items():
@@ -153,12 +159,14 @@ def test_no_topologies_have_empty_plans(spark):
     planned.release()
 
 
-def test_until_stops_behind_its_layer_and_release_gives_all_storage_back(spark):
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_until_stops_behind_its_layer_and_release_gives_all_storage_back(spark, planner):
     def stored() -> set[int]:
         return set(spark.sparkContext._jsc.getPersistentRDDs())
 
     before = stored()
-    planned = plan([sound("a"), sound("b", typo=1)], until=Layer.STREAM_GRAPH, spark=spark)
+    topologies = [sound("a"), sound("b", typo=1)]
+    planned = plan(topologies, until=Layer.STREAM_GRAPH, spark=spark, planner=planner)
     expected = ["topologies", "transformations", "rejected", "job_settings", "stream_nodes", "stream_edges"]
     assert sorted(planned.tables) == sorted(expected)
     assert [planned.tables[name].count() for name in expected] == [1, 3, 1, 1, 3, 2]

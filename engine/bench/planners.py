@@ -34,6 +34,16 @@ PLANNERS: dict[str, Planner] = {
             "share count for each of them.",
         ),
         Planner(
+            "columnar-on-spark",
+            "engine.bench.run_columnar_on_spark",
+            ("pyspark", "delta", "polars"),
+            (),
+            False,
+            "Penstock's columnar planner in the Python workers of a local Spark session, a part of the "
+            "topologies a call. As spark; partitioning includes packing tables into blocks, and handing over "
+            "unpacks every table of the plan into Spark's rows.",
+        ),
+        Planner(
             "columnar",
             "engine.bench.run_columnar",
             ("polars",),

@@ -2,46 +2,58 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from engine.bench.times import Plans, Times, again_and_again, by_layer
+from engine.choose_planner import Planner
 from engine.plan_topologies import plan, plan_tables, read_topologies
 from engine.session import get_session
+from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
+from plans.columnar.plan_columnar import steps as columnar_steps
 from plans.passes import LAYER_TABLES, Choices, passes
 from plans.plan_json.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
-_STEPS = {layer: tuple(step.produces for step in of_layer) for layer, of_layer in passes(Choices()).items()}
+_STEPS = {
+    Planner.SPARK: {layer: tuple(step.produces for step in of) for layer, of in passes(Choices()).items()},
+    Planner.COLUMNAR: {
+        layer: tuple(step.produces for step in of) for layer, of in columnar_steps(Choices()).items()
+    },
+}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 
-def start() -> Plans:
+def start(planner: Planner = Planner.SPARK) -> Plans:
     """A local session."""
     get_session(app_name="penstock bench")
-    return again_and_again(_plan)
+    return again_and_again(partial(_plan, planner=planner))
 
 
-def plan_lines(path: Path, until: Layer) -> Iterator[str]:
+def plan_lines(path: Path, until: Layer, planner: Planner = Planner.SPARK) -> Iterator[str]:
     """Plan JSON lines."""
-    planned = plan(str(path), until=until, spark=get_session(app_name="penstock bench"))
+    session = get_session(app_name="penstock bench")
+    planned = plan(str(path), until=until, spark=session, planner=planner)
     for row in to_plan_lines(planned.tables).select("line").toLocalIterator():
         yield row["line"]
     planned.release()
 
 
-def _plan(path: Path, until: Layer) -> Times:
+def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
     given = read_topologies(spark, str(path))
     read = time.monotonic()
-    planned = plan_tables(spark, given, until, lambda stage: None)
+    planned = plan_tables(spark, given, until, lambda stage: None, planner=planner)
     done = time.monotonic()
     for name, rows in planned.tables.items():
         if name in _DERIVED:
             rows.write.format("noop").mode("overwrite").save()
     handed_over = time.monotonic()
+    layers = by_layer(planned.seconds, _STEPS[planner])
     partitioned = planned.seconds["partition_topologies"]
-    other = done - read - sum(planned.seconds.values())
-    times = Times(read - started + partitioned, by_layer(planned.seconds, _STEPS), handed_over - done, other)
+    to_arrow = planned.seconds.get(TO_ARROW, 0.0)
+    other = done - read - sum(planned.seconds.values()) + planned.seconds.get(WITHOUT_REFUSED, 0.0)
+    times = Times(read - started + partitioned, layers, handed_over - done + to_arrow, other)
     planned.release()
     return times

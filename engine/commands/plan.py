@@ -64,10 +64,11 @@ def command(
         Planner,
         typer.Option(
             "--planner",
-            help="Who plans; the plans are the same. auto: columnar (in this process, without Spark) where "
-            "the input is local and fits in memory, else spark. flink: columnar, and the real Flink plans "
-            "the same; what it refuses or plans in another way is rejected. Needs a JDK and "
-            "pip install 'penstock[flink]'.",
+            help="Who plans; the plans are the same. columnar: by arrays; in this process where the input is "
+            "local and fits in memory, else of whole topologies in Spark's workers. spark: by joins over "
+            "DataFrames, for topologies that no worker's memory holds. auto: columnar, but spark where a "
+            "topology is too large. flink: columnar, and the real Flink plans the same; what it refuses or "
+            "plans in another way is rejected. Needs a JDK and pip install 'penstock[flink]'.",
         ),
     ] = Planner.AUTO,
     conf: Annotated[
@@ -95,20 +96,18 @@ def command(
         "task_manager_memory": task_manager_memory,
     }
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
-    if chosen.planner is not Planner.SPARK:
-        by_flink = chosen.planner is Planner.FLINK
-        with progress(columnar_stages(layer) + (4 if by_flink else 2)) as report:
-            stored = plan_into_store_by_columns(
-                inputs, out, layer, choices, options, report, by_flink=by_flink
-            )
-    else:
+    if chosen.on_spark:
         with progress(stages(layer) + 4) as report:
             stored = plan_into_store_on_spark(
-                inputs, out, layer, choices, options, report, master=master, conf=settings
+                inputs, out, layer, choices, options, report, choice=chosen, master=master, conf=settings
             )
+    else:
+        extra = 4 if chosen.planner is Planner.FLINK else 2
+        with progress(columnar_stages(layer) + extra) as report:
+            stored = plan_into_store_by_columns(inputs, out, layer, choices, options, report, choice=chosen)
     typer.echo(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
-        f"of {stored.inputs:,} topologies (planner {chosen.planner}: {chosen.why})"
+        f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
     )
     if stored.rejected:
         Console(stderr=True).print(

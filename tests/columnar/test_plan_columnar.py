@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from engine.choose_planner import Planner
 from engine.plan_on_driver import plan_on_driver
 from engine.plan_topologies import plan as plan_on_spark
 from plans.columnar.frames import arrow_schema, from_arrow
@@ -75,7 +76,7 @@ def both(spark):
         random_topology(50_000 + seed, 2 + seed % 50, mode=mode) for mode in MODES for seed in range(40)
     ]
     topologies += [line["topology"] for path in GOLDEN for line in golden_lines(path)]
-    planned = plan_on_spark(topologies, spark=spark)
+    planned = plan_on_spark(topologies, spark=spark, planner=Planner.SPARK)
     rows = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     planned.release()
     columnar = {name: from_arrow(table) for name, table in plan_on_driver(topologies).tables.items()}

@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 from pyspark.sql import functions as F
 
+from engine.choose_planner import Planner
 from engine.plan_topologies import plan
 from plans.execution_graph.create_execution_job_vertices import create_execution_job_vertices
 from plans.resources.count_network_buffers import count_network_buffers
@@ -18,7 +19,9 @@ from tests.resources.flink_resources import rows
 @pytest.fixture(scope="module")
 def found(spark):
     """Rows by the name of their topology, and vertices by the id that Flink gives them."""
-    planned = plan([row["topology"] for row in rows("plan")], until=Layer.JOB_GRAPH, spark=spark)
+    planned = plan(
+        [row["topology"] for row in rows("plan")], until=Layer.JOB_GRAPH, spark=spark, planner=Planner.SPARK
+    )
     try:
         tables = planned.tables
         data_sets = tables["intermediate_data_sets"].select(

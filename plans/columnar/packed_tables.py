@@ -1,0 +1,55 @@
+"""Tables on their way through Spark in blocks: many rows of one table, as Arrow, in one cell."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+ROWS_OF_A_BLOCK = 131_072
+"""At most, so that no cell comes near the 2 GiB it may have."""
+
+PACKED = "part int, table string, block binary"
+"""Which part of the topologies a block's rows belong to, their table, and the rows as an Arrow IPC stream."""
+
+PACKED_ARROW = pa.schema([("part", pa.int32()), ("table", pa.string()), ("block", pa.binary())])
+
+Batches = Iterable[pa.RecordBatch]
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def pack(table: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow` over part and the columns of `table`, each partition one part; gives PACKED."""
+
+    def packed(batches: Batches) -> Iterator[pa.RecordBatch]:
+        filled = (batch for batch in batches if len(batch))
+        while first := next(filled, None):
+            together, size = [first], len(first)
+            while size < ROWS_OF_A_BLOCK and (further := next(filled, None)):
+                together.append(further)
+                size += len(further)
+            rows = pa.Table.from_batches(together).drop_columns(["part"]).combine_chunks()
+            yield from packed_rows(first["part"][0].as_py(), table, rows)
+
+    return packed
+
+
+def packed_rows(part: int, table: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """PACKED rows, a batch each, that hold `rows`; none for no rows."""
+    for batch in rows.to_batches(max_chunksize=ROWS_OF_A_BLOCK):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED) as stream:
+            stream.write_batch(batch)
+        block = sink.getvalue()
+        bounds = pa.array([0, block.size], pa.int32()).buffers()[1]
+        columns = [
+            pa.array([part], pa.int32()),
+            pa.array([table]),
+            pa.Array.from_buffers(pa.binary(), 1, [None, bounds, block]),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=PACKED_ARROW)
+
+
+def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over PACKED rows of one table; gives its rows."""
+    for batch in batches:
+        for block in batch.column("block"):
+            yield from pa.ipc.open_stream(block.as_buffer())
