@@ -12,8 +12,8 @@ from plans.columnar.topology.find_topology_files import find_topology_files, loc
 from plans.columnar.topology.read_topology_tables import holds_tables
 from plans.errors import ConfigurationError, InputError
 
-BYTES_OF_A_ROW = 6_000
-"""Memory that the columnar planner takes for a transformation, with all layers and tables, and reserve."""
+BYTES_OF_A_ROW = 3_000
+"""Memory that the columnar planner takes for a transformation of a fleet: all layers, tables and reserve."""
 
 LARGEST_OF_A_WORKER = 500_000
 """Transformations or stream nodes of one topology that a Python worker of Spark plans in some 2 GiB."""
@@ -54,6 +54,8 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
         return Choice(asked, "as asked", on_spark=asked is Planner.SPARK)
     if obstacle is not None:
         return Choice(asked, obstacle, on_spark=True)
+    if asked is Planner.COLUMNAR:
+        return Choice(asked, "as asked")
     rows, most = _rows(inputs), memory_bytes() // BYTES_OF_A_ROW
     if rows > most:
         return Choice(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
+from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.errors import LostTopologiesError
 from plans.passes import Choices
 from plans.vocabulary import Layer
@@ -41,7 +42,8 @@ def plan_on_driver(
     seconds: dict[str, float] = {}
     started = time.monotonic()
     report("read topologies")
-    frames = read_topologies(topologies)._asdict()
+    with without_garbage_collection():
+        frames = read_topologies(topologies)._asdict()
     inputs = frames.pop("inputs")
     seconds["read_and_validate"] = time.monotonic() - started
     planned = plan_in_parts(

@@ -22,6 +22,8 @@ MANY = 1000
 _ROWS_OF_A_CHUNK = 1 << 22
 """So few that the strings of a column take less than 2 GiB, all that a declared type has offsets for."""
 
+_STRINGS = pa.list_(pa.string())
+
 How = Literal["inner", "left", "semi", "anti"]
 Kernel = Callable[[pa.Table], pa.RecordBatch]
 
@@ -54,20 +56,33 @@ def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return frame
 
 
-def to_arrow(frame: pl.DataFrame, table: str) -> pa.Table:
-    """The declared columns of `table`, with exactly the declared types."""
+def to_arrow(frame: pl.DataFrame, table: str, kept: pl.Series | None = None) -> pa.Table:
+    """The declared columns of `table`, with exactly the declared types; the rows that are `kept`, or all."""
     schema, oldest = arrow_schema(table), pl.CompatLevel.oldest()
     declared = frame.select(schema.names)
     if len(declared) < MANY:
+        declared = declared if kept is None else declared.filter(kept)
         return declared.to_arrow(compat_level=oldest).cast(schema)
-    slices = declared.iter_slices(_ROWS_OF_A_CHUNK)
-    # Column by column: what is handed over together is freed together, whatever becomes of it here.
-    return pa.concat_tables(
-        pa.table(
-            [part[field.name].to_arrow(compat_level=oldest).cast(field.type) for field in schema], schema
+    # Column by column: what is handed over together is freed together, whatever becomes of it here, and
+    # rows that are left out need memory for a column only.
+    parts = []
+    for start in range(0, len(declared), _ROWS_OF_A_CHUNK):
+        part = declared.slice(start, _ROWS_OF_A_CHUNK)
+        mask = None if kept is None else kept.slice(start, _ROWS_OF_A_CHUNK)
+        columns = (part[name] if mask is None else part[name].filter(mask) for name in schema.names)
+        parts.append(
+            pa.table([_as_declared(column, schema.field(column.name).type) for column in columns], schema)
         )
-        for part in slices
-    )
+    return pa.concat_tables(parts)
+
+
+def _as_declared(column: pl.Series, kind: pa.DataType) -> pa.Array:
+    """A column of that type, by as few copies as there are ways to it."""
+    if column.null_count() == len(column):
+        return pa.nulls(len(column), kind)
+    newest = pa.types.is_string(kind) or kind == _STRINGS
+    level = pl.CompatLevel.newest() if newest else pl.CompatLevel.oldest()
+    return column.to_arrow(compat_level=level).cast(kind)
 
 
 def empty(table: str) -> pl.DataFrame:

@@ -39,7 +39,7 @@ from plans.columnar.job_graph.set_dynamic_parallelism import find_forward_groups
 from plans.columnar.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.columnar.job_graph.sort_vertices_topologically import sort_vertices_topologically
 from plans.columnar.job_graph.walk_stream_graph import walk_stream_graph
-from plans.columnar.refusals import first_refused, reject_refused, without_topologies
+from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
 from plans.columnar.resources.count_network_buffers import count_network_buffers
 from plans.columnar.resources.size_managed_memory import size_managed_memory
 from plans.columnar.slots.balance_tasks import balance_tasks
@@ -192,12 +192,13 @@ def plan_columnar(
             done -= wanted.keys()
         # Table by table, so that each gets the memory of what was taken out of the one before.
         for name in [*tables]:
-            if len(refused) and (name in wanted or name not in done):
+            if name not in done and len(refused):
                 report(WITHOUT_REFUSED)
                 tables[name] = without_topologies(tables[name], refused)
-            if name in wanted and name in done:
+            if name in done and name in wanted:
                 report(TO_ARROW)
-                planned[wanted[name]] = to_arrow(tables[name], wanted[name])
+                kept = rows_to_keep(tables[name], refused)
+                planned[wanted[name]] = to_arrow(tables[name], wanted[name], kept)
             if name in done:
                 del tables[name]
 

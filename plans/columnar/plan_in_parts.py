@@ -1,6 +1,5 @@
 """A fleet planned in parts of whole topologies, several at a time."""
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from plans.columnar.frames import TOPOLOGY
 from plans.columnar.look_up import look_up
 from plans.columnar.plan_columnar import Tables, plan_columnar
 from plans.columnar.side_by_side import side_by_side
+from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.passes import Choices
 from plans.vocabulary import Layer
 
@@ -57,7 +57,7 @@ def plan_in_parts(
             return plan_columnar(part, until, choices, stage)
 
     started = time.monotonic()
-    with _without_garbage_collection():
+    with without_garbage_collection():
         planned = side_by_side(plan, parts)
     wall = time.monotonic() - started
     tables = planned[0]
@@ -131,15 +131,3 @@ def _split(rows: pl.DataFrame, part_of: pl.DataFrame, count: int) -> list[pl.Dat
         rows, parts = rows[order], parts[order]
     bounds = np.searchsorted(parts, np.arange(count + 1)).tolist()
     return [rows.slice(start, end - start) for start, end in pairwise(bounds)]
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Walks make long lists without cycles; looking through them takes a quarter of a walk."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

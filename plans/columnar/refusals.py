@@ -71,13 +71,19 @@ def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
 
 def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
     """The rows of topologies that are not among `refused`, which are in order."""
+    kept = rows_to_keep(rows, refused)
+    return rows if kept is None else rows.filter(kept)
+
+
+def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
+    """Which rows are of topologies that are not among `refused`, which are in order; None for all."""
     if not len(refused) or rows.is_empty():
-        return rows
+        return None
     # An anti join would look at each row.
     of_topologies = runs(rows[TOPOLOGY].to_numpy())
     in_runs = rows[TOPOLOGY].to_numpy()[of_topologies.starts]
     kept = refused[np.minimum(np.searchsorted(refused, in_runs), len(refused) - 1)] != in_runs
-    return rows if kept.all() else rows.filter(pl.Series(values=kept[of_topologies.of_row]))
+    return None if kept.all() else pl.Series(values=kept[of_topologies.of_row])
 
 
 def reject_refused(refused: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:

@@ -76,10 +76,11 @@ def transformations_fingerprints(
     digests = []
     bounds = (starts, lengths, offsets[starts], offsets[starts + lengths])
     for first, start, length, low, high in zip(headers, *(b.tolist() for b in bounds), strict=True):
-        blocks = [low, high]
-        if length > BLOCK:
+        if length <= BLOCK:
+            texts = sha256(data[low:high]).hexdigest()
+        else:
             blocks = offsets[[*range(start, start + length, BLOCK), start + length]].tolist()
-        texts = "".join([sha256(data[low:high]).hexdigest() for low, high in pairwise(blocks)])
+            texts = "".join([sha256(data[low:high]).hexdigest() for low, high in pairwise(blocks)])
         digests.append(sha256(first + texts.encode()).hexdigest())
     return digests
 

@@ -77,7 +77,8 @@ def test_spark_is_taken_for_what_this_process_cannot_read_or_hold(tmp_path, monk
     remote = choose_planner(Planner.AUTO, ["s3://b/t.jsonl"], "store", wants_spark=False)
     assert (remote.on_spark, remote.why) == (True, "s3://b/t.jsonl is not a local path")
     monkeypatch.setattr("engine.choose_planner.memory_bytes", lambda: 6_000)
-    assert choose_planner(Planner.COLUMNAR, *local, wants_spark=False).on_spark
+    assert choose_planner(Planner.AUTO, *local, wants_spark=False).on_spark
+    assert not choose_planner(Planner.COLUMNAR, *local, wants_spark=False).on_spark
     with pytest.raises(ConfigurationError, match="settings for Spark were given"):
         choose_planner(Planner.FLINK, *local, wants_spark=True)
 

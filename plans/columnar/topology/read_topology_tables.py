@@ -63,7 +63,7 @@ def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> Top
     refused |= {position: (INPUT_STAGE, [error]) for position, error in wrong.items()}
     known = set(ids)
     orphans = no_topology(i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known)
-    kept = given[settings["position"]].with_columns(settings["fingerprint"])
+    kept = _at(given, settings["position"]).with_columns(settings["fingerprint"])
     files, lines = given["source_file"].to_list(), given["source_line"].to_list()
     return TopologyTables(
         topologies=kept,
@@ -85,7 +85,7 @@ def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> Top
 
 def _settled(given: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame) -> tuple[pl.DataFrame, _Refused]:
     """Position, fingerprint and JOB_SETTINGS of sound topologies; stage and errors of others by position."""
-    settings, refusals = settings_of_topologies(given[sound["position"]], rows)
+    settings, refusals = settings_of_topologies(_at(given, sound["position"]), rows)
     refused = {
         position: (stage, list(map(shown, errors)))
         for place, position in enumerate(sound["position"])
@@ -94,6 +94,11 @@ def _settled(given: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame) -> tu
     }
     taken = ~sound["position"].is_in(list(refused))
     return sound.filter(taken).hstack(settings), refused
+
+
+def _at(given: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
+    """The rows at `positions`, which ascend."""
+    return given if len(positions) == len(given) else given[positions]
 
 
 def _explained(
