@@ -237,9 +237,11 @@ def _settled(summary: DataFrame, rows: DataFrame, with_batch_jobs: bool) -> Data
                 F.transform("with_ids", lambda t: F.struct(t["kind"], t["inputs"])).alias("graph"),
             )
         )
-        jobs = sound.join(graphs, "topology_id", "left").select(*columns, F.col("graph").cast(graph_type))
+        joined = sound.join(graphs, "topology_id", "left")
+        graph = F.coalesce(F.col("graph").cast(graph_type), F.array().cast(graph_type))
     else:
-        jobs = sound.select(*columns, F.lit(None).cast(graph_type).alias("graph"))
+        joined, graph = sound, F.array().cast(graph_type)
+    jobs = joined.select(*columns, graph.alias("graph"))
     wrong = (
         summary.where("row_error IS NOT NULL")
         .groupBy("topology_id")

@@ -27,12 +27,13 @@ def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     """For `mapInArrow`: SETTLED, one row a topology with either settings or errors.
 
     Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, graph (kind and inputs
-    of its transformations in id order where the job type hangs on its sources' boundedness, else null).
+    of its transformations in id order where the job type hangs on its sources' boundedness, else empty: null
+    lists take Arrow's Java writer long).
     """
     for batch in batches:
         stages, errors, settings = [], [], []
         for row in batch.to_pylist():
-            unbounded = reads_unbounded_source((t["kind"], t["inputs"]) for t in row["graph"] or ())
+            unbounded = reads_unbounded_source((t["kind"], t["inputs"]) for t in row["graph"])
             stage, found, derived = settings_or_errors(row, unbounded)
             stages.append(stage)
             errors.append(_or_none(found))
