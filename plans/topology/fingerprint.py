@@ -68,21 +68,27 @@ def header_text(
 def transformations_fingerprints(
     headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, starts: _Ints, lengths: _Ints
 ) -> list[str]:
-    """Hex digests of topologies whose canonical rows lie in `rows`, `lengths` of each from `starts` on."""
+    """Hex digests of topologies whose canonical rows are those in `rows`, `lengths` of each from `starts`."""
+    counts = -(-lengths // BLOCK)
+    ends = np.cumsum(counts)
+    within = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
+    digests = text_digests(rows, np.append(np.repeat(starts, counts) + within * BLOCK, len(rows)))
+    of_topologies = zip(headers, (ends - counts).tolist(), ends.tolist(), strict=True)
+    return [fingerprint(first, digests[start:end]) for first, start, end in of_topologies]
+
+
+def text_digests(rows: pa.StringArray | pa.LargeStringArray, bounds: _Ints) -> list[str]:
+    """Hex digests of the texts between neighbouring bounds."""
     _, offsets_buffer, data_buffer = rows.buffers()
     data = memoryview(data_buffer if data_buffer is not None else b"")
     width = np.dtype(np.int64 if pa.types.is_large_string(rows.type) else np.int32)
     offsets = np.frombuffer(offsets_buffer, width, len(rows) + 1, rows.offset * width.itemsize)
-    digests = []
-    bounds = (starts, lengths, offsets[starts], offsets[starts + lengths])
-    for first, start, length, low, high in zip(headers, *(b.tolist() for b in bounds), strict=True):
-        if length <= BLOCK:
-            texts = sha256(data[low:high]).hexdigest()
-        else:
-            blocks = offsets[[*range(start, start + length, BLOCK), start + length]].tolist()
-            texts = "".join([sha256(data[low:high]).hexdigest() for low, high in pairwise(blocks)])
-        digests.append(sha256(first + texts.encode()).hexdigest())
-    return digests
+    return [sha256(data[low:high]).hexdigest() for low, high in pairwise(offsets[bounds].tolist())]
+
+
+def fingerprint(first: bytes, digests: Sequence[str]) -> str:
+    """The hex digest of a topology with this header and these digests of its blocks."""
+    return sha256(first + "".join(digests).encode()).hexdigest()
 
 
 def stream_graph_fingerprint(first: bytes, graph: Mapping[str, Any]) -> str:

@@ -71,6 +71,9 @@ def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
     """A column by itself: columns that are handed over together are freed together."""
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
+    if series.null_count() == len(series):
+        # Without the memory for values that are not there.
+        return series.clear(len(series)).rename(name)
     # In one piece: rows are taken from it, and filtered, many times slower from several.
     return series.rename(name).rechunk()
 

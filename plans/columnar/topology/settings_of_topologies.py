@@ -10,7 +10,7 @@ import pyarrow as pa
 from plans.columnar.frames import TOPOLOGY, from_arrow
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
-from plans.columnar.topology.fingerprint import config_text
+from plans.columnar.topology.canonical_headers import config_text
 from plans.errors import TopologyError
 from plans.schema import JOB_SETTINGS
 from plans.topology.flink_options import check_options
