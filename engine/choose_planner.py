@@ -65,7 +65,13 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
 
 
 def choose_on_spark(asked: Planner, largest: int) -> Choice:
-    """Who plans on Spark, where the largest topology has so many transformations or stream nodes."""
+    """Who plans on Spark, where the largest topology has so many transformations or stream nodes.
+
+    Raises ConfigurationError if Flink was asked for.
+    """
+    if asked is Planner.FLINK:
+        hint = "call engine.plan_by_flink.plan_by_flink"
+        raise ConfigurationError("planner flink: plans without Spark", hint)
     if asked in (Planner.SPARK, Planner.COLUMNAR):
         return Choice(asked, "as asked", on_spark=True)
     if largest > LARGEST_OF_A_WORKER:

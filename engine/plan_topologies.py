@@ -46,8 +46,8 @@ def plan(
     Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
 
-    Raises InputError (an input cannot be read at all), ConfigurationError (no usable session), and
-    LostTopologiesError if inputs != planned + rejected.
+    Raises InputError (an input cannot be read at all), ConfigurationError (no usable session, or the planner
+    takes none), and LostTopologiesError if inputs != planned + rejected.
     """
     session = spark or get_session()
     report("read topologies")

@@ -66,6 +66,8 @@ def test_a_topology_that_no_worker_holds_is_for_joins():
     assert f"{LARGEST_OF_A_WORKER + 1:,}" in beyond.why
     assert choose_on_spark(Planner.COLUMNAR, LARGEST_OF_A_WORKER + 1).planner is Planner.COLUMNAR
     assert choose_on_spark(Planner.SPARK, 1).planner is Planner.SPARK
+    with pytest.raises(ConfigurationError, match="without Spark"):
+        choose_on_spark(Planner.FLINK, 1)
 
 
 def test_spark_is_taken_for_what_this_process_cannot_read_or_hold(tmp_path, monkeypatch):
