@@ -58,15 +58,12 @@ def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 def to_arrow(frame: pl.DataFrame, table: str, kept: pl.Series | None = None) -> pa.Table:
     """The declared columns of `table`, with exactly the declared types; the rows that are `kept`, or all."""
-    schema, oldest = arrow_schema(table), pl.CompatLevel.oldest()
-    declared = frame.select(schema.names)
-    if len(declared) < MANY:
-        declared = declared if kept is None else declared.filter(kept)
-        return declared.to_arrow(compat_level=oldest).cast(schema)
+    schema = arrow_schema(table)
+    declared = frame[schema.names]
     # Column by column: what is handed over together is freed together, whatever becomes of it here, and
     # rows that are left out need memory for a column only.
     parts = []
-    for start in range(0, len(declared), _ROWS_OF_A_CHUNK):
+    for start in range(0, len(declared) or 1, _ROWS_OF_A_CHUNK):
         part = declared.slice(start, _ROWS_OF_A_CHUNK)
         mask = None if kept is None else kept.slice(start, _ROWS_OF_A_CHUNK)
         columns = (part[name] if mask is None else part[name].filter(mask) for name in schema.names)

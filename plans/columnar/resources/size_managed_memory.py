@@ -1,5 +1,7 @@
 """How many bytes of a slot's managed memory each operator may use."""
 
+from functools import cache
+
 import polars as pl
 
 from plans.columnar.frames import TOPOLOGY, empty, join_topology
@@ -72,6 +74,7 @@ def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
     return ~of_batch & (name.str.to_lowercase() != HASHMAP) & (name != HASHMAP_FACTORY)
 
 
+@cache
 def _active_use_cases() -> pl.Expr:
     """Bit set of the use cases that share the slot, in the order of `USE_CASES`, the first one highest."""
     bits = pl.lit(0, pl.Int32)
@@ -83,6 +86,7 @@ def _active_use_cases() -> pl.Expr:
     return bits
 
 
+@cache
 def _of_slot(task_manager: TaskManager) -> pl.Expr:
     """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
     found = pl.lit(0.0)

@@ -48,7 +48,7 @@ def choose_partitioners(
 def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:
     """What edges have to know of their ends, a column an attribute."""
     return [
-        nodes[attribute].gather(edge_ends[f"{end}_row"]).alias(f"{end}_{attribute}")
+        nodes[attribute][edge_ends[f"{end}_row"]].alias(f"{end}_{attribute}")
         for end, attributes in (("source", SOURCE_ATTRIBUTES), ("target", TARGET_ATTRIBUTES))
         for attribute in attributes
     ]

@@ -75,9 +75,7 @@ def translate_nodes(
 def _taken(given: pl.DataFrame, rows: Ints) -> pl.DataFrame:
     """Those rows. Columns without a value, as the rarer ones often are, need no look at rows."""
     at = pl.Series(rows.astype(np.uint32))
-    return pl.DataFrame(
-        [c.clear(len(at)) if c.null_count() == len(c) else c.rechunk().gather(at) for c in given]
-    )
+    return pl.DataFrame([c.clear(len(at)) if c.null_count() == len(c) else c.rechunk()[at] for c in given])
 
 
 def _slot_scopes(given: pl.DataFrame, keyed: Flags, rows: Ints) -> pl.Series:
