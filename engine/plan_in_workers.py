@@ -22,7 +22,7 @@ from plans.vocabulary import Layer
 ARROW_ROWS_PER_BATCH = 2_048
 """Few: where a list is null, Arrow's Java writer goes over all rows of the batch since one that is not."""
 
-PARTITION, PLAN = "partition_topologies", "plan_whole_topologies"
+PARTITION = "partition_topologies"
 
 _SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH)}
 
@@ -46,7 +46,7 @@ def plan_in_workers(
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    report(PLAN.replace("_", " "))
+    report("plan whole topologies")
     plan = plan_packed_tables(until, choices or Choices())
     with scoped_settings(given.topologies.sparkSession, _SETTINGS):
         planned = cut_lineage(blocks.mapInArrow(plan, PACKED))

@@ -69,12 +69,22 @@ def transformations_fingerprints(
     headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, starts: _Ints, lengths: _Ints
 ) -> list[str]:
     """Hex digests of topologies whose canonical rows are those in `rows`, `lengths` of each from `starts`."""
+    first, end, bounds = block_bounds(starts, lengths)
+    digests = text_digests(rows, bounds)
+    of_topologies = zip(headers, first.tolist(), end.tolist(), strict=True)
+    return [fingerprint(header, digests[start:stop]) for header, start, stop in of_topologies]
+
+
+def block_bounds(starts: _Ints, lengths: _Ints) -> tuple[_Ints, _Ints, _Ints]:
+    """Per topology its first block and the one behind its last; where each block starts, and where all end.
+
+    Topologies have `lengths` rows from `starts` on, each behind the one before.
+    """
     counts = -(-lengths // BLOCK)
-    ends = np.cumsum(counts)
-    within = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
-    digests = text_digests(rows, np.append(np.repeat(starts, counts) + within * BLOCK, len(rows)))
-    of_topologies = zip(headers, (ends - counts).tolist(), ends.tolist(), strict=True)
-    return [fingerprint(first, digests[start:end]) for first, start, end in of_topologies]
+    end = np.cumsum(counts)
+    first = end - counts
+    within = np.arange(counts.sum()) - np.repeat(first, counts)
+    return first, end, np.append(np.repeat(starts, counts) + within * BLOCK, lengths.sum())
 
 
 def text_digests(rows: pa.StringArray | pa.LargeStringArray, bounds: _Ints) -> list[str]:

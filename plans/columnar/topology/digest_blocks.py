@@ -12,7 +12,7 @@ from plans.columnar.side_by_side import side_by_side
 from plans.columnar.topology.canonical_texts import canonical_texts
 from plans.columnar.topology.normalized_tables import to_nullable_arrow
 from plans.columnar.topology.suspicious_transformation import suspicious_transformation
-from plans.topology.fingerprint import BLOCK, text_digests
+from plans.topology.fingerprint import block_bounds, text_digests
 
 _ROWS_AT_ONCE = 2**16
 
@@ -34,12 +34,7 @@ def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Block
     In: TRANSFORMATIONS columns, defaults filled in. Texts of a few blocks are there at a time, since memory
     that nobody has touched before costs more than making them.
     """
-    sizes = np.diff(starts, append=len(rows))
-    counts = -(-sizes // BLOCK)
-    end = np.cumsum(counts)
-    first = end - counts
-    within = np.arange(counts.sum()) - np.repeat(first, counts)
-    bounds = np.append(np.repeat(starts, counts) + within * BLOCK, len(rows))
+    first, end, bounds = block_bounds(starts, np.diff(starts, append=len(rows)))
     cuts = np.unique(np.searchsorted(bounds, np.arange(0, len(rows) + _ROWS_AT_ONCE, _ROWS_AT_ONCE)))
     pieces = [bounds[a : b + 1] for a, b in pairwise(np.minimum(cuts, len(bounds) - 1)) if a < b]
     digests = side_by_side(partial(_digests, rows, order), pieces)
