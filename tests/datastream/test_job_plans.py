@@ -15,7 +15,7 @@ from engine.runtime.errors import JobCompileError
 from operators.connectors.number_sequence import NumberSequenceSource
 from operators.connectors.sink import DiscardSink
 from tests.datastream.helpers import Plan, environment, first, pairs
-from tests.datastream.test_keyed_streams import Both, KeyedJoined, Rules
+from tests.datastream.test_connected_streams import Both, KeyedJoined, Rules
 
 SOURCE = "Source: Collection Source"
 SINK = "Sink: Writer"

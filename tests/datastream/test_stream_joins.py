@@ -16,7 +16,7 @@ from engine.datastream.window import (
 from operators.windows.interval_join import IntervalJoinOperator
 from operators.windows.window_join import CoGroupOperator, WindowJoinOperator
 from tests.datastream.helpers import PAIR, Plan, environment, first, pairs
-from tests.datastream.test_keyed_streams import CannotMerge
+from tests.datastream.test_windowed_streams import CannotMerge
 
 WINDOWS: Any = TumblingEventTimeWindows.of(Time.seconds(5))
 
