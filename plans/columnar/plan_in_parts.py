@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from math import ceil
-from threading import Lock
+from threading import Event, Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ def plan_in_parts(
 
     started = time.monotonic()
     with without_garbage_collection():
-        planned = side_by_side(plan, parts)
+        planned = side_by_side(plan, parts, watch.given_up)
     wall = time.monotonic() - started
     tables = planned[0]
     if len(planned) > 1:
@@ -68,10 +68,11 @@ def plan_in_parts(
 
 
 class _Watch:
-    """Seconds by stage, of parts in several threads."""
+    """Seconds by stage, of parts in several threads; a part ends between two stages once all are given up."""
 
     def __init__(self, report: Callable[[str], None], parts: int) -> None:
         self.seconds: dict[str, float] = {}
+        self.given_up = Event()
         self._report, self._parts, self._stages, self._lock = report, parts, 0, Lock()
 
     @contextmanager
@@ -82,6 +83,8 @@ class _Watch:
 
         def begin(stage: str) -> None:
             nonlocal running, started
+            if self.given_up.is_set():
+                raise KeyboardInterrupt
             now = time.monotonic()
             with self._lock:
                 if running:

@@ -1,5 +1,6 @@
 """Several parts of the work at once, in threads: what polars, Arrow and numpy do needs no lock of Python."""
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,13 +12,56 @@ Part = TypeVar("Part")
 Done = TypeVar("Done")
 
 
-def side_by_side(work: Callable[[Part], Done], parts: Sequence[Part]) -> list[Done]:
-    """`work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS)."""
+def side_by_side(
+    work: Callable[[Part], Done], parts: Sequence[Part], given_up: threading.Event | None = None
+) -> list[Done]:
+    """`work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS).
+
+    In polars' own threads: what polars divides further is then done where it is while all threads are busy.
+    Calls from any other thread are handed over and waited for, which takes longer than most of them do. After
+    Ctrl-C or an error no other part is begun, and `given_up` is set for those that are; when they have ended,
+    the first error is raised.
+    """
+    todo = enumerate(parts)
+    done: dict[int, Done] = {}
+    errors: list[BaseException] = []
+
+    def give_up(error: BaseException) -> None:
+        errors.append(error)
+        if given_up is not None:
+            given_up.set()
+
+    def work_off(rows: pl.Series) -> pl.Series:
+        try:
+            for place, part in todo:
+                if errors:
+                    break
+                done[place] = work(part)
+        except BaseException as error:
+            give_up(error)
+        return rows
+
     threads = min(pl.thread_pool_size(), len(parts))
-    if threads <= 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, parts))
+    if threading.current_thread() is threading.main_thread():
+        # Whoever waits inside of polars hears of no signals, and the main thread has handlers to run.
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                beside.submit(_in_polars_threads, work_off, threads).result()
+            except BaseException as error:
+                give_up(error)
+    else:
+        _in_polars_threads(work_off, threads)
+    if errors:
+        raise errors[0]
+    return [done[place] for place in range(len(parts))]
+
+
+def _in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
+    """The call so many times, side by side; of two or more expressions, polars evaluates each in a thread."""
+    row = pl.DataFrame({"row": [0]})
+    once = pl.col("row").map_batches(call, return_dtype=pl.Int64)
+    others = [once.alias(str(number)) for number in range(1, times)] or [pl.lit(1)]
+    row.select(once, *others)
 
 
 def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> Iterator[Done]:

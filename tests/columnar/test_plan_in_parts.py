@@ -1,5 +1,9 @@
 """A fleet in parts, with compiled loops, gives the rows that it gives whole and without."""
 
+import os
+import signal
+import time
+
 import pytest
 
 from engine.plan_on_driver import plan_on_driver
@@ -86,3 +90,17 @@ def test_an_error_of_one_part_ends_the_run(as_if_large, monkeypatch):
     monkeypatch.setattr(plan_in_parts, "plan_columnar", fails)
     with pytest.raises(ValueError, match="an edge's node is missing"):
         plan_in_parts.plan_in_parts(given(TOPOLOGIES), Layer.SLOTS, Choices())
+
+
+def test_ctrl_c_ends_a_plan_between_stages():
+    told: list[str] = []
+
+    def press(stage: str) -> None:
+        told.append(stage)
+        if len(told) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.02)
+
+    with pytest.raises(KeyboardInterrupt):
+        plan_in_parts.plan_in_parts(given(TOPOLOGIES[:1]), Layer.SLOTS, Choices(), press)
+    assert len(told) < stages(Layer.SLOTS) // 2
