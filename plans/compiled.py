@@ -1,6 +1,7 @@
 """Loops over arrays that numba compiles, where there is enough to do for them."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -8,12 +9,15 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-WORTH_COMPILING = 50_000
-"""Rows from which on a compiled loop pays. Loading numba and a loop takes half a second; compiling one takes
-some seconds at its first use on a machine, and is kept beside its source or in the user's cache."""
-
 WORTH_RUNNING = 2_000
-"""The same in a process that has loaded numba before."""
+"""Rows from which on a compiled loop pays in a process that has loaded numba."""
+
+WORTH_COMPILING = 250_000
+"""Rows that loops of so many have had in a process before it loads numba: by then they took as long as that
+does, a quarter of a second. Compiling a loop takes some seconds at its first use on a machine, and is kept
+beside its source or in the user's cache."""
+
+_looped: Counter[str] = Counter()
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 Array = npt.NDArray[np.generic]
@@ -35,8 +39,11 @@ def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outp
 
 
 def is_worth_compiling(rows: int) -> bool:
-    """Whether a loop over so many rows should be compiled."""
-    return rows >= (WORTH_RUNNING if "numba" in sys.modules else WORTH_COMPILING)
+    """Whether a loop over so many rows, which is about to run, should be compiled."""
+    if rows < WORTH_RUNNING:
+        return False
+    _looped["rows"] += rows
+    return "numba" in sys.modules or _looped["rows"] >= WORTH_COMPILING
 
 
 def compiled(loop: Loop) -> Loop:
