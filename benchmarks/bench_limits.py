@@ -12,13 +12,14 @@ each step, the slowest first.
 import argparse
 import gc
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Column, Table
 
+from benchmarks.limits_of_steps import Limit, limits_of_steps, together
 from engine.plan_on_driver import PlannedTables, plan_on_driver
 from plans.columnar.plan_columnar import steps
 from plans.columnar.side_by_side import side_by_side
@@ -36,10 +37,11 @@ def main() -> None:
     arguments.add_argument("input")
     arguments.add_argument("--repeat", type=int, default=3)
     chosen = arguments.parse_args()
-    plan_on_driver(chosen.input)
+    limits_of_steps(chosen.input)
     planning: dict[str, list[float]] = {}
     copying: dict[str, list[float]] = {}
     volume: dict[str, int] = {}
+    limits: list[dict[str, Limit]] = []
     for _ in range(chosen.repeat):
         gc.collect()
         planned = plan_on_driver(chosen.input)
@@ -51,9 +53,10 @@ def main() -> None:
             copying.setdefault(layer, []).append(seconds_to_copy(tables))
         operators = planned.tables["stream_nodes"].num_rows
         del planned, tables
+        limits.append(limits_of_steps(chosen.input))
     console = Console()
     console.print(by_layer({s: median(v) for s, v in planning.items()}, copying, volume, operators))
-    console.print(by_step({s: median(v) for s, v in planning.items()}, operators))
+    console.print(by_step(limits, operators))
 
 
 def tables_of(planned: PlannedTables, layer: Layer) -> list[pa.Table]:
@@ -84,35 +87,42 @@ def by_layer(
     planning: dict[str, float], copying: dict[str, list[float]], volume: dict[str, int], operators: int
 ) -> Table:
     """Seconds, what is copied, and the distance; the first layer is reading."""
-    shown = Table("layer", *_numbers("seconds", "µs an operator", "MB copied", "copying s", "distance"))
+    shown = _table("layer")
     for layer in Layer:
         names = [step.produces for step in steps(Choices()).get(layer, ())] or ["read_and_validate"]
         seconds = sum(planning.get(name, 0.0) for name in names)
         limit = median(copying[layer])
-        shown.add_row(
-            layer,
-            f"{seconds:.2f}",
-            f"{1e6 * seconds / operators:.2f}",
-            f"{volume[layer] / 1e6:,.0f}",
-            f"{limit:.2f}",
-            f"{seconds / limit:.1f} x",
-        )
+        shown.add_row(layer, *_as_text(Limit(seconds, limit, volume[layer]), operators))
     return shown
 
 
-def by_step(planning: dict[str, float], operators: int) -> Table:
-    """Every stage with more than a hundredth of all time."""
-    total = sum(planning.values())
-    shown = Table("step", *_numbers("seconds", "µs an operator", "of all"))
-    for stage, seconds in sorted(planning.items(), key=lambda item: -item[1]):
-        if seconds > total / 100:
-            share = f"{100 * seconds / total:.0f}%"
-            shown.add_row(stage, f"{seconds:.2f}", f"{1e6 * seconds / operators:.2f}", share)
+def by_step(runs: Sequence[Mapping[str, Limit]], operators: int) -> Table:
+    """As by_layer, by what steps produce; the distances in the last row are all steps'."""
+    shown = _table("step")
+    medians = {
+        step: Limit(*(median(of_runs) for of_runs in zip(*(run[step] for run in runs), strict=True)))
+        for step in runs[0]
+    }
+    for step, limit in sorted(medians.items(), key=lambda item: -item[1].takes):
+        shown.add_row(step, *_as_text(limit, operators))
+    shown.add_section()
+    shown.add_row("all steps", *_as_text(together(medians.values()), operators))
     return shown
 
 
-def _numbers(*headers: str) -> list[Column]:
-    return [Column(header, justify="right") for header in headers]
+def _as_text(limit: Limit, operators: int) -> list[str]:
+    return [
+        f"{limit.takes:.3f}",
+        f"{1e6 * limit.takes / operators:.2f}",
+        f"{limit.volume / 1e6:,.0f}",
+        f"{limit.copying:.3f}",
+        f"{limit.takes / limit.copying:.1f} x",
+    ]
+
+
+def _table(what: str) -> Table:
+    numbers = ("seconds", "µs/operator", "MB", "copying", "distance")
+    return Table(Column(what, no_wrap=True), *(Column(header, justify="right") for header in numbers))
 
 
 if __name__ == "__main__":

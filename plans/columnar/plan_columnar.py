@@ -173,7 +173,7 @@ def plan_columnar(
     refusing = [f"{layer}_refusals" for layer in layers]
     all_known_at = max((place for place, step in enumerate(todo) if step.produces in refusing), default=-1)
     done_at = {step.produces: place for place, step in enumerate(todo)}
-    done_at |= {name: place for place, step in enumerate(todo) for name in _inputs(step.derive)}
+    done_at |= {name: place for place, step in enumerate(todo) for name in inputs_of(step.derive)}
     done_at |= dict.fromkeys([*refusing, "topologies"], all_known_at)
     planned: dict[str, pa.Table] = {}
 
@@ -205,12 +205,12 @@ def plan_columnar(
     finish(-1)
     for place, step in enumerate(todo):
         report(step.produces)
-        tables[step.produces] = step.derive(**{name: tables[name] for name in _inputs(step.derive)})
+        tables[step.produces] = step.derive(**{name: tables[name] for name in inputs_of(step.derive)})
         finish(place)
     return {**planned, "rejected": to_arrow(rejected, "rejected")}
 
 
-def _inputs(derive: Callable[..., pl.DataFrame]) -> tuple[str, ...]:
+def inputs_of(derive: Callable[..., pl.DataFrame]) -> tuple[str, ...]:
     """The tables that a step reads; what a partial has bound are options, by keyword only."""
     return _parameters(derive.func if isinstance(derive, partial) else derive)
 

@@ -31,7 +31,7 @@ def side_by_side(
         if given_up is not None:
             given_up.set()
 
-    def work_off(rows: pl.Series) -> pl.Series:
+    def work_off(rows: pl.Series, **_: object) -> pl.Series:
         try:
             for place, part in todo:
                 if errors:

@@ -1,0 +1,133 @@
+"""What each step of the columnar planner takes, beside copying what it reads and what it makes."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.plan_columnar import Step, Tables, inputs_of, plan_columnar, steps
+from plans.columnar.plan_in_parts import split_by_topology
+from plans.columnar.read_topologies import Topologies, read_topologies
+from plans.columnar.side_by_side import side_by_side
+from plans.passes import Choices
+from plans.vocabulary import Layer
+
+_SAMPLE = 300
+"""Topologies that are enough to see which columns a step reads."""
+
+Columns = Mapping[str, Mapping[str, list[str]]]
+"""What a step produces to a table that it reads to that table's columns."""
+
+
+class Limit(NamedTuple):
+    """Seconds of a step, seconds of copying what it reads and makes, and how many bytes these are."""
+
+    takes: float
+    copying: float
+    volume: int
+
+
+def together(limits: Iterable[Limit]) -> Limit:
+    """Their sum."""
+    takes, copying, volume = zip(*limits, strict=True)
+    return Limit(sum(takes), sum(copying), sum(volume))
+
+
+def limits_of_steps(topologies: Topologies) -> dict[str, Limit]:
+    """What each step produces to what it takes, for parts of `topologies` side by side as they are planned.
+
+    A step reads the columns without which it fails (over a sample of the topologies), and makes those columns
+    that are not in the same memory as one it was given. Topologies that are refused are left out. Seconds are
+    those of the parts together, divided by how many are worked on at a time.
+    """
+    given = _without_refused(read_topologies(topologies)._asdict())
+    ids = given["topologies"][TOPOLOGY][:_SAMPLE]
+    columns = _columns_read(_of_topologies(given, ids))
+    parts = split_by_topology(given)
+    of_parts = side_by_side(partial(_limits, columns=columns), parts)
+    sums = {step: together(of_part[step] for of_part in of_parts) for step in of_parts[0]}
+    at_a_time = min(pl.thread_pool_size(), len(parts))
+    return {
+        step: limit._replace(takes=limit.takes / at_a_time, copying=limit.copying / at_a_time)
+        for step, limit in sums.items()
+    }
+
+
+def _without_refused(read: Tables) -> Tables:
+    given = {name: read[name] for name in read if name != "inputs"}
+    planned = plan_columnar(dict(given), Layer.SLOTS, Choices())["topologies"]
+    return _of_topologies(given, pl.Series(planned[TOPOLOGY].to_numpy()))
+
+
+def _of_topologies(given: Tables, ids: pl.Series) -> Tables:
+    return {
+        name: rows if name == "rejected" else rows.filter(pl.col(TOPOLOGY).is_in(ids.implode()))
+        for name, rows in given.items()
+    }
+
+
+def _all_steps() -> list[Step]:
+    return [step for of_layer in steps(Choices()).values() for step in of_layer]
+
+
+def _tables_of(given: Tables) -> Tables:
+    own = {f"given_{name}": given[name] for name in ("stream_nodes", "stream_edges")}
+    return {**given, **own}
+
+
+def _columns_read(given: Tables) -> Columns:
+    tables, read = _tables_of(given), {}
+    for step in _all_steps():
+        inputs = {name: tables[name] for name in inputs_of(step.derive)}
+        read[step.produces] = {
+            name: [column for column in rows.columns if _fails_without(step.derive, inputs, name, column)]
+            for name, rows in inputs.items()
+        }
+        tables[step.produces] = step.derive(**inputs)
+    return read
+
+
+def _fails_without(derive: Callable[..., pl.DataFrame], inputs: Tables, name: str, column: str) -> bool:
+    try:
+        derive(**{**inputs, name: inputs[name].drop(column)})
+    except Exception:
+        return True
+    return False
+
+
+def _limits(given: Tables, columns: Columns) -> dict[str, Limit]:
+    tables, found = _tables_of(given), {}
+    for step in _all_steps():
+        inputs = {name: tables[name] for name in inputs_of(step.derive)}
+        started = time.monotonic()
+        made = tables[step.produces] = step.derive(**inputs)
+        takes = time.monotonic() - started
+        had = {address for rows in inputs.values() for column in rows for address in _addresses(column)}
+        copied = [column for column in made if had.isdisjoint(_addresses(column))]
+        copied += [rows[c] for name, rows in inputs.items() for c in columns[step.produces][name]]
+        started = time.monotonic()
+        volume = sum(map(_bytes_of_copy, copied))
+        found[step.produces] = Limit(takes, time.monotonic() - started, volume)
+    return found
+
+
+def _addresses(column: pl.Series) -> Iterator[int]:
+    """Where the values of a column are."""
+    yield from (buffer.address for buffer in column.to_arrow().buffers()[1:2] if buffer is not None)
+
+
+def _bytes_of_copy(column: pl.Series) -> int:
+    """The bytes of a copy of the column, every value of which is in new memory."""
+    rows = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if column.dtype == pl.String:
+        # polars has strings in another layout, so these are copies.
+        return int(rows.nbytes)
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([rows], ["column"])
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return int(sink.getvalue().size)
