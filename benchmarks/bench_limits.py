@@ -5,8 +5,10 @@
 Plans INPUT (a folder of tables or topology lines) in one process and prints, for reading and every layer, the
 seconds it takes, the bytes of the tables that it reads and writes, and the seconds of copying these once, in
 as many threads as the planner has. Reading copies what it gives; a layer copies the tables of the layer
-before it and its own. Medians of N runs behind one that is not counted, planning and copying in turn. Then
-each step, the slowest first.
+before it and its own. Then the same for each step, the slowest first, which copies the columns that it cannot
+do without and those that it makes: one that takes less than that looks at few rows of a column. Medians of N
+runs behind one that is not counted, planning and copying in turn. Making Arrow tables and leaving out what
+Flink refuses belong to no step.
 """
 
 import argparse
@@ -121,7 +123,7 @@ def _as_text(limit: Limit, operators: int) -> list[str]:
 
 
 def _table(what: str) -> Table:
-    numbers = ("seconds", "µs/operator", "MB", "copying", "distance")
+    numbers = ("seconds", "µs/op", "MB", "copying", "times")
     return Table(Column(what, no_wrap=True), *(Column(header, justify="right") for header in numbers))
 
 
