@@ -11,12 +11,17 @@ from engine.cut_lineage import cut_lineage
 from engine.run_passes import Planned
 from engine.scoped_settings import scoped_settings
 from plans.columnar.frames import arrow_schema
-from plans.columnar.packed_tables import PACKED, pack, unpack
-from plans.columnar.plan_packed_tables import GIVEN, STAGE_SECONDS, plan_packed_tables
-from plans.frames import TOPOLOGY
+from plans.columnar.packed_tables import PACKED, divide, unpack
+from plans.columnar.plan_packed_tables import (
+    ORPHANS,
+    STAGE_SECONDS,
+    given_tables,
+    plan_packed_tables,
+    validated_tables,
+)
 from plans.passes import LAYER_TABLES, Choices, layers_until
 from plans.schema import TABLES, conform
-from plans.topology.topology_tables import TopologyTables
+from plans.topology.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
 ARROW_ROWS_PER_BATCH = 2_048
@@ -24,11 +29,13 @@ ARROW_ROWS_PER_BATCH = 2_048
 
 PARTITION = "partition_topologies"
 
+_DIVIDED = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges")
+
 _SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH)}
 
 
 def plan_in_workers(
-    given: TopologyTables,
+    given: TopologyTables | GivenTables,
     until: Layer,
     partitions: int,
     report: Callable[[str], None] = lambda stage: None,
@@ -36,32 +43,45 @@ def plan_in_workers(
 ) -> Planned:
     """As run_passes, with the same rows: topologies are divided into `partitions`, each planned by one call.
 
-    Every topology has to fit a worker. Tables travel in blocks (PACKED); those of the plan are kept so, and
-    unpacked by whoever reads them.
+    Given tables are validated by the same call. Every topology has to fit a worker. Tables travel in blocks
+    (PACKED); those of the plan are kept so, and unpacked by whoever reads them.
     """
-    report(PARTITION.replace("_", " "))
+    report("plan whole topologies")
     started = time.monotonic()
-    packed = [_packed(getattr(given, name), name, partitions) for name in GIVEN]
+    read = given_tables if isinstance(given, GivenTables) else validated_tables
+    packed = [_packed(rows, name, partitions) for name, rows in _rows_by_table(given).items()]
     together = packed[0]
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    report("plan whole topologies")
-    plan = plan_packed_tables(until, choices or Choices())
+    plan = plan_packed_tables(read, until, choices or Choices())
     with scoped_settings(given.topologies.sparkSession, _SETTINGS):
         planned = cut_lineage(blocks.mapInArrow(plan, PACKED))
     wall = time.monotonic() - started
     tables = {
         table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
     }
-    tables["rejected"] = given.rejected.unionByName(_unpacked(planned, "rejected"))
-    return Planned(tables, given.inputs, _seconds(planned, wall, partitions), [planned], given.persisted)
+    tables["rejected"] = _unpacked(planned, "rejected")
+    seconds = _seconds(planned, wall, partitions)
+    if isinstance(given, GivenTables):
+        return Planned(tables, given.topologies.count() + _orphans(planned), seconds, [planned], ())
+    tables["rejected"] = given.rejected.unionByName(tables["rejected"])
+    return Planned(tables, given.inputs, seconds, [planned], given.persisted)
+
+
+def _rows_by_table(given: TopologyTables | GivenTables) -> dict[str, DataFrame]:
+    if isinstance(given, GivenTables):
+        return given._asdict()
+    return {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
 
 
 def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:
-    part = F.pmod(F.col(TOPOLOGY), F.lit(partitions)).cast("int")
-    divided = rows.select(part.alias("part"), *TABLES[table].names).repartitionById(partitions, F.col("part"))
-    return divided.mapInArrow(pack(table), PACKED)
+    return rows.select(TABLES[table].names).mapInArrow(divide(table, partitions), PACKED)
+
+
+def _orphans(planned: DataFrame) -> int:
+    rows = planned.where(F.col("table") == ORPHANS).mapInArrow(unpack, f"{ORPHANS} bigint")
+    return int(rows.agg(F.sum(ORPHANS)).collect()[0][0] or 0)
 
 
 def _unpacked(planned: DataFrame, table: str) -> DataFrame:

@@ -19,8 +19,8 @@ from plans.passes import Choices
 from plans.topology.input_errors import tables_beside_others
 from plans.topology.read_topology_files import read_topology_files
 from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
-from plans.topology.topology_tables import TopologyTables
+from plans.topology.read_topology_tables import given_tables, load_topology_folder, read_topology_tables
+from plans.topology.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
 Topologies = str | Path | Sequence[str | Path] | tuple[DataFrame, DataFrame] | Iterable[Mapping[str, Any]]
@@ -57,24 +57,27 @@ def plan(
 
 def plan_tables(
     spark: SparkSession,
-    given: TopologyTables,
+    given: TopologyTables | GivenTables,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
 ) -> Planned:
-    """`plan` for topologies that have been read; checks that none of them is lost."""
+    """`plan` for what read_topologies gives; checks that no topology is lost."""
     rows, largest = _rows(given)
     partitions = partitions_for(spark, rows)
     choice = choose_on_spark(planner, largest)
-    run = plan_in_workers if choice.planner is Planner.COLUMNAR else run_passes
+    found = None if choice.planner is Planner.COLUMNAR else validated(spark, given)
     with planning_settings(spark, partitions):
-        planned = run(given, until, partitions, report, choices)
+        if found is None:
+            planned = plan_in_workers(given, until, partitions, report, choices)
+        else:
+            planned = run_passes(found, until, partitions, report, choices)
         report("check that nothing is lost")
         kept, rejected = planned.tables["topologies"].count(), planned.tables["rejected"].count()
-    if given.inputs != kept + rejected:
+    if planned.inputs != kept + rejected:
         raise LostTopologiesError(
-            f"{given.inputs} topologies came in, but {kept} are planned and {rejected} rejected",
+            f"{planned.inputs} topologies came in, but {kept} are planned and {rejected} rejected",
             "this is a bug in Penstock: please report it with the input",
         )
     planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
@@ -82,34 +85,44 @@ def plan_tables(
     return planned
 
 
-def _rows(given: TopologyTables) -> tuple[int, int]:
+def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:
+    """What read_topologies gives, validated by Spark if nobody has."""
+    return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
+
+
+def _rows(given: TopologyTables | GivenTables) -> tuple[int, int]:
     """How many transformations and given stream nodes there are, and how many at most in one topology."""
-    keys = given.transformations.select(TOPOLOGY).unionByName(given.stream_nodes.select(TOPOLOGY))
+    keys = given.transformations.select(TOPOLOGY)
+    if isinstance(given, TopologyTables):
+        keys = keys.unionByName(given.stream_nodes.select(TOPOLOGY))
     sizes = keys.groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size"))
     found = sizes.agg(F.sum("size").alias("rows"), F.max("size").alias("largest")).collect()[0]
     return found["rows"] or 0, found["largest"] or 0
 
 
-def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTables:
-    """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError."""
+def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTables | GivenTables:
+    """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError.
+
+    Given tables are as they came: who validates them depends on the planner.
+    """
     if isinstance(topologies, str | Path):
         return _read_paths(spark, [str(topologies)])
     items: list[Any] = list(topologies)
     match items:
         case [DataFrame() as given, DataFrame() as transformations]:
-            return read_topology_tables(spark, given, transformations)
+            return given_tables(given, transformations)
     if items and all(isinstance(item, str | Path) for item in items):
         return _read_paths(spark, [str(item) for item in items])
     return read_topology_objects(spark, items)
 
 
-def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables:
+def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables | GivenTables:
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
         return read_topology_files(spark, paths)
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
-    return read_topology_folder(spark, paths[0])
+    return load_topology_folder(spark, paths[0])
 
 
 def _holds_tables(spark: SparkSession, path: str) -> bool:

@@ -11,7 +11,8 @@ from plans.columnar.plan_json import to_plan_lines
 from plans.passes import Choices
 from plans.vocabulary import Layer
 
-_STEPS = {layer: tuple(step.produces for step in of_layer) for layer, of_layer in steps(Choices()).items()}
+STEPS = {layer: tuple(step.produces for step in of_layer) for layer, of_layer in steps(Choices()).items()}
+"""What the steps of each layer are called in seconds."""
 
 
 def start() -> Plans:
@@ -29,5 +30,5 @@ def plan_lines(path: Path, until: Layer) -> Iterator[str]:
 
 def _plan(path: Path, until: Layer) -> Times:
     seconds = plan_on_driver(str(path), until=until).seconds
-    layers = by_layer(seconds, _STEPS)
+    layers = by_layer(seconds, STEPS)
     return Times(seconds["read_and_validate"], layers, seconds[TO_ARROW], seconds[WITHOUT_REFUSED])

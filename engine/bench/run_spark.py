@@ -5,21 +5,19 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from engine.bench import run_columnar
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.choose_planner import Planner
-from engine.plan_topologies import plan, plan_tables, read_topologies
+from engine.plan_topologies import plan, plan_tables, read_topologies, validated
 from engine.session import get_session
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
-from plans.columnar.plan_columnar import steps as columnar_steps
 from plans.passes import LAYER_TABLES, Choices, passes
 from plans.plan_json.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
 _STEPS = {
     Planner.SPARK: {layer: tuple(step.produces for step in of) for layer, of in passes(Choices()).items()},
-    Planner.COLUMNAR: {
-        layer: tuple(step.produces for step in of) for layer, of in columnar_steps(Choices()).items()
-    },
+    Planner.COLUMNAR: run_columnar.STEPS,
 }
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
@@ -43,6 +41,8 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
     given = read_topologies(spark, str(path))
+    if planner is Planner.SPARK:
+        given = validated(spark, given)
     read = time.monotonic()
     planned = plan_tables(spark, given, until, lambda stage: None, planner=planner)
     done = time.monotonic()
@@ -51,9 +51,9 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
             rows.write.format("noop").mode("overwrite").save()
     handed_over = time.monotonic()
     layers = by_layer(planned.seconds, _STEPS[planner])
-    partitioned = planned.seconds["partition_topologies"]
+    reading = planned.seconds["partition_topologies"] + planned.seconds.get("read_and_validate", 0.0)
     to_arrow = planned.seconds.get(TO_ARROW, 0.0)
     other = done - read - sum(planned.seconds.values()) + planned.seconds.get(WITHOUT_REFUSED, 0.0)
-    times = Times(read - started + partitioned, layers, handed_over - done + to_arrow, other)
+    times = Times(read - started + reading, layers, handed_over - done + to_arrow, other)
     planned.release()
     return times

@@ -1,11 +1,17 @@
 """Tables on their way through Spark in blocks: many rows of one table, as Arrow, in one cell."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 ROWS_OF_A_BLOCK = 131_072
 """At most, so that no cell comes near the 2 GiB it may have."""
+
+ROWS_TO_DIVIDE = 1_048_576
+"""Divided at once, if a partition has so many: few enough for a worker, so many that blocks are not small."""
 
 PACKED = "part int, table string, block binary"
 """Which part of the topologies a block's rows belong to, their table, and the rows as an Arrow IPC stream."""
@@ -16,20 +22,25 @@ Batches = Iterable[pa.RecordBatch]
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def pack(table: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over part and the columns of `table`, each partition one part; gives PACKED."""
+def divide(table: str, parts: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow` over rows of `table`; gives PACKED. All rows of a topology go into one of `parts`."""
 
-    def packed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def divided(batches: Batches) -> Iterator[pa.RecordBatch]:
         filled = (batch for batch in batches if len(batch))
         while first := next(filled, None):
             together, size = [first], len(first)
-            while size < ROWS_OF_A_BLOCK and (further := next(filled, None)):
+            while size < ROWS_TO_DIVIDE and (further := next(filled, None)):
                 together.append(further)
                 size += len(further)
-            rows = pa.Table.from_batches(together).drop_columns(["part"]).combine_chunks()
-            yield from packed_rows(first["part"][0].as_py(), table, rows)
+            rows = pa.Table.from_batches(together).combine_chunks()
+            part = pc.fill_null(rows["topology_id"], 0).to_numpy() % parts
+            order = np.argsort(part, kind="stable")
+            rows, part = rows.take(pa.array(order)), part[order]
+            bounds = np.flatnonzero(np.diff(part, prepend=-1, append=parts)).tolist()
+            for start, end in pairwise(bounds):
+                yield from packed_rows(int(part[start]), table, rows.slice(start, end - start))
 
-    return packed
+    return divided
 
 
 def packed_rows(part: int, table: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,9 @@
 """The columnar planner inside Spark's Python workers: a part of the topologies at a time."""
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -9,43 +11,78 @@ from plans.columnar.packed_tables import Batches, packed_rows
 from plans.passes import Choices
 from plans.vocabulary import Layer
 
+if TYPE_CHECKING:
+    from plans.columnar.topology.topology_tables import TopologyTables
+
 STAGE_SECONDS = "stage_seconds"
 """A table besides the plan's: (stage, seconds) of each part."""
 
-GIVEN = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges")
-"""Tables of the topology layer that plans are derived from."""
+ORPHANS = "orphans"
+"""Another one: (orphans), how many topologies of a part have transformations but no row of their own."""
+
+Read = Callable[[Mapping[str, pa.Table]], "TopologyTables"]
+"""Rows of a part by table to the tables of the topology layer; tables without rows are not there."""
 
 
-def plan_packed_tables(until: Layer, choices: Choices) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over PACKED rows of GIVEN; gives PACKED rows of the plan and of STAGE_SECONDS.
+def plan_packed_tables(
+    read: Read, until: Layer, choices: Choices
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow` over PACKED rows of what `read` takes; gives PACKED rows of the plan, of STAGE_SECONDS
+    and of ORPHANS.
 
-    The rows of a topology are all in one partition. As plan_in_parts; `rejected` has what Flink refuses.
+    The rows of a topology are all in one partition. As plan_in_parts; `rejected` has what `read` and Flink
+    refuse.
     """
 
     def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
         # A worker is one of several on its machine. polars reads this when it is imported for the first time.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
-        from plans.columnar.frames import empty, from_arrow
         from plans.columnar.plan_in_parts import plan_in_parts
 
-        blocks: dict[str, list[pa.RecordBatch]] = {name: [] for name in GIVEN}
+        blocks: dict[str, list[pa.RecordBatch]] = {}
         part = None
         for batch in batches:
             for row in range(len(batch)):
                 part = batch["part"][row].as_py()
                 stream = pa.ipc.open_stream(batch["block"][row].as_buffer())
-                blocks[batch["table"][row].as_py()].extend(stream)
+                blocks.setdefault(batch["table"][row].as_py(), []).extend(stream)
         if part is None:
             return
-        given = {
-            name: from_arrow(pa.Table.from_batches(of)) if of else empty(name) for name, of in blocks.items()
-        }
+        started = time.monotonic()
+        rows = {name: pa.Table.from_batches(of_table) for name, of_table in blocks.items()}
         del blocks
-        result = plan_in_parts({**given, "rejected": empty("rejected")}, until, choices)
-        del given
-        seconds = {"stage": list(result.seconds), "seconds": list(result.seconds.values())}
-        yield from packed_rows(part, STAGE_SECONDS, pa.table(seconds))
+        given = read(rows)._asdict()
+        orphans = given.pop("inputs") - (len(rows["topologies"]) if "topologies" in rows else 0)
+        del rows
+        seconds = {"read_and_validate": time.monotonic() - started}
+        result = plan_in_parts(given, until, choices)
+        seconds |= result.seconds
+        stages = {"stage": list(seconds), "seconds": list(seconds.values())}
+        yield from packed_rows(part, STAGE_SECONDS, pa.table(stages))
+        yield from packed_rows(part, ORPHANS, pa.table({ORPHANS: [orphans]}))
         for name in list(result.tables):
             yield from packed_rows(part, name, result.tables.pop(name))
 
     return planned
+
+
+def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
+    """Tables of the topology layer as they are."""
+    from plans.columnar.frames import empty, from_arrow
+    from plans.columnar.topology.topology_tables import TopologyTables
+
+    tables = {
+        name: from_arrow(rows[name]) if name in rows else empty(name)
+        for name in TopologyTables._fields
+        if name != "inputs"
+    }
+    return TopologyTables(**tables, inputs=len(tables["topologies"]))
+
+
+def given_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
+    """Validated rows of the tables `topologies` and `transformations`. As read_topology_tables."""
+    from plans.columnar.frames import arrow_schema
+    from plans.columnar.topology.read_topology_tables import read_topology_tables
+
+    names = ("topologies", "transformations")
+    return read_topology_tables(*(rows.get(name, arrow_schema(name).empty_table()) for name in names))

@@ -17,7 +17,7 @@ from plans.topology.parse_lines import PARSED, parse_lines
 from plans.topology.rejected_rows import rejected_rows
 from plans.topology.settings_of_topologies import SETTLED, settings_of_topologies
 from plans.topology.suspicious_transformation import suspicious_transformation
-from plans.topology.topology_tables import TopologyTables
+from plans.topology.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import TopologyForm
 
 
@@ -25,6 +25,14 @@ def read_topology_folder(spark: SparkSession, path: str) -> TopologyTables:
     """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
     Raises InputError if one of them is missing.
+    """
+    return read_topology_tables(spark, *load_topology_folder(spark, path))
+
+
+def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
+    """The tables `topologies` and `transformations` in a folder, not validated.
+
+    Raises InputError if one of them is missing, and SchemaError as given_tables does.
     """
     tables = []
     for name in ("topologies", "transformations"):
@@ -34,7 +42,12 @@ def read_topology_folder(spark: SparkSession, path: str) -> TopologyTables:
             tables.append(spark.read.format(kind).load(table))
         except AnalysisException as e:
             raise missing_table(table, str(e).splitlines()[0][:300]) from None
-    return read_topology_tables(spark, *tables)
+    return given_tables(*tables)
+
+
+def given_tables(topologies: DataFrame, transformations: DataFrame) -> GivenTables:
+    """Tables with exactly the columns that they may have, not validated. Raises SchemaError for others."""
+    return GivenTables(normalized_topologies(topologies), normalized_transformations(transformations))
 
 
 def read_topology_tables(
@@ -49,8 +62,8 @@ def read_topology_tables(
     them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a
     column of another name or type.
     """
-    rows = normalized_transformations(transformations)
-    summary = _summary(normalized_topologies(topologies), rows).persist(StorageLevel.MEMORY_AND_DISK)
+    given, rows = given_tables(topologies, transformations)
+    summary = _summary(given, rows).persist(StorageLevel.MEMORY_AND_DISK)
     total = summary.agg(
         F.count(F.lit(1)).alias("inputs"),
         F.count_if(F.expr(_SUSPICIOUS)).alias("suspicious"),

@@ -23,3 +23,13 @@ class TopologyTables(NamedTuple):
     rejected: DataFrame
     inputs: int
     persisted: tuple[DataFrame, ...]
+
+
+class GivenTables(NamedTuple):
+    """DataFrames with the schemas of the same names in `plans.schema`, defaults filled in.
+
+    Nobody has looked at a row of them yet: as TopologyTables, both are for whoever validates them.
+    """
+
+    topologies: DataFrame
+    transformations: DataFrame

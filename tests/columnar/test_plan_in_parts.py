@@ -104,3 +104,17 @@ def test_ctrl_c_ends_a_plan_between_stages():
     with pytest.raises(KeyboardInterrupt):
         plan_in_parts.plan_in_parts(given(TOPOLOGIES[:1]), Layer.SLOTS, Choices(), press)
     assert len(told) < stages(Layer.SLOTS) // 2
+
+
+def test_two_runs_give_rows_in_one_order():
+    """Also the rows of groups, which hash tables would give in another order each time."""
+    located: list[dict[str, object]] = [{"id": 1, "kind": "source", "name": "s"}]
+    located += [
+        {"id": i, "kind": "sink", "name": "k", "inputs": [1], "co_location_group": f"g{i % 60}"}
+        for i in range(2, 122)
+    ]
+    fleet = [*TOPOLOGIES, {"name": "located", "chaining": False, "transformations": located}]
+    once, again = plan_on_driver(fleet), plan_on_driver(fleet)
+    assert once.tables["co_location_groups"].num_rows >= 60
+    for name, table in once.tables.items():
+        assert again.tables[name].equals(table), name

@@ -1,5 +1,8 @@
 """The columnar planner in Spark's workers gives the rows that it gives in one process."""
 
+from itertools import chain
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
@@ -10,7 +13,7 @@ from engine.plan_on_driver import plan_on_driver
 from engine.plan_topologies import plan, read_topologies
 from engine.planning_settings import planning_settings
 from plans.columnar import packed_tables
-from plans.columnar.packed_tables import pack, packed_rows, unpack
+from plans.columnar.packed_tables import divide, packed_rows, unpack
 from plans.errors import ConfigurationError
 from plans.schema import TABLES, require_schema
 from plans.vocabulary import Layer
@@ -21,6 +24,11 @@ from tests.reference.random_topologies import MODES, random_topology
 TOPOLOGIES = [random_topology(seed, 2 + seed * 7 % 40, mode=mode) for mode in MODES for seed in range(20)]
 TOPOLOGIES += [line["topology"] for line in golden_lines(GOLDEN[0])[:40]]
 WRONG = {"name": "wrong"}
+GIVEN = ("topologies", "transformations")
+
+
+def no_rows(schema):
+    return [pa.RecordBatch.from_pylist([], schema)]
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +54,28 @@ def test_rows_are_those_of_one_process(spark, in_one_process, partitions):
     planned.release()
 
 
-def test_tables_of_both_forms_are_planned_as_they_came(spark, in_one_process):
-    """Given as DataFrames, rows in any order."""
-    of_form = F.col("form") == "transformations"
-    tables = {name: spark.createDataFrame(rows) for name, rows in in_one_process.tables.items()}
-    names = tables["topologies"].where(of_form).drop("fingerprint")
-    given = [names.orderBy(F.xxhash64("name")), tables["transformations"].orderBy(F.rand(1))]
+def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_process):
+    """Rows in any order, some of them wrong: rows of no topology or of a null one, a name on two rows."""
+    tables = {name: spark.createDataFrame(in_one_process.tables[name]) for name in GIVEN}
+    topologies = tables["topologies"].where("form = 'transformations'").drop("fingerprint")
+    first, second, third = (row["topology_id"] for row in topologies.orderBy("topology_id").take(3))
+    rows = tables["transformations"]
+    broken = F.when(F.col("topology_id") == first, "one_imput").otherwise(F.col("kind"))
+    rows = rows.withColumn("kind", broken).unionByName(
+        rows.where(F.col("topology_id") == second).withColumn("topology_id", F.lit(None).cast("long"))
+    )
+    topologies = topologies.where(F.col("topology_id") != second)
+    topologies = topologies.unionByName(topologies.where(F.col("topology_id") == third))
+    given = [topologies.orderBy(F.xxhash64("name")), rows.orderBy(F.xxhash64("topology_id", "id", "name"))]
     planned = plan(given, spark=spark, planner=Planner.COLUMNAR)
+    expected = plan_on_driver([table.toArrow() for table in given])
     assert (planned.planner, planned.why) == ("columnar", "as asked")
-    wanted = tables["job_edges"].join(names, "topology_id", "left_semi")
-    assert rows_of(planned.tables["job_edges"].toArrow()) == rows_of(wanted.toArrow())
+    assert (planned.inputs, planned.planned, planned.rejected) == expected[1:4]
+    for name, table in planned.tables.items():
+        assert rows_of(table.toArrow()) == rows_of(expected.tables[name]), name
+    kinds = {error["error"] for row in expected.tables["rejected"].to_pylist() for error in row["errors"]}
+    assert {"UnknownKind", "NoTopology", "DuplicateTopologyName"} <= kinds
+    assert planned.seconds["read_and_validate"] > 0
     planned.release()
 
 
@@ -85,20 +105,31 @@ def test_spark_is_taken_for_what_this_process_cannot_read_or_hold(tmp_path, monk
         choose_planner(Planner.FLINK, *local, wants_spark=True)
 
 
-def test_blocks_hold_so_many_rows_and_all_of_them(monkeypatch):
-    monkeypatch.setattr(packed_tables, "ROWS_OF_A_BLOCK", 10)
-    schema = pa.schema([("part", pa.int32()), ("id", pa.int64()), ("names", pa.list_(pa.string()))])
-    rows = pa.table([[3] * 47, range(47), [None if i % 3 else [str(i)] for i in range(47)]], schema)
-    for size in (1, 4, 10, 47):
-        batches = [*rows.to_batches(max_chunksize=size), rows.schema.empty_table().to_batches()]
-        blocks = list(pack("t")(b for b in batches if isinstance(b, pa.RecordBatch)))
-        assert {(b["part"][0].as_py(), b["table"][0].as_py()) for b in blocks} == {(3, "t")}
-        found = list(unpack(blocks))
-        assert max(map(len, found)) <= 10
-        assert pa.Table.from_batches(found).to_pylist() == rows.drop_columns(["part"]).to_pylist()
+@pytest.mark.parametrize("size", [1, 4, 10, 47])
+@pytest.mark.parametrize(("at_once", "of_a_block"), [(1, 10), (20, 3), (100, 10), (100, 100)])
+def test_rows_are_divided_by_topology_into_blocks(monkeypatch, size, at_once, of_a_block):
+    monkeypatch.setattr(packed_tables, "ROWS_TO_DIVIDE", at_once)
+    monkeypatch.setattr(packed_tables, "ROWS_OF_A_BLOCK", of_a_block)
+    ids = [None if i == 5 else (i % 11 - 5) * 10**15 for i in range(47)]
+    names = [None if i % 3 else [str(i), None] for i in range(47)]
+    weights = [[("OPERATOR", i)] if i % 5 else [] for i in range(47)]
+    kinds = {"names": pa.list_(pa.string()), "weights": pa.map_(pa.string(), pa.int32())}
+    schema = pa.schema([("topology_id", pa.int64()), *kinds.items()])
+    rows = pa.table([ids, names, weights], schema)
+    blocks = list(divide("t", 3)(iter([*rows.to_batches(max_chunksize=size), *no_rows(schema)])))
+    assert {b["table"][0].as_py() for b in blocks} == {"t"}
+    found: dict[int, list[dict[str, Any]]] = {}
+    for block in blocks:
+        (of_block,) = unpack([block])
+        assert len(of_block) <= of_a_block
+        found.setdefault(block["part"][0].as_py(), []).extend(of_block.to_pylist())
+    assert {part: [row["topology_id"] for row in of_part] for part, of_part in found.items()} == {
+        part: [i for i in ids if (i or 0) % 3 == part] for part in range(3)
+    }
+    assert sorted(map(str, chain.from_iterable(found.values()))) == sorted(map(str, rows.to_pylist()))
 
 
 def test_no_rows_make_no_block():
-    empty = pa.schema([("part", pa.int32()), ("id", pa.int64())]).empty_table()
-    assert list(pack("t")(iter(empty.to_batches(max_chunksize=1)))) == []
-    assert list(packed_rows(1, "t", empty)) == []
+    schema = pa.schema([("topology_id", pa.int64())])
+    assert list(divide("t", 3)(iter(no_rows(schema)))) == []
+    assert list(packed_rows(1, "t", schema.empty_table())) == []

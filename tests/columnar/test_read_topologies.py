@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.plan_topologies import read_topologies as read_with_spark
+from engine.plan_topologies import validated
 from plans.columnar.frames import to_arrow
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.topology import read_topology_files as files_module
@@ -25,7 +26,7 @@ COLLIDING = ("orders-analytics", "k9dlmbsb!qp~ymO}")
 def assert_same(spark: SparkSession, given: Any) -> None:
     """Both read the same out of `given`."""
     found = read_topologies(given)
-    with reading(read_with_spark(spark, given)) as expected:
+    with reading(validated(spark, read_with_spark(spark, given))) as expected:
         assert found.inputs == expected.inputs
         assert frame_contents(found) == contents(expected)
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.plan_topologies import read_topologies as read_with_spark
+from engine.plan_topologies import validated
 from plans.columnar.frames import to_arrow
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.topology.read_topology_tables import read_topology_tables
@@ -65,7 +66,7 @@ def test_delta_tables_with_deletion_vectors(spark: SparkSession, tmp_path: Path)
         spark.sql(f"DELETE FROM delta.`{path}` WHERE topology_id = xxhash64('b')")
     found = read_topologies(tmp_path)
     assert sorted(found.topologies["name"]) == ["a", "c"]
-    with reading(read_with_spark(spark, tmp_path)) as expected:
+    with reading(validated(spark, read_with_spark(spark, tmp_path))) as expected:
         assert frame_contents(found) == contents(expected)
 
 

@@ -98,7 +98,7 @@ def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
         TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"
     )
     located = groups.filter(pl.col("co_location_group").is_not_null())
-    return located.group_by(TOPOLOGY, "co_location_group").agg(
+    return located.group_by(TOPOLOGY, "co_location_group", maintain_order=True).agg(
         pl.col("co_location_group_name").first().alias("name"),
         pl.col("slot_sharing_group").min(),
         pl.len().cast(pl.Int32).alias("vertices"),
