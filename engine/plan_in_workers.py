@@ -24,7 +24,7 @@ from plans.schema import TABLES, conform
 from plans.topology.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
-ARROW_ROWS_PER_BATCH = 2_048
+ARROW_ROWS_PER_BATCH = 512
 """Few: where a list is null, Arrow's Java writer goes over all rows of the batch since one that is not."""
 
 PARTITION = "partition_topologies"
