@@ -71,7 +71,7 @@ def plan_with_flink(
 ) -> FlinkPlanned:
     """Plans of topology JSON lines (SPEC section 1), up to and with layer `until`, by Flink's own classes.
 
-    `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, too small for a chain of 3,000
+    `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, mostly too small for a chain of 3,000
     operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: plan so many times
     in one JVM, after one run that warms it up and is not counted.
 

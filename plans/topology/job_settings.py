@@ -195,8 +195,7 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
         "auto_generate_uids": read_option(config, options.AUTO_GENERATE_UIDS),
         "buffer_timeout": -1 if batch or not read_option(config, options.BUFFER_TIMEOUT_ENABLED) else timeout,
         "sort_inputs": batch and read_option(config, options.SORT_INPUTS),
-        # BatchExecutionUtils.deriveMemoryWeight
-        "sorted_inputs_memory_mebibytes": max(1, read_option(config, options.SORTED_INPUTS_MEMORY) >> 20),
+        "sorted_inputs_memory_mebibytes": _sorted_inputs_weight(config),
         "unaligned_checkpoints": _unaligned(config, batch),
         "checkpointing_refusal": _checkpointing_refusal(config, batch),
         "force_unaligned_checkpoints": read_option(config, options.FORCE_UNALIGNED),
@@ -204,6 +203,13 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
         "allow_non_restored_state": path is not None and read_option(config, options.IGNORE_UNCLAIMED_STATE),
         "user_artifacts": read_option(config, options.CACHED_FILES),
     }
+
+
+def _sorted_inputs_weight(config: Mapping[str, str]) -> int:
+    """BatchExecutionUtils.deriveMemoryWeight, MemorySize.getMebiBytes: an int has no room for 2 PiB."""
+    size: int = read_option(config, options.SORTED_INPUTS_MEMORY)
+    low_bits = size >> 20 & 0xFFFF_FFFF
+    return max(1, low_bits if low_bits < 2**31 else low_bits - 2**32)
 
 
 def _interval(config: Mapping[str, str], batch: bool) -> int:

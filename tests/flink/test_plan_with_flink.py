@@ -50,7 +50,7 @@ def test_plans_are_the_golden_ones():
 
 
 def test_a_stack_that_is_too_small_ends_one_topology():
-    deep, next_one = plan_with_flink([chain(3000), chain(4)]).plans
+    deep, next_one = plan_with_flink([chain(3000), chain(4)], stack="384k").plans
     assert (deep["error_stage"], deep["error"]) == ("job_graph", "StackOverflowError")
     assert "-Xss" in deep["message"]
     assert "slots" in next_one

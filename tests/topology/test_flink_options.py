@@ -244,3 +244,17 @@ def test_intervals_that_flink_refuses_with_the_job_graph():
         "checkpointing_refusal"
     ]
     assert refusal.startswith("Pausing sources until first checkpoint is incompatible")
+
+
+@pytest.mark.parametrize(
+    ("memory", "weight"),
+    [
+        ("200m", 200), ("100 kb", 1), ("1 gb", 1024), ("2147483647m", 2**31 - 1), ("2147483648m", 1),
+        ("4294967296m", 1), ("4294967301m", 5), ("6442450944m", 1), ("22147483648m", 672_647_168),
+        ("8796093022207 m", 1),
+    ],
+)  # fmt: skip
+def test_the_memory_of_sorted_inputs_is_a_weight_of_32_bits(memory: str, weight: int):
+    """As the fractions of an operator with weight 100 beside it tell."""
+    config = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.memory": memory}
+    assert settings_of(config)["sorted_inputs_memory_mebibytes"] == weight
