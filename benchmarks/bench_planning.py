@@ -29,7 +29,8 @@ from engine.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
 from plans.passes import LAYER_TABLES, Choices, layers_until, passes
-from plans.topology.read_topology_tables import read_topology_folder
+from plans.topology.load_topology_folder import load_topology_folder
+from plans.topology.read_topology_tables import read_topology_tables
 from plans.vocabulary import Layer
 
 WORKLOADS = {
@@ -83,7 +84,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
         for _ in range(repeat):
             with peak_memory() as peak:
                 started = time.monotonic()
-                given = read_topology_folder(spark, folder)
+                given = read_topology_tables(spark, *load_topology_folder(spark, folder))
                 read = time.monotonic() - started
                 planned = plan_tables(spark, given, until, lambda stage: None, planner=Planner.SPARK)
                 rows = _read_rows(planned, until)

@@ -15,8 +15,8 @@ from plans.columnar.packed_tables import PACKED, divide, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
     STAGE_SECONDS,
-    given_tables,
     plan_packed_tables,
+    validate_tables,
     validated_tables,
 )
 from plans.passes import LAYER_TABLES, Choices, layers_until
@@ -48,8 +48,9 @@ def plan_in_workers(
     """
     report("plan whole topologies")
     started = time.monotonic()
-    read = given_tables if isinstance(given, GivenTables) else validated_tables
-    packed = [_packed(rows, name, partitions) for name, rows in _rows_by_table(given).items()]
+    read = validate_tables if isinstance(given, GivenTables) else validated_tables
+    divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
+    packed = [_packed(rows, name, partitions) for name, rows in divided.items()]
     together = packed[0]
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
@@ -67,12 +68,6 @@ def plan_in_workers(
         return Planned(tables, given.topologies.count() + _orphans(planned), seconds, [planned], ())
     tables["rejected"] = given.rejected.unionByName(tables["rejected"])
     return Planned(tables, given.inputs, seconds, [planned], given.persisted)
-
-
-def _rows_by_table(given: TopologyTables | GivenTables) -> dict[str, DataFrame]:
-    if isinstance(given, GivenTables):
-        return given._asdict()
-    return {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
 
 
 def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:

@@ -17,9 +17,11 @@ from plans.errors import LostTopologiesError
 from plans.frames import TOPOLOGY
 from plans.passes import Choices
 from plans.topology.input_errors import tables_beside_others
+from plans.topology.load_topology_folder import load_topology_folder
+from plans.topology.normalized_tables import normalized_tables
 from plans.topology.read_topology_files import read_topology_files
 from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.read_topology_tables import given_tables, load_topology_folder, read_topology_tables
+from plans.topology.read_topology_tables import read_topology_tables
 from plans.topology.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
@@ -110,7 +112,7 @@ def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTabl
     items: list[Any] = list(topologies)
     match items:
         case [DataFrame() as given, DataFrame() as transformations]:
-            return given_tables(given, transformations)
+            return normalized_tables(given, transformations)
     if items and all(isinstance(item, str | Path) for item in items):
         return _read_paths(spark, [str(item) for item in items])
     return read_topology_objects(spark, items)

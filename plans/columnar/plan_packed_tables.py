@@ -67,7 +67,7 @@ def plan_packed_tables(
 
 
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
-    """Tables of the topology layer as they are."""
+    """Tables of the topology layer, which somebody has validated before."""
     from plans.columnar.frames import empty, from_arrow
     from plans.columnar.topology.topology_tables import TopologyTables
 
@@ -79,8 +79,8 @@ def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     return TopologyTables(**tables, inputs=len(tables["topologies"]))
 
 
-def given_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
-    """Validated rows of the tables `topologies` and `transformations`. As read_topology_tables."""
+def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
+    """What is right in the tables `topologies` and `transformations`. As read_topology_tables."""
     from plans.columnar.frames import arrow_schema
     from plans.columnar.topology.read_topology_tables import read_topology_tables
 

@@ -8,10 +8,16 @@ from pyspark.sql.types import StructType
 
 from plans.errors import SchemaError
 from plans.schema import TOPOLOGIES, TRANSFORMATIONS
+from plans.topology.topology_tables import GivenTables
 from plans.vocabulary import TopologyForm
 
 REQUIRED_OF_TOPOLOGIES = ("name",)
 REQUIRED_OF_TRANSFORMATIONS = ("topology_id", "id", "kind", "inputs")
+
+
+def normalized_tables(topologies: DataFrame, transformations: DataFrame) -> GivenTables:
+    """Both tables, not validated. Raises SchemaError for other columns than they may have."""
+    return GivenTables(normalized_topologies(topologies), normalized_transformations(transformations))
 
 
 def normalized_topologies(topologies: DataFrame) -> DataFrame:

@@ -1,8 +1,6 @@
-"""Given tables (DataFrames, Delta, Parquet) of topologies and transformations as the topology layer."""
+"""Given tables of topologies and transformations as the topology layer."""
 
-from delta.tables import DeltaTable
 from pyspark import StorageLevel
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -10,44 +8,14 @@ from plans.schema import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, T
 from plans.topology import flink_options
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.fingerprint import BLOCK, canonical_header, canonical_row
-from plans.topology.input_errors import missing_table
-from plans.topology.normalized_tables import normalized_topologies, normalized_transformations
+from plans.topology.normalized_tables import normalized_tables
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.parse_lines import PARSED, parse_lines
 from plans.topology.rejected_rows import rejected_rows
 from plans.topology.settings_of_topologies import SETTLED, settings_of_topologies
 from plans.topology.suspicious_transformation import suspicious_transformation
-from plans.topology.topology_tables import GivenTables, TopologyTables
+from plans.topology.topology_tables import TopologyTables
 from plans.vocabulary import TopologyForm
-
-
-def read_topology_folder(spark: SparkSession, path: str) -> TopologyTables:
-    """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
-
-    Raises InputError if one of them is missing.
-    """
-    return read_topology_tables(spark, *load_topology_folder(spark, path))
-
-
-def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
-    """The tables `topologies` and `transformations` in a folder, not validated.
-
-    Raises InputError if one of them is missing, and SchemaError as given_tables does.
-    """
-    tables = []
-    for name in ("topologies", "transformations"):
-        table = f"{path.rstrip('/')}/{name}"
-        try:
-            kind = "delta" if DeltaTable.isDeltaTable(spark, table) else "parquet"
-            tables.append(spark.read.format(kind).load(table))
-        except AnalysisException as e:
-            raise missing_table(table, str(e).splitlines()[0][:300]) from None
-    return given_tables(*tables)
-
-
-def given_tables(topologies: DataFrame, transformations: DataFrame) -> GivenTables:
-    """Tables with exactly the columns that they may have, not validated. Raises SchemaError for others."""
-    return GivenTables(normalized_topologies(topologies), normalized_transformations(transformations))
 
 
 def read_topology_tables(
@@ -62,7 +30,7 @@ def read_topology_tables(
     them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a
     column of another name or type.
     """
-    given, rows = given_tables(topologies, transformations)
+    given, rows = normalized_tables(topologies, transformations)
     summary = _summary(given, rows).persist(StorageLevel.MEMORY_AND_DISK)
     total = summary.agg(
         F.count(F.lit(1)).alias("inputs"),

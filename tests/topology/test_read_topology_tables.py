@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 from plans.errors import InputError, SchemaError
 from plans.schema import TRANSFORMATIONS
 from plans.topology.fingerprint import BLOCK
+from plans.topology.load_topology_folder import load_topology_folder
 from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
+from plans.topology.read_topology_tables import read_topology_tables
 from tests.topology.builders import golden_lines, simple, transformation
 from tests.topology.test_read_topology_files import contents, reading
 
@@ -78,7 +79,9 @@ def test_tables_give_what_objects_give(spark: SparkSession, tmp_path: Path):
         objects.topologies.write.format("delta").save(str(tmp_path / "delta" / "topologies"))
         objects.transformations.write.format("delta").save(str(tmp_path / "delta" / "transformations"))
         for kind in ("parquet", "delta"):
-            tables = stack.enter_context(reading(read_topology_folder(spark, str(tmp_path / kind))))
+            tables = stack.enter_context(
+                reading(read_topology_tables(spark, *load_topology_folder(spark, str(tmp_path / kind))))
+            )
             assert tables.inputs == len(given)
             assert contents(tables) == expected
     assert any('"BATCH"' in row for row in expected["job_settings"])
@@ -178,4 +181,4 @@ def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):
 
 def test_a_missing_table_is_an_error_of_the_run(spark: SparkSession, tmp_path: Path):
     with pytest.raises(InputError, match=r"cannot read .*/topologies"):
-        read_topology_folder(spark, str(tmp_path))
+        load_topology_folder(spark, str(tmp_path))

@@ -1,0 +1,25 @@
+"""The tables of topologies and transformations in a folder."""
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from plans.topology.input_errors import missing_table
+from plans.topology.normalized_tables import normalized_tables
+from plans.topology.topology_tables import GivenTables
+
+
+def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
+    """The tables `topologies` and `transformations` in a folder, Delta or Parquet, not validated.
+
+    Raises InputError if one of them is missing, and SchemaError as normalized_tables does.
+    """
+    tables = []
+    for name in ("topologies", "transformations"):
+        table = f"{path.rstrip('/')}/{name}"
+        try:
+            kind = "delta" if DeltaTable.isDeltaTable(spark, table) else "parquet"
+            tables.append(spark.read.format(kind).load(table))
+        except AnalysisException as e:
+            raise missing_table(table, str(e).splitlines()[0][:300]) from None
+    return normalized_tables(*tables)
