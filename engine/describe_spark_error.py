@@ -5,11 +5,17 @@ import re
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from engine.redaction import redact
+
 _WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+(?P<last>\S.*)")
 
 
 def describe_spark_error(error: BaseException) -> str:
-    """The message of `error` without Java stacks and worker tracebacks: the innermost one that says why."""
+    """The innermost message of `error` that says why, without Java stacks, worker tracebacks and secrets."""
+    return redact(_described(error))
+
+
+def _described(error: BaseException) -> str:
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -14,6 +14,9 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
+
+from plans.printable import printable
 
 Report = Callable[[str], None]
 """Called with a stage's name when that stage starts; the one before it has ended then."""
@@ -32,7 +35,7 @@ def progress(total: int, *, console: Console | None = None) -> Iterator[Report]:
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -44,7 +47,7 @@ def progress(total: int, *, console: Console | None = None) -> Iterator[Report]:
         def report(stage: str) -> None:
             finish_stage()
             started.append((stage, time.monotonic()))
-            bar.update(task, description=stage)
+            bar.update(task, description=printable(stage))
 
         def finish_stage() -> None:
             if started:
@@ -52,7 +55,7 @@ def progress(total: int, *, console: Console | None = None) -> Iterator[Report]:
                 seconds = time.monotonic() - since
                 bar.advance(task)
                 if seconds >= 1:
-                    bar.console.print(f"{stage} {seconds:.1f} s", style="dim", highlight=False)
+                    bar.console.print(Text(f"{printable(stage)} {seconds:.1f} s", "dim"))
 
         yield report
         finish_stage()

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from engine.describe_spark_error import describe_spark_error
 from engine.find_java import require_java
 from engine.machine import driver_memory_mebibytes
+from engine.redaction import redact_value, remember_secrets
 from engine.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
@@ -41,6 +42,7 @@ def get_session(
     a value Spark refuses, a master or a static setting that the running session does not have.
     """
     settings = dict(conf or {})
+    remember_secrets(settings)
     running = _running_session()
     if running is not None:
         _apply(running, master, settings)
@@ -96,19 +98,24 @@ def _apply(spark: SparkSession, master: str | None, settings: Mapping[str, str])
         found = spark.sparkContext.getConf().get(key)
         if found != value:
             raise ConfigurationError(
-                f"{key}: the running Spark session has {found!r}, asked for {value!r}; "
+                f"{key}: the running Spark session has {_shown(key, found)}, asked for {_shown(key, value)}; "
                 "it cannot be changed any more",
                 "stop that session first, or do not ask",
             )
 
 
+def _shown(key: str, value: str | None) -> str:
+    return "none" if value is None else repr(redact_value(key, value))
+
+
 def _start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Everything that a new JVM is told on its command line, above what its spark-defaults.conf says."""
+    """Everything that a new JVM is told above what its spark-defaults.conf says."""
     conf_dir = spark_conf_dir_in_use()
     files = spark_settings(conf_dir)
     profile = files if spark_conf_dir() in conf_dir.parents else {}
     merged = {**profile, **settings, "spark.app.name": app_name}
     given = {**files, **settings}
+    remember_secrets(given)
     merged["spark.master"] = master or given.get("spark.master", "local[*]")
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
@@ -133,8 +140,8 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
+    gateway = start_jvm(settings) if SparkContext._gateway is None else None
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    gateway = start_jvm(conf) if SparkContext._gateway is None else None
     try:
         return SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (Py4JError, PySparkException) as error:

@@ -2,28 +2,36 @@
 
 import os
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
+from engine.redaction import redact
 from engine.spark_conf import delta_coordinates
+from engine.submit_settings import submit_settings
 from plans.errors import ConfigurationError
+from plans.printable import printable_lines
+
+_LONGEST_LINE = 65536
+"""Bytes of a line of the JVM's after which it is forwarded without its end."""
 
 
-def start_jvm(conf: SparkConf) -> Any:
-    """A py4j gateway to a new JVM with `conf`, to be given to SparkContext.
+def start_jvm(settings: Mapping[str, str]) -> Any:
+    """A py4j gateway to a new JVM with Spark's `settings`, to be given to SparkContext.
 
-    What the JVM writes to standard error while it starts (Ivy's report, notices) is kept back, what it writes
-    later goes to ours. Raises ConfigurationError, with the reason from that text, if it does not start.
+    What the JVM writes to standard error while it starts (Ivy's report, notices) is kept back; what it writes
+    later goes to ours, printable and without secrets. No setting is on a command line (see submit_settings).
+    Raises ConfigurationError, with the reason from that text, if it does not start.
     """
     read_end, write_end = os.pipe()
     starting = _Forwarder(read_end)
     starting.start()
     try:
-        return launch_gateway(conf, {"stderr": write_end})  # type: ignore[no-untyped-call]
+        with submit_settings(settings):
+            return launch_gateway(None, {"stderr": write_end})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
         os.close(write_end)
         write_end = -1
@@ -45,13 +53,25 @@ class _Forwarder(threading.Thread):
         self._read_end = read_end
 
     def run(self) -> None:
+        line = b""
         while chunk := os.read(self._read_end, 65536):
             if self.forward:
-                with suppress(OSError):
-                    os.write(2, chunk)
+                lines, newline, line = (line + chunk).rpartition(b"\n")
+                _forward(lines + newline)
+                if len(line) > _LONGEST_LINE:
+                    _forward(line)
+                    line = b""
             else:
                 self.kept += chunk
+        _forward(line)
         os.close(self._read_end)
+
+
+def _forward(text: bytes) -> None:
+    """Write lines of the JVM's to standard error. Log lines repeat foreign names, messages and settings."""
+    shown = printable_lines(redact(text.decode(errors="replace").expandtabs()))
+    with suppress(OSError):
+        os.write(2, shown.encode())
 
 
 def _explain(text: str) -> ConfigurationError:
@@ -71,5 +91,6 @@ def _explain(text: str) -> ConfigurationError:
             "ask for less by --conf spark.driver.memory=1g",
         )
     return ConfigurationError(
-        "Spark's JVM did not start; its last words:\n  " + "\n  ".join(lines[-8:]), "see `penstock doctor`"
+        redact("Spark's JVM did not start; its last words:\n  " + "\n  ".join(lines[-8:])),
+        "see `penstock doctor`",
     )

@@ -6,6 +6,8 @@ values (`TopologyError`) that end as rows of the `rejected` table, so that a bad
 
 from dataclasses import dataclass
 
+from plans.printable import printable_lines
+
 
 class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose; its message is fit for a user to read."""
@@ -13,7 +15,7 @@ class PenstockError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message if hint is None else f"{message}\n  hint: {hint}")
+        super().__init__(printable_lines(message if hint is None else f"{message}\n  hint: {hint}"))
         self.message = message
         self.hint = hint
 

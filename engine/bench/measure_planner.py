@@ -72,13 +72,15 @@ def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe_failure(error: BaseException) -> dict[str, str]:
-    """Class and message; of Spark's exceptions without stacks of Java and Python workers."""
+    """Class and message, without secrets; of Spark's exceptions without stacks of Java and Python workers."""
+    from engine.redaction import redact
+
     message = str(error).strip()
     if type(error).__module__.startswith(("py4j", "pyspark")):
         from engine.describe_spark_error import describe_spark_error
 
         message = describe_spark_error(error)
-    return {"error": getattr(error, "error", type(error).__name__), "message": message[:2000]}
+    return {"error": getattr(error, "error", type(error).__name__), "message": redact(message)[:2000]}
 
 
 if __name__ == "__main__":

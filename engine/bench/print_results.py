@@ -1,18 +1,18 @@
 """Results for a person at a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column
 
 from engine.bench.summarise import best_planning
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import is_terminal, print_table, say
 
 
-def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
     """Medians: planning (warm, cold), reading, start-up, operators a second, memory and the ratio."""
-    columns = (
+    measured = (
         "planning s",
         "cold s",
         "reading s",
@@ -21,17 +21,13 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
         "peak GiB",
         "speed",
     )
-    table = _table(("suite", "operators", "planner", *columns, "failed"), left=("suite", "planner", "failed"))
-    last = None
-    for row in rows:
-        case = (row["suite"], row["size"])
-        if last not in (None, case):
-            table.add_section()
-        last = case
-        table.add_row(
-            escape(row["suite"]), f"{row['operators']:,}", row["planner"], *figures(row), failed(row)
-        )
-    return table
+    columns = _columns(("suite", "operators", "planner", *measured, "failed"), ("suite", "planner", "failed"))
+    cases = groupby(rows, key=lambda row: (row["suite"], row["size"]))
+    _print_table(columns, *([_cells(row) for row in of_case] for _, of_case in cases))
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (row["suite"], f"{row['operators']:,}", row["planner"], *figures(row), failed(row))
 
 
 def figures(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -57,7 +53,7 @@ def failed(row: Mapping[str, Any]) -> str:
 def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
     """A line a suite: whether planners give equal plans, and the first topology where they differ."""
     for line in equality_lines(equality):
-        console_for_people().print(escape(line))
+        say(line)
 
 
 def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -81,33 +77,28 @@ def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def print_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
     """Ratios new/old of all but start-up."""
-    table = _table(
-        ("suite", "operators", "planner", "old s", "new s", "new/old", ""), left=("suite", "planner", "")
+    columns = _columns(
+        ("suite", "operators", "planner", "old s", "new s", "new/old", ""), ("suite", "planner", "")
     )
+    compared = []
     for row in rows:
         ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
         said = ("slower" if row["ratio"] is not None else "failed") if row["slower"] else ""
         cells = (_seconds(row["old"]), _seconds(row["new"]), ratio, said)
-        table.add_row(escape(row["suite"]), f"{row['operators']:,}", row["planner"], *cells)
-    return table
+        compared.append((row["suite"], f"{row['operators']:,}", row["planner"], *cells))
+    _print_table(columns, compared)
 
 
-def print_tables(*tables: Table) -> None:
-    """Tables with an empty line before each on a terminal."""
-    console = console_for_people()
-    for table in tables:
-        if console.is_terminal:
-            console.print()
-        print_table(table)
+def _print_table(columns: Sequence[Column], *groups: Sequence[Sequence[str]]) -> None:
+    if is_terminal():
+        say()
+    print_table(columns, *groups)
 
 
-def _table(columns: Sequence[str], left: Sequence[str]) -> Table:
-    table = Table(show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=name not in left)
-    return table
+def _columns(names: Sequence[str], left: Sequence[str]) -> list[Column]:
+    return [Column(name) if name in left else Column(name, justify="right", no_wrap=True) for name in names]
 
 
 def _seconds(seconds: float | None) -> str:

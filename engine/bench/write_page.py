@@ -11,6 +11,7 @@ from engine.bench.plot_svg import Line, legend, plot_svg
 from engine.bench.print_results import equality_lines, failed, figures
 from engine.bench.suites import SUITES
 from engine.bench.summarise import best_planning
+from plans.printable import printable_lines
 
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
 
@@ -31,7 +32,7 @@ def render_page(results: Mapping[str, Any]) -> str:
     )
     summary = results["summary"]
     styles = {planner: f"line-{place % 4}" for place, planner in enumerate(results["planners"])}
-    return environment.get_template("page.html.j2").render(
+    page = environment.get_template("page.html.j2").render(
         results=results,
         legend=[(name, Markup(svg)) for name, svg in legend(styles)],
         suites=[
@@ -43,6 +44,7 @@ def render_page(results: Mapping[str, Any]) -> str:
         any_warm=any(row["warm"] for row in summary),
         memory=f"{results['machine']['memory_bytes'] / 2**30:.1f} GiB",
     )
+    return printable_lines(page)
 
 
 def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, str]) -> dict[str, Any]:

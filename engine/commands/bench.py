@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from engine.bench.planners import PLANNERS, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
+from engine.commands.people import Styled, say_beside_output
 from engine.progress import progress
+from engine.redaction import redact
 from plans.errors import ConfigurationError
 from plans.vocabulary import Layer
 
@@ -108,7 +109,7 @@ def _run(
     results: dict[str, Any] = {
         "format": FORMAT,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-        "command": shlex.join(["penstock", *sys.argv[1:]]),
+        "command": redact(shlex.join(["penstock", *sys.argv[1:]])),
         "machine": describe_machine(),
         "versions": describe_versions("flink" in chosen),
         **settings,
@@ -137,21 +138,20 @@ def _run(
 
 
 def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
-    from engine.bench.print_results import comparison_table, print_equality, print_tables, results_table
+    from engine.bench.print_results import print_comparison, print_equality, print_results
     from engine.bench.summarise import compare_results
 
-    print_tables(results_table(results["summary"]))
+    print_results(results["summary"])
     print_equality(results["equality"])
-    console = Console(stderr=True)
     for name, reason in results["unavailable"].items():
-        console.print(f"{name}: {reason}", style="dim", highlight=False)
-    console.print(f"{out / 'index.html'} shows them in plots", style="dim", highlight=False)
+        say_beside_output(Styled(f"{name}: {reason}", "dim"))
+    say_beside_output(Styled(f"{out / 'index.html'} shows them in plots", "dim"))
     if old is None:
         return
     compared = compare_results(old["summary"], results["summary"])
-    print_tables(comparison_table(compared))
+    print_comparison(compared)
     if not compared:
-        console.print("nothing to compare: no suite, size and planner is in both", style="dim")
+        say_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
     if any(row["slower"] for row in compared):
         raise typer.Exit(SLOWER_EXIT_CODE)
 

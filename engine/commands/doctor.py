@@ -1,15 +1,14 @@
 """`penstock doctor`: what is installed, what Spark will use, and which pair does not fit."""
 
-import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
+from rich.table import Column
 
+from engine.commands.people import Styled, is_terminal, print_rows, print_table
 from engine.describe_spark_error import describe_spark_error
 from engine.doctor import Finding, diagnose, probe
+from engine.redaction import redact
 from engine.session import get_session
 from plans.errors import ConfigurationError, PenstockError
 
@@ -47,19 +46,14 @@ def _probe() -> list[Finding]:
 
 def _print(findings: list[Finding]) -> None:
     """A table on a terminal; name, found and verdict with tabs between where the output is piped."""
-    console = Console()
-    if console.is_terminal:
-        console.print(_table(findings))
+    if is_terminal():
+        columns = (Column(), Column("found"), Column())
+        print_table(columns, [(one.name, redact(one.found), _verdict(one)) for one in findings])
         return
     for finding in findings:
-        problem = " ".join(finding.problem.split())
-        verdict = f"WRONG: {problem}" if problem else "ok"
-        sys.stdout.write("\t".join((finding.name, finding.found, verdict)) + "\n")
+        problem = " ".join(redact(finding.problem).split())
+        print_rows([(finding.name, redact(finding.found), f"WRONG: {problem}" if problem else "ok")])
 
 
-def _table(findings: list[Finding]) -> Table:
-    table = Table(Column(), Column("found", overflow="fold"), Column(overflow="fold"), show_edge=False)
-    for finding in findings:
-        verdict = Text(finding.problem, style="red") if finding.problem else Text("ok", style="green")
-        table.add_row(finding.name, Text(finding.found), verdict)
-    return table
+def _verdict(finding: Finding) -> Styled:
+    return Styled(redact(finding.problem), "red") if finding.problem else Styled("ok", "green")

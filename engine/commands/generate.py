@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pyspark.sql import DataFrame
 
+from engine.commands.people import say_beside_output
 from engine.commands.write_lines import write_lines
 from engine.session import get_session
 from plans.errors import ConfigurationError
@@ -64,7 +65,7 @@ def command(
         write_lines(to_topology_lines(*tables).orderBy("name", "line"), Path(out))
     else:
         _write_tables(found, tables, out)
-    typer.echo(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}", err=True)
+    say_beside_output(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}")
 
 
 def _shape(name: str) -> Shape:

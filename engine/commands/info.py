@@ -4,9 +4,9 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import print_table, say
 from engine.commands.write_lines import write_texts
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
@@ -105,25 +105,21 @@ def _show(tables: dict[str, Any]) -> None:
         inputs.setdefault(edge["target_vertex"], []).append(
             f"{edge['ship_strategy']} from {names[edge['source_vertex']]} ({source['parallelism']})"
         )
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("vertex", "parallelism", "max", "inputs"):
-        table.add_column(
-            column, overflow="fold", justify="right" if column in ("parallelism", "max") else "left"
-        )
-    for row in sorted(tables["job_vertices"].to_pylist(), key=lambda one: one["topological_order"]):
-        size = sizes[row["vertex"]]
-        table.add_row(
+    in_order = sorted(tables["job_vertices"].to_pylist(), key=lambda one: one["topological_order"])
+    rows = [
+        (
             row["name"],
-            str(size["parallelism"]),
-            str(size["max_parallelism"]),
-            "\n".join(inputs.get(row["vertex"], [])),
+            str(sizes[row["vertex"]]["parallelism"]),
+            str(sizes[row["vertex"]]["max_parallelism"]),
+            inputs.get(row["vertex"], []),
         )
+        for row in in_order
+    ]
     slots = sum(row["slots"] for row in tables["required_slots"].to_pylist())
     subtasks = sum(size["parallelism"] for size in sizes.values())
-    console_for_people().print(
-        f"job {job['name']!r}: {len(names)} vertices, {subtasks} subtasks, {slots} slots"
-    )
-    print_table(table)
+    say(f"job '{job['name']}': {len(names)} vertices, {subtasks} subtasks, {slots} slots")
+    numbers = (Column("parallelism", justify="right"), Column("max", justify="right"))
+    print_table((Column("vertex"), *numbers, Column("inputs")), rows)
 
 
 def _store(to: str, jobs: list[Any]) -> None:
@@ -134,4 +130,4 @@ def _store(to: str, jobs: list[Any]) -> None:
 
     planned = plan_on_driver([topology_of(job) for job in jobs])
     number = write_plan(to, planned.tables, planner_version=version("penstock"), options=DEFAULT_OPTIONS)
-    console_for_people().print(f"version {number} of {to}")
+    say(f"version {number} of {to}")

@@ -1,13 +1,17 @@
 """The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
 
 import sys
+import traceback
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from engine.commands.people import complain, say
+from engine.redaction import redact, remember_secret_arguments
 from plans.errors import PenstockError
+from plans.printable import printable_lines
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
@@ -49,15 +53,24 @@ class LazyGroup(TyperGroup):
         module = next(module for command, module, _ in COMMANDS if command == name)
         return name, _load(module, placeholder.help) if placeholder else None, rest
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of `args`; what is said of wrong ones is printable."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except typer.TyperException as error:
+            raise _shown(error) from None
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what it raises becomes a message and an exit code, unless there is --debug."""
         try:
             return super().invoke(ctx)
+        except typer.TyperException as error:
+            raise _shown(error) from None
         except Exception as error:
             said = _explain(error)
             if said is None or ctx.params["debug"]:
                 raise
-            sys.stderr.write(f"penstock: {said[0]}\n")
+            complain(f"penstock: {said[0]}")
             raise typer.Exit(said[1]) from error
 
 
@@ -76,7 +89,7 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        typer.echo(f"penstock {version('penstock')}")
+        say(f"penstock {version('penstock')}")
         raise typer.Exit()
 
 
@@ -92,7 +105,12 @@ def options(
 
 def main() -> None:
     """Entry point of the console command `penstock`."""
-    app(prog_name="penstock")
+    remember_secret_arguments(sys.argv)
+    try:
+        app(prog_name="penstock")
+    except Exception:  # --debug
+        complain(traceback.format_exc().rstrip())
+        sys.exit(1)
 
 
 def _load(module: str, line: str | None) -> Any:
@@ -120,6 +138,13 @@ def _explain(error: Exception) -> tuple[str, int] | None:
         f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
         1,
     )
+
+
+def _shown(error: typer.TyperException) -> typer.TyperException:
+    """`error`, whose message repeats arguments, without what a terminal acts on and without secrets."""
+    if isinstance(message := getattr(error, "message", None), str):
+        vars(error)["message"] = printable_lines(redact(message))
+    return error
 
 
 def _is_from_spark(error: Exception) -> bool:

@@ -4,9 +4,9 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from engine.choose_planner import Planner, choose_planner
+from engine.commands.people import Styled, say, say_beside_output
 from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
 from plans.columnar.plan_columnar import stages as columnar_stages
@@ -105,14 +105,12 @@ def command(
         extra = 4 if chosen.planner is Planner.FLINK else 2
         with progress(columnar_stages(layer) + extra) as report:
             stored = plan_into_store_by_columns(inputs, out, layer, choices, options, report, choice=chosen)
-    typer.echo(
+    say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
     )
     if stored.rejected:
-        Console(stderr=True).print(
-            f"penstock rejected {out} says why topologies were rejected", style="dim", highlight=False
-        )
+        say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
 
 
 def _setting(item: str) -> tuple[str, str]:

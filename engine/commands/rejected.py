@@ -1,14 +1,12 @@
 """`penstock rejected`: the topologies that were refused, and why."""
 
-import sys
 from typing import Annotated
 
 import polars as pl
 import typer
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import print_table, say
 from engine.commands.write_lines import write_texts
 from engine.store.open_plan import open_plan
 from plans.columnar.json_text import json_lists, json_object, values
@@ -51,19 +49,15 @@ def _lines(refused: pl.DataFrame) -> pl.Series:
 
 
 def _print(refused: pl.LazyFrame) -> None:
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("topology", "where", "stage", "error", "message"):
-        table.add_column(column, overflow="fold")
-    rows = refused.sort("name", "source_file", "source_line").select(
+    columns = [Column(name) for name in ("topology", "where", "stage", "error", "message")]
+    selected = refused.sort("name", "source_file", "source_line").select(
         pl.col("name").fill_null("(no name)"),
         pl.concat_str("source_file", "source_line", separator=":", ignore_nulls=True).alias("where"),
         "error_stage",
         "error",
         "message",
     )
-    for row in rows.collect().iter_rows():
-        table.add_row(*map(Text, row))
-    if table.row_count:
-        print_table(table)
-    console_for_people().print(f"{table.row_count} refused" if table.row_count else "nothing was refused")
-    sys.stdout.flush()
+    rows = selected.collect().rows()
+    if rows:
+        print_table(columns, rows)
+    say(f"{len(rows)} refused" if rows else "nothing was refused")

@@ -4,9 +4,9 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column
 
-from engine.commands.people import console_beside_output
+from engine.commands.people import print_table_beside_output, say_beside_output
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -76,7 +76,7 @@ def command(
             _show(result)
         if to is not None:
             number = write_run(to, result)
-            console_beside_output().print(f"job {result.name!r}: version {number} of {to}")
+            say_beside_output(f"job '{result.name}': version {number} of {to}")
 
     run_listeners.append(ended)
     try:
@@ -96,17 +96,12 @@ def _show(result: object) -> None:
     from engine.runtime.run_job import JobResult, summaries
 
     assert isinstance(result, JobResult)
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("vertex", "subtasks", "records in", "records out", "attempts"):
-        table.add_column(column, overflow="fold", justify="left" if column == "vertex" else "right")
-    for name, summary in summaries(result):
-        table.add_row(
-            name,
-            str(summary["subtasks"]),
-            f"{summary['records_in']:,}",
-            f"{summary['records_out']:,}",
-            str(summary["attempts"]),
-        )
-    console_beside_output().print(table)
+    counts = ("subtasks", "records in", "records out", "attempts")
+    rows = [
+        (name, *(f"{summary[count.replace(' ', '_')]:,}" for count in counts))
+        for name, summary in summaries(result)
+    ]
+    columns = (Column("vertex"), *(Column(count, justify="right") for count in counts))
+    print_table_beside_output(columns, rows)
     seconds = result.milliseconds / 1000
-    console_beside_output().print(f"job {result.name!r} {result.state.lower()} in {seconds:.1f} s")
+    say_beside_output(f"job '{result.name}' {result.state.lower()} in {seconds:.1f} s")

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import polars as pl
 import typer
-from rich.table import Table
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import print_table, say
+from engine.redaction import redact
 from engine.store.open_plan import open_plan
 from engine.store.without_spark.plan_versions import list_versions
 
@@ -39,44 +40,32 @@ def command(
 
 
 def _list(runs: list[tuple[int | None, pl.DataFrame]]) -> None:
-    table = Table(show_edge=False, pad_edge=False)
-    for column in (
-        "version",
-        "run",
-        "job",
-        "mode",
-        "state",
-        "started (UTC)",
-        "seconds",
-        "subtasks",
-        "attempts",
-    ):
-        table.add_column(column, overflow="fold")
-    for number, rows in runs:
-        for row in rows.iter_rows(named=True):
-            table.add_row(
-                str(number),
-                row["run_id"][:12],
-                row["name"],
-                row["runtime_mode"],
-                row["state"],
-                f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
-                f"{row['milliseconds'] / 1000:.1f}",
-                str(row["subtasks"]),
-                str(row["attempts"]),
-            )
-    if table.row_count:
-        print_table(table)
+    names = ("version", "run", "job", "mode", "state", "started (UTC)", "seconds", "subtasks", "attempts")
+    rows = [
+        (
+            str(number),
+            row["run_id"][:12],
+            row["name"],
+            row["runtime_mode"],
+            row["state"],
+            f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
+            f"{row['milliseconds'] / 1000:.1f}",
+            str(row["subtasks"]),
+            str(row["attempts"]),
+        )
+        for number, of_version in runs
+        for row in of_version.iter_rows(named=True)
+    ]
+    if rows:
+        print_table([Column(name) for name in names], rows)
     else:
-        console_for_people().print("no runs: penstock run --to STORE records them")
+        say("no runs: penstock run --to STORE records them")
 
 
-def _attempts(rows: pl.DataFrame) -> None:
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("vertex", "subtask", "attempt", "state", "host", "records in", "records out", "failure"):
-        table.add_column(column, overflow="fold")
-    for row in rows.sort("vertex", "subtask", "attempt_number").iter_rows(named=True):
-        table.add_row(
+def _attempts(attempts: pl.DataFrame) -> None:
+    names = ("vertex", "subtask", "attempt", "state", "host", "records in", "records out", "failure")
+    rows = [
+        (
             row["vertex_name"],
             str(row["subtask"]),
             str(row["attempt_number"]),
@@ -84,6 +73,8 @@ def _attempts(rows: pl.DataFrame) -> None:
             row["host"] or "",
             str(row["records_in"] if row["records_in"] is not None else ""),
             str(row["records_out"] if row["records_out"] is not None else ""),
-            row["failure"] or "",
+            redact(row["failure"] or ""),
         )
-    print_table(table)
+        for row in attempts.sort("vertex", "subtask", "attempt_number").iter_rows(named=True)
+    ]
+    print_table([Column(name) for name in names], rows)

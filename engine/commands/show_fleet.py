@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import Styled, print_table, say
 from engine.commands.show_resources import has_resources, show_fleet_resources
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import TOPOLOGY
@@ -29,12 +28,11 @@ _COUNTED = (
 
 def show_fleet(store: str, plan: StoredPlan) -> None:
     """Print counts, chain lengths, why edges are not chained, resources, and refusals by error."""
-    console = console_for_people()
     version = plan.version
     planner = f", penstock {version.planner_version}" if version.planner_version else ""
-    console.print(
-        f"[bold]{escape(store)}[/bold] version {version.version} "
-        f"({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})"
+    say(
+        Styled(store, "bold"),
+        f" version {version.version} ({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})",
     )
     _print_counts(plan)
     if plan.has("chained_operators"):
@@ -114,11 +112,12 @@ def _print_refusals(rejected: pl.LazyFrame) -> None:
 
 
 def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(show_edge=False, pad_edge=False, title_justify="left")
-    for name in columns:
-        numeric = name in ("count", "job vertices", "stream edges", "of all", "topologies")
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console_for_people().print()
-    print_table(table)
+    numeric = ("count", "job vertices", "stream edges", "of all", "topologies")
+    say()
+    print_table(
+        [
+            Column(name, justify="right", no_wrap=True) if name in numeric else Column(name)
+            for name in columns
+        ],
+        rows,
+    )

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import Styled, print_table, say
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import TOPOLOGY, join_topology
 from plans.columnar.resources.task_network_buffers import slot_network_buffers, task_network_buffers
@@ -84,12 +83,12 @@ def show_topology_resources(plan: StoredPlan) -> None:
     slots = sum(row["slots"] for row in rows)
     most = max(row["required_bytes"] for row in rows) * task_manager.slots
     described = _described(task_manager, plan.version.options)
-    console_for_people().print(
+    say(
         f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
-        "network memory"
-        + ("" if most <= task_manager.network_bytes else " [red]which is too little[/red]")
-        + f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory a slot"
+        "network memory",
+        Styled("" if most <= task_manager.network_bytes else " which is too little", "red"),
+        f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory a slot",
     )
 
 
@@ -174,11 +173,6 @@ def _short(name: str) -> str:
 
 
 def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(show_edge=False, pad_edge=False)
-    for position, name in enumerate(columns):
-        text = position == 0 or name in ("set by", "vertex")
-        table.add_column(name, justify="left" if text else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console_for_people().print()
-    print_table(table)
+    say()
+    text = (columns[0], "set by", "vertex")
+    print_table([Column(name, justify="left" if name in text else "right") for name in columns], rows)

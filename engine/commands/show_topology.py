@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from rich.markup import escape
 
-from engine.commands.people import console_for_people
+from engine.commands.people import Piece, Styled, say
 from engine.commands.show_resources import has_resources, show_topology_resources
 from engine.store.open_plan import StoredPlan
 from plans.plan_json.to_plan_lines import INPUT_STAGE
@@ -31,12 +30,11 @@ _VERTEX = (
 def show_topology(name: str, plan: StoredPlan) -> None:
     """Print its refusal, or its vertices with their chains, what each reads and why that is not chained, and
     its resources. `plan`: with the rows of that topology only."""
-    console = console_for_people()
-    console.print(f"[bold]{escape(name)}[/bold]")
+    say(Styled(name, "bold"))
     refusals = plan.table("rejected").select("error_stage", "error", "message").collect().rows(named=True)
     for refusal in refusals:
-        console.print(f"refused ({refusal['error_stage']}): [red]{escape(refusal['error'])}[/red]")
-        console.print(f"  {escape(refusal['message'])}")
+        say(f"refused ({refusal['error_stage']}): ", Styled(refusal["error"], "red"))
+        say(f"  {refusal['message']}")
     if plan.has("job_vertices") and not any(r["error_stage"] != INPUT_STAGE for r in refusals):
         _print_vertices(plan)
         if has_resources(plan):
@@ -44,7 +42,6 @@ def show_topology(name: str, plan: StoredPlan) -> None:
 
 
 def _print_vertices(plan: StoredPlan) -> None:
-    console = console_for_people()
     job_vertices, chained = plan.table("job_vertices"), plan.table("chained_operators")
     vertices = job_vertices.select(_VERTEX).sort("topological_order").head(VERTICES).collect()
     shown = vertices.lazy().select("vertex")
@@ -64,12 +61,13 @@ def _print_vertices(plan: StoredPlan) -> None:
         followers[source].append(target)
     chains, reads = _by_vertex(operators), _by_vertex(inputs)
     total_operators, total, job_edges = (count.item() for count in counts)
-    console.print(f"{total_operators:,} operators in {total:,} job vertices, {job_edges:,} job edges")
+    say(f"{total_operators:,} operators in {total:,} job vertices, {job_edges:,} job edges")
     for vertex in vertices.iter_rows(named=True):
         key = vertex["vertex"]
         _print_vertex(vertex, _drawn(chains[key], followers), reads[key])
     if total > VERTICES:
-        console.print(f"\n… and {total - VERTICES:,} more vertices; penstock export has them all")
+        say()
+        say(f"… and {total - VERTICES:,} more vertices; penstock export has them all")
 
 
 def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
@@ -112,38 +110,43 @@ def _chained_edges(plan: StoredPlan, drawn: pl.LazyFrame) -> pl.LazyFrame:
     return chained.join(drawn, left_on="target", right_on="node", how="semi")
 
 
-def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list[str]:
+def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list[list[Piece]]:
     """A line an operator, depth first; indented where a chain branches, so that a long chain stays narrow."""
     by_node = {row["node"]: row for row in operators}
     fed = {target for node in by_node for target in followers.get(node, ()) if target in by_node}
     stack = [(row["node"], 0) for row in reversed(operators) if row["node"] not in fed]
-    lines = []
+    lines: list[list[Piece]] = []
     while stack:
         node, depth = stack.pop()
         operator = by_node[node]
         start = "● " if operator["chain_index"] <= 1 else "↳ "
-        kind = "  [dim]chained source[/dim]" if operator["chain_index"] == 0 else ""
-        lines.append("  " * min(depth, MAX_INDENT) + start + escape(operator["name"]) + kind)
+        kind = Styled("  chained source" if operator["chain_index"] == 0 else "", "dim")
+        lines.append(["  " * min(depth, MAX_INDENT) + start, operator["name"], kind])
         chained = [target for target in followers.get(node, ()) if target in by_node]
         stack += [(target, depth + (len(chained) > 1)) for target in reversed(chained)]
     return lines
 
 
-def _print_vertex(vertex: Row, chain: list[str], inputs: Sequence[Row]) -> None:
-    console = console_for_people()
+def _print_vertex(vertex: Row, chain: list[list[Piece]], inputs: Sequence[Row]) -> None:
     most = "" if vertex["max_parallelism"] < 0 else f", at most {vertex['max_parallelism']}"
-    console.print(
-        f"\n[bold]\\[{vertex['topological_order']}][/bold] parallelism {vertex['parallelism']}{most}  "
-        f"[dim]{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}[/dim]"
+    say()
+    say(
+        Styled(f"[{vertex['topological_order']}]", "bold"),
+        f" parallelism {vertex['parallelism']}{most}  ",
+        Styled(f"{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}", "dim"),
     )
     for line in chain:
-        console.print(f"  {line}")
+        say("  ", *line)
     for edge in inputs:
         reasons = ", ".join(edge["not_chainable_reasons"] or ())
-        why = f"  [dim]not chained: {reasons}[/dim]" if reasons else ""
-        producer = f"\\[{edge['producer']}] {escape(_short(edge['producer_name']))}"
-        partition = f"{edge['distribution']} {edge['result_partition_type']}"
-        console.print(f"     ← {producer}  [cyan]{edge['ship_strategy']}[/cyan] {partition}{why}")
+        say(
+            f"     ← [{edge['producer']}] ",
+            _short(edge["producer_name"]),
+            "  ",
+            Styled(edge["ship_strategy"], "cyan"),
+            f" {edge['distribution']} {edge['result_partition_type']}",
+            Styled(f"  not chained: {reasons}" if reasons else "", "dim"),
+        )
 
 
 def _short(name: str) -> str:

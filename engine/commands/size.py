@@ -5,12 +5,10 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import Piece, Styled, print_table, say
 from engine.store.open_plan import StoredPlan, open_plan
 from engine.store.plan_versions import PlanVersion
 from plans.columnar.frames import TOPOLOGY
@@ -87,7 +85,7 @@ def command(
     its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
     required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
     placed = place_jobs(_jobs(plan), required, slots_per_task_manager, available)
-    console_for_people().print(_cluster(store, chosen, slots_per_task_manager, memory, available))
+    say(*_cluster(store, chosen, slots_per_task_manager, memory, available))
     if topology is None or its_plan is None:
         _print_fleet(placed, slots_per_task_manager, memory)
     else:
@@ -112,11 +110,13 @@ def _jobs(plan: StoredPlan) -> pl.DataFrame:
     return plan.table("topologies").select(TOPOLOGY, "name").join(refused, on=TOPOLOGY, how="anti").collect()
 
 
-def _cluster(store: str, version: PlanVersion, slots: int, memory: int, available: int | None) -> str:
+def _cluster(
+    store: str, version: PlanVersion, slots: int, memory: int, available: int | None
+) -> tuple[Piece, Piece]:
     limit = "no limit" if available is None else f"{available:,} available"
     return (
-        f"[bold]{escape(store)}[/bold] version {version.version}: TaskManagers of "
-        f"{_slots(slots)} and {_exact(memory)}, {limit}"
+        Styled(store, "bold"),
+        f" version {version.version}: TaskManagers of {_slots(slots)} and {_exact(memory)}, {limit}",
     )
 
 
@@ -170,7 +170,7 @@ def _print_not_placed(placed: pl.DataFrame) -> None:
         _print_table(("jobs not placed", "slots", *(column.replace("_", " ") for column in columns)), rows)
         more = len(without) - len(rows)
         if more:
-            console_for_people().print(f"… and {more:,} more")
+            say(f"… and {more:,} more")
 
 
 def _print_largest(placed: pl.DataFrame) -> None:
@@ -191,12 +191,11 @@ def _print_largest(placed: pl.DataFrame) -> None:
 
 
 def _print_job(name: str, plan: StoredPlan, found: Sequence[Mapping[str, Any]], memory: int) -> None:
-    console = console_for_people()
     if not found:
-        console.print(f"{escape(name)} is refused and needs no slots; penstock rejected says why")
+        say(f"{name} is refused and needs no slots; penstock rejected says why")
         return
     job = found[0]
-    console.print(f"[bold]{escape(name)}[/bold]: {_slots(job['slots'])}")
+    say(Styled(name, "bold"), f": {_slots(job['slots'])}")
     groups = plan.table("required_slots").with_columns(named=pl.col("largest_vertex").cast(pl.String))
     if plan.has("job_vertices"):
         vertices = plan.table("job_vertices").select("name", largest_vertex="vertex")
@@ -229,11 +228,8 @@ def _rounded(memory: int) -> str:
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(show_edge=False, pad_edge=False)
-    for name in columns:
-        is_text = name in _TEXT
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console_for_people().print()
-    print_table(table)
+    say()
+    print_table(
+        [Column(name) if name in _TEXT else Column(name, justify="right", no_wrap=True) for name in columns],
+        rows,
+    )

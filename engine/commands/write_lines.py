@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from plans.errors import ConfigurationError
+from plans.printable import printable_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,14 +24,15 @@ def write_lines(lines: "DataFrame", target: Path | None) -> None:
 
 
 def write_texts(texts: Iterable[str], target: Path | None) -> None:
-    """Write `texts`, each a line or more without the last line feed.
+    """Write `texts`, each a line or more of JSON without the last line feed.
 
+    What a terminal would act on is written with JSON's own escapes (see printable_json).
     `target`: a file, gzip-compressed if it ends in .gz, that appears when it is complete; None is standard
     output. Raises ConfigurationError where the file's directory is not there.
     """
     with _open(target) as out:
         for text in texts:
-            out.write(text.encode())
+            out.write(printable_json(text).encode())
             out.write(b"\n")
 
 

@@ -19,6 +19,7 @@ from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job_monitor import JobMonitor
 from engine.session import get_session
+from plans.printable import printable
 
 
 def run_session(slots: int) -> SparkSession:
@@ -85,16 +86,16 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
         yield lambda monitor: None
         return
     columns = (
-        TextColumn("{task.description}", table_column=None),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TextColumn("{task.completed:.0f}/{task.total:.0f} subtasks"),
-        TextColumn("{task.fields[records]}"),
+        TextColumn("{task.fields[records]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         tasks: dict[int, TaskID] = {
             one.chain.vertex: bar.add_task(
-                one.chain.name[:48], total=one.chain.parallelism, records="", start=False
+                printable(one.chain.name[:48]), total=one.chain.parallelism, records="", start=False
             )
             for one in compiled.vertices
         }

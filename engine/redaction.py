@@ -1,0 +1,84 @@
+"""Secrets of settings, kept out of what people read.
+
+Source: org.apache.spark.util.Utils.redact, with the options spark.redaction.regex and
+spark.redaction.string.regex.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+REDACTED = "*********(redacted)"
+KEY_REGEX = "spark.redaction.regex"
+STRING_REGEX = "spark.redaction.string.regex"
+
+_DEFAULT = "(?i)secret|password|token|access[.]?key"
+_SHORTEST = 4
+"""Characters of a value that is looked for anywhere in a text; shorter ones are part of ordinary words."""
+
+_ORDINARY = frozenset({"true", "false", "none", "null"})
+_PAIR = re.compile(
+    r"""(?P<key>[^\s=,;:'"(){}\[\]]+)(?P<equals>=)(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s,;'")\]}]+)"""
+)
+
+_secret_keys: list[re.Pattern[str]] = [re.compile(_DEFAULT)]
+_secret_strings: list[re.Pattern[str]] = []
+_secret_values: set[str] = set()
+
+
+def remember_secrets(settings: Mapping[str, str]) -> None:
+    """From now on `redact` hides the secret values among `settings`, also where they stand without their key.
+
+    What these settings say of redaction itself adds to Spark's default: a key or a text is hidden if any
+    regex that was ever set matches.
+    """
+    for option, regexes in ((KEY_REGEX, _secret_keys), (STRING_REGEX, _secret_strings)):
+        given = settings.get(option)
+        if given:
+            regex = _compiled(given)
+            if regex not in regexes:
+                regexes.append(regex)
+    for key, value in ((key, str(value)) for key, value in settings.items()):
+        if _is_secret(key, value) and len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
+            _secret_values.add(value)
+
+
+def remember_secret_arguments(arguments: Iterable[str]) -> None:
+    """The same for a command line: KEY=VALUE, -DKEY=VALUE and --option=KEY=VALUE."""
+    pairs = [argument.partition("=") for argument in arguments]
+    pairs += [value.partition("=") for key, _, value in pairs if key.startswith("--")]
+    remember_secrets({key: value for key, equals, value in pairs if equals})
+
+
+def redact_value(key: str, value: str) -> str:
+    """What to show of a setting's `value`."""
+    return REDACTED if _is_secret(key, value) else redact(value)
+
+
+def redact(text: str) -> str:
+    """A message without secrets: values of secret KEY=VALUE pairs, remembered values, matches of strings."""
+    for value in sorted(_secret_values, key=len, reverse=True):
+        text = text.replace(value, REDACTED)
+    text = _PAIR.sub(_without_value, text)
+    for regex in _secret_strings:
+        text = regex.sub(REDACTED, text)
+    return text
+
+
+def _is_secret(key: str, value: str) -> bool:
+    """As Spark decides: by the key, or by a value that itself looks like the name of a secret."""
+    return any(regex.search(key) or regex.search(value) for regex in _secret_keys)
+
+
+def _without_value(pair: re.Match[str]) -> str:
+    key, value = pair["key"], pair["value"]
+    if value.startswith(REDACTED) or not any(regex.search(key) for regex in _secret_keys):
+        return pair.group()
+    return f"{key}={REDACTED}"
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    """A Java regex; one that Python does not understand hides every text, which is safe."""
+    try:
+        return re.compile(regex)
+    except re.error:
+        return re.compile("(?s).+")

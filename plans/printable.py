@@ -1,0 +1,57 @@
+"""Foreign text (names, paths, messages of others) as text that a terminal only shows and never obeys."""
+
+import re
+
+_HIDDEN = (
+    "\x00-\x1f\x7f-\x9f"  # control codes: C0, DEL, C1
+    "\xad\u180e\u200b\u2060-\u2065\ufeff\ufff9-\ufffb"  # shown as nothing
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # turn the direction of what follows
+    "\u2028\u2029"  # end a line
+    "\ud800-\udfff"  # halves of a surrogate pair, such as bytes of a file name that are not UTF-8
+    "\U000e0000-\U000e007f"  # tags: a second, invisible ASCII
+)
+_FLAG = "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"
+_HIDDEN_CHARACTER = re.compile(f"{_FLAG}|[{_HIDDEN}]")
+_AMBIGUOUS_BACKSLASH = re.compile(rf"\\(?=[\\xuUntr]|[{_HIDDEN}])")
+_BEYOND_ASCII_IN_JSON = re.compile(f"[{_HIDDEN}]".replace("\x00-\x1f", ""))
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with an escape in place of each character that a terminal acts on or hides.
+
+    Control codes, line ends, marks of direction, invisible characters and lone surrogates become \\n, \\t,
+    \\r, \\x1b, \\u202e or \\U000e0041, as in Python. All else stays, including every script and all emoji.
+    Two different texts never look alike: a backslash is doubled where it would read as such an escape.
+    """
+    return _HIDDEN_CHARACTER.sub(_escaped, _AMBIGUOUS_BACKSLASH.sub(r"\\\\", text))
+
+
+def printable_lines(text: str) -> str:
+    """A message of several lines, as `printable` but for its line feeds and backslashes, which stay.
+
+    A message quotes what is foreign in it, so that its backslashes are escapes already.
+    """
+    return "\n".join(_HIDDEN_CHARACTER.sub(_escaped, line) for line in text.split("\n"))
+
+
+def printable_json(text: str) -> str:
+    """JSON text that means the same, with JSON's own escapes for the characters that `printable` escapes."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _BEYOND_ASCII_IN_JSON.sub(_escaped_in_json, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found.group()
+    if len(character) > 1:
+        return character
+    code = ord(character)
+    if character in _SHORT:
+        return _SHORT[character]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    units = found.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
