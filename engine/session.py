@@ -26,6 +26,7 @@ from engine.spark_conf import (
     spark_settings,
 )
 from engine.start_jvm import start_jvm
+from engine.submit_settings import JAVA_OPTIONS
 from plans.errors import ConfigurationError
 
 
@@ -116,6 +117,7 @@ def _start_settings(master: str | None, settings: Mapping[str, str], app_name: s
     merged = {**profile, **settings, "spark.app.name": app_name}
     given = {**files, **settings}
     remember_secrets(given)
+    merged |= {key: given[key] for key in JAVA_OPTIONS if key in given}  # not by Spark: onto a command line
     merged["spark.master"] = master or given.get("spark.master", "local[*]")
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}

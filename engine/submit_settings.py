@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.redaction import redact_value
 
-_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 """Settings that Spark puts on the JVM's command line."""
 
 _VARIABLE = "PYSPARK_SUBMIT_ARGS"
@@ -28,7 +28,7 @@ def submit_settings(settings: Mapping[str, str]) -> Iterator[None]:
     before = os.environ.get(_VARIABLE)
     with tempfile.TemporaryDirectory(prefix="penstock-settings-") as folder:
         own = {
-            key: _java_options(Path(folder), key, value) if key in _JAVA_OPTIONS else value
+            key: _java_options(Path(folder), key, value) if key in JAVA_OPTIONS else value
             for key, value in settings.items()
         }
         properties = Path(folder) / "spark.properties"

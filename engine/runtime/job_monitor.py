@@ -3,15 +3,14 @@
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
 
-import json
 import secrets
-import socketserver
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
+from engine.runtime.listen_to_reports import ReportServer
 from operators.task.task_spec import ReportAddress
 from plans.vocabulary import ExecutionState
 
@@ -43,6 +42,17 @@ FINAL_STATES = frozenset({ExecutionState.FINISHED, ExecutionState.FAILED, Execut
 COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
 """What is counted of an attempt."""
 
+FAILURE = ("error", "traceback", "operator", "record", "cause")
+"""What is told of a failure."""
+
+MOST_ATTEMPTS = 10_000
+"""Of one subtask; Spark makes as many as spark.task.maxFailures, for each attempt of the stage."""
+
+_STATES = frozenset(state.value for state in ExecutionState)
+_LONGEST_HOST = 255
+_LAST_TIME = 253_402_300_800_000
+"""Milliseconds from the epoch to the year 10,000."""
+
 
 def now() -> int:
     """Milliseconds since the epoch."""
@@ -52,7 +62,7 @@ def now() -> int:
 class JobMonitor:
     """Listens to the subtasks of one job; a context manager.
 
-    `on_change` is called, from another thread, after every report.
+    `on_change` is called, from another thread, soon after reports.
     """
 
     def __init__(
@@ -64,45 +74,26 @@ class JobMonitor:
         self.parallelism = dict(parallelism)
         self.attempts: dict[tuple[int, int, int], Attempt] = {}
         self._lock = threading.Lock()
-        self._on_change = on_change
         self._token = secrets.token_hex(16)
-        self._host = host
+        self._server = ReportServer(host, self._token, self._take, lambda: on_change(self))
         for vertex, count in parallelism.items():
             for subtask in range(count):
                 self._attempt(vertex, subtask, 0).enter(ExecutionState.CREATED)
 
     def __enter__(self) -> "JobMonitor":
         """Start listening."""
-        monitor = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                known = False
-                for line in self.rfile:
-                    known = monitor._take(line, known)
-                    if not known:
-                        return
-
-        self._server = socketserver.ThreadingTCPServer((self._host, 0), Handler, bind_and_activate=False)
-        self._server.daemon_threads = True
-        self._server.allow_reuse_address = True
-        self._server.server_bind()
-        self._server.server_activate()
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
+        self._server.__enter__()
         return self
 
     def __exit__(self, *raised: object) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5)
+        self._server.__exit__(*raised)
 
     @property
     def address(self) -> ReportAddress:
         """What the subtasks are told."""
-        host, port = self._server.server_address[:2]
-        return ReportAddress(host=str(host), port=int(port), token=self._token)
+        host, port = self._server.address
+        return ReportAddress(host=host, port=port, token=self._token)
 
     def submitted(self) -> None:
         """The job is with Spark's scheduler."""
@@ -114,6 +105,7 @@ class JobMonitor:
 
     def ended(self, *, finished: bool) -> None:
         """Spark's job has ended: attempts that said nothing of their end are told by how it ended."""
+        self._server.drain()
         with self._lock:
             for attempt in self.attempts.values():
                 if attempt.state not in FINAL_STATES:
@@ -146,29 +138,31 @@ class JobMonitor:
             self.attempts[key] = Attempt(vertex, subtask, number)
         return self.attempts[key]
 
-    def _take(self, line: bytes, known: bool) -> bool:
-        """Take a report in; False where it does not come from a task of this job."""
-        try:
-            message: dict[str, Any] = json.loads(line)
-        except ValueError:
+    def _take(self, report: Mapping[str, Any]) -> bool:
+        """Take a report in; False where it does not say of which attempt. The rest is used if it fits."""
+        vertex, subtask, number = (report.get(key) for key in ("vertex", "subtask", "attempt_number"))
+        if not (_is_count(vertex) and _is_count(subtask) and _is_count(number)):
             return False
-        if "token" in message:
-            return secrets.compare_digest(str(message["token"]), self._token)
-        if not known:
+        if subtask >= self.parallelism.get(vertex, 0) or number >= MOST_ATTEMPTS:
             return False
         with self._lock:
-            one = self._attempt(message["vertex"], message["subtask"], message["attempt_number"])
+            one = self._attempt(vertex, subtask, number)
             for name in COUNTS:
-                if name in message:
-                    setattr(one, name, message[name])
-            one.host = message.get("host", one.host)
-            if "state" in message:
-                if message["state"] == "FAILED":
+                if _is_count(report.get(name)):
+                    setattr(one, name, report[name])
+            if isinstance(host := report.get("host"), str):
+                one.host = host[:_LONGEST_HOST]
+            if isinstance(state := report.get("state"), str) and state in _STATES:
+                if state == ExecutionState.FAILED:
                     one.failure = {
-                        key: message[key]
-                        for key in ("error", "traceback", "operator", "record", "cause")
-                        if key in message
+                        "error": "",
+                        "traceback": "",
+                        **{key: report[key] for key in FAILURE if isinstance(report.get(key), str)},
                     }
-                one.enter(ExecutionState(message["state"]), message["at"])
-        self._on_change(self)
+                at = report.get("at")
+                one.enter(ExecutionState(state), at if _is_count(at) and at < _LAST_TIME else None)
         return True
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 1 << 63

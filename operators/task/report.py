@@ -16,6 +16,9 @@ from operators.task.task_spec import ReportAddress
 #: Seconds between two reports of how many records went by.
 PROGRESS_SECONDS = 0.5
 
+LONGEST_REPORT = 1 << 18
+"""Bytes of a line that the driver reads; texts of a longer report are cut."""
+
 
 class Reporter:
     """One attempt's line to the driver."""
@@ -51,6 +54,21 @@ class Reporter:
     def _send(self, message: dict[str, Any]) -> None:
         if self._socket is not None:
             try:
-                self._socket.sendall(json.dumps({**self._who, **message}).encode() + b"\n")
+                self._socket.sendall(_line({**self._who, **message}) + b"\n")
             except OSError:
                 self.close()
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    """`message` as JSON of LONGEST_REPORT bytes at most: long texts lose their middle."""
+    line, longest = json.dumps(message), LONGEST_REPORT // 2
+    while len(line) > LONGEST_REPORT:
+        line = json.dumps({key: _cut(value, longest) for key, value in message.items()})
+        longest //= 2
+    return line.encode()
+
+
+def _cut(value: Any, longest: int) -> Any:
+    if not isinstance(value, str) or len(value) <= longest:
+        return value
+    return f"{value[: longest // 2]} … {value[-(longest // 2) :]}"

@@ -12,7 +12,7 @@ class ReportAddress:
 
     host: str
     port: int
-    token: str
+    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,169 @@
+"""Secrets of settings: on no command line, in no environment, in no message."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from engine import redaction
+from engine.redaction import REDACTED, redact, redact_value, remember_secret_arguments, remember_secrets
+from engine.session import get_session
+from engine.spark_conf import spark_conf_dir
+from engine.submit_settings import submit_settings
+from plans.errors import ConfigurationError
+from tests.project.test_session import run_python
+
+_SESSION = """
+import json, os, sys
+from pathlib import Path
+from engine.bench.peak_memory import process_tree
+from engine.session import get_session
+
+secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"]
+spark = get_session(conf={
+    "spark.hadoop.fs.s3a.secret.key": secrets[0],
+    "spark.my.token": secrets[3],
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Dstore.password=" + secrets[2],
+    "spark.master": "local[1]", "spark.driver.memory": "1g",
+})
+
+def look(batches):
+    import pyarrow as pa
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
+
+def read(pid, what):
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:  # a worker that ended
+        return b""
+
+workers = [row["pid"] for row in spark.range(1, numPartitions=1).mapInArrow(look, "pid long").collect()]
+tree = process_tree(os.getpid()) - {os.getpid()}
+seen = {
+    f"{pid} {what}": secret
+    for pid in tree for what in ("cmdline", "environ") for secret in secrets
+    if secret.encode() in read(pid, what)
+}
+jvm = spark._jvm.java.lang.System
+conf = spark.sparkContext.getConf()
+print(json.dumps({
+    "processes": len(tree), "workers_in_tree": set(workers) <= tree, "seen": seen,
+    "left": [str(path) for path in Path(os.environ["TMPDIR"]).glob("penstock-settings-*")],
+    "variable": os.environ.get("PYSPARK_SUBMIT_ARGS"),
+    "of_java": jvm.getProperty("store.password"), "of_file": conf.get("spark.other.password"),
+    "at_start": jvm.getProperty("spark.my.token"), "memory": conf.get("spark.driver.memory"),
+}))
+"""
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    """Each test has secrets of its own."""
+    monkeypatch.setattr(redaction, "_secret_values", set())
+    for name in ("_secret_keys", "_secret_strings"):
+        monkeypatch.setattr(redaction, name, list(getattr(redaction, name)))
+
+
+def test_no_process_of_a_session_shows_a_secret(tmp_path):
+    conf_dir = tmp_path / "conf"
+    conf_dir.mkdir()
+    defaults = (spark_conf_dir() / "spark-defaults.conf").read_text()
+    (conf_dir / "spark-defaults.conf").write_text(f"{defaults}\nspark.other.password hunter-file\n")
+    done = run_python(_SESSION, tmp_path, SPARK_CONF_DIR=str(conf_dir), TMPDIR=str(tmp_path))
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["processes"] >= 3
+    assert found == {
+        "processes": found["processes"],
+        "workers_in_tree": True,
+        "seen": {},
+        "left": [],
+        "variable": None,
+        "of_java": "hunter-java",
+        "of_file": "hunter-file",
+        "at_start": "hunter back\\slash=x",
+        "memory": "1g",
+    }
+
+
+def test_settings_are_in_files_that_only_their_owner_reads():
+    settings = {"spark.a secret": " x\\y\n=é", "spark.driver.extraJavaOptions": "-Dmy.token=abcd"}
+    with submit_settings(settings):
+        arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
+        file = Path(arguments[arguments.index("--properties-file") + 1])
+        modes = {
+            path.name: stat.S_IMODE(path.stat().st_mode) for path in [file.parent, *file.parent.iterdir()]
+        }
+        text = file.read_text()
+        options = file.parent / "spark.driver.extraJavaOptions.options"
+        assert options.read_text() == "-Dmy.token=abcd"
+    assert modes == {file.parent.name: 0o700, file.name: 0o600, options.name: 0o600}
+    assert text == (
+        f"spark.a\\ secret=\\ x\\\\y\\n=é\nspark.driver.extraJavaOptions=-XX:VMOptionsFile={options}\n"
+    )
+    assert not file.parent.exists()
+    assert "PYSPARK_SUBMIT_ARGS" not in os.environ
+
+
+def test_settings_are_gone_when_no_jvm_starts(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
+    with pytest.raises(KeyboardInterrupt, match=" --load-spark-defaults --verbose pyspark-shell"):
+        interrupted({"a": "b"})
+    assert list(tmp_path.iterdir()) == []
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--verbose pyspark-shell"
+
+
+def interrupted(settings: dict[str, str]) -> None:
+    with submit_settings(settings):
+        raise KeyboardInterrupt(os.environ["PYSPARK_SUBMIT_ARGS"])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("--conf fs.s3a.secret.key=X: no", f"--conf fs.s3a.secret.key={REDACTED} no"),
+        ("(my.Password='a b', size=3)", f"(my.Password={REDACTED}, size=3)"),
+        ("spark.access.key=a accessKey=b tokens=c", " ".join(
+            f"{key}={REDACTED}" for key in ("spark.access.key", "accessKey", "tokens"))),
+        ("a token is wanted; name=token", "a token is wanted; name=token"),
+    ],
+)  # fmt: skip
+def test_values_of_secret_keys_are_hidden_in_texts(text, shown):
+    assert redact(text) == shown
+
+
+def test_values_that_were_set_are_hidden_without_their_key():
+    remember_secrets({"my.token": "hunter 22", "my.password": "true", "x.secret": "ab", "size": "12345"})
+    text = "cannot log in with hunter 22: true, ab, 12345"
+    assert redact(text) == f"cannot log in with {REDACTED}: true, ab, 12345"
+
+
+def test_values_on_the_command_line_are_hidden():
+    remember_secret_arguments(
+        ["penstock", "--conf", "a.secret=first=1", "--conf=b.secret=second", "-Dc.secret=third 3", "x"]
+    )
+    assert redact("first=1 second third 3 x") == f"{REDACTED} {REDACTED} {REDACTED} x"
+
+
+def test_sparks_own_options_say_what_else_is_hidden():
+    remember_secrets({"spark.redaction.regex": "(?i)hush", "spark.redaction.string.regex": "card \\d+"})
+    assert redact_value("my.HUSH", "5") == redact_value("my.secret", "5") == REDACTED
+    assert redact("my.hush=5 and card 1234.") == f"my.hush={REDACTED} and {REDACTED}."
+
+
+def test_a_regex_that_only_java_reads_hides_every_value():
+    remember_secrets({"spark.redaction.regex": "(?<=a|bc)x"})
+    assert redact_value("any", "5") == REDACTED
+
+
+def test_errors_about_settings_do_not_repeat_secrets(spark):
+    with pytest.raises(ConfigurationError) as raised:
+        get_session(conf={"spark.driver.my.secret": "hunter 22"})
+    assert str(raised.value).startswith(
+        f"spark.driver.my.secret: the running Spark session has none, asked for '{REDACTED}'"
+    )
+    assert "hunter" not in str(raised.value)
