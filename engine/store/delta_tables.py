@@ -1,6 +1,7 @@
 """The Delta tables of a store: where they are, making them, appending to them."""
 
 import random
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +24,21 @@ TABLE_PROPERTIES = {"delta.setTransactionRetentionDuration": "interval 7 days"}
 TRANSACTION_VERSION = 1
 """Of `application_id`: a write has one transaction a table."""
 ATTEMPTS = 30
+_NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}")
 
 Result = TypeVar("Result")
 
 
 def table_path(store: str, table: str) -> str:
-    """Where a table of the store is; `store` may be a path or a URI."""
+    """Where a table of the store is; `store` may be a path or a URI.
+
+    Raises StoreError for a path that Delta cannot have: delta-rs would fail or take another folder.
+    """
+    if "://" not in store and (found := _NOT_IN_PATHS.search(str(Path(store).absolute()))):
+        raise StoreError(
+            f"{store!r}: found {found.group()!r} in the store's path, which Delta tables cannot have",
+            "allowed: all but control codes, [ ] \\ and % with two hex digits; choose another folder",
+        )
     # Spark takes a relative location for a table's name where it makes a table.
     root = store.rstrip("/") if "://" in store else str(Path(store).absolute())
     return f"{root}/{table}"

@@ -44,9 +44,9 @@ def read_topology_files(paths: Sequence[str]) -> TopologyTables:
 
 def _blocks(files: list[str]) -> Iterator[Block]:
     for file in files:
-        lines = 0
+        lines, name = 0, os.fsencode(file).decode(errors="backslashreplace")  # bytes that are not UTF-8
         for text in _whole_lines(file):
-            yield Block(text.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else text, file, lines)
+            yield Block(text.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else text, name, lines)
             lines += text.count(b"\n")
 
 
@@ -72,7 +72,7 @@ def _texts(file: str) -> Iterator[bytes]:
         raise unusable_path(file, f"{suffix} files are read by Spark only")
     codec = _CODECS.get(suffix)
     try:
-        with pa.OSFile(file) as raw:
+        with pa.OSFile(os.fsencode(file)) as raw:
             stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
             while text := stream.read(BLOCK_BYTES):
                 yield text

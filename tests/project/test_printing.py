@@ -1,0 +1,431 @@
+"""Foreign text in the output of every command: shown, never obeyed by a terminal."""
+
+import ast
+import itertools
+import json
+import os
+import re
+import sys
+import termios
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.cells import cell_len
+from rich.table import Column
+
+import engine
+from engine.bench.write_page import render_page
+from engine.commands import bench, doctor, people
+from engine.commands.main import app
+from engine.doctor import Finding
+from engine.plan_on_driver import plan_on_driver
+from engine.progress import progress
+from engine.store.without_spark.plan_versions import is_store
+from engine.store.without_spark.write_plan import write_plan, write_version
+from plans.columnar.frames import arrow_schema
+from plans.errors import StoreError
+from plans.printable import printable, printable_json, printable_lines
+
+ROOT = Path(engine.__file__).parents[1]
+
+HOSTILE = (
+    "a\x00\x07\b\x1b[2J\x1b]0;t\x07\x1b[5;41mb\x7f\x80\x85\x9b31m\x9f\u202a\u202e\u2066\u2069\u200f\u061c"
+    "\u2028\u2029\u200b\ufeff\xad\U000e0041\r\n\t\v\f[bold]x[/bold] [/] \\x1b \\ 日本 👩‍👩‍👧 é"
+)
+SHOWN = (
+    r"a\x00\x07\x08\x1b[2J\x1b]0;t\x07\x1b[5;41mb\x7f\x80\x85\x9b31m\x9f\u202a\u202e\u2066\u2069\u200f\u061c"
+    r"\u2028\u2029\u200b\ufeff\xad\U000e0041\r\n\t\x0b\x0c[bold]x[/bold] [/] \\x1b \ 日本 👩‍👩‍👧 é"
+)
+OBEYED = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+OF_RICH = re.compile(r"\x1b\[[0-9;]*m")
+PROGRESS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
+FOREIGN_STYLE = "\x1b[5;41m"
+
+Run = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture(params=["piped", "terminal"])
+def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Call a command, or a function, and give what it wrote: to a file, or to a wide terminal."""
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "3000")
+
+    def call(*command: str | Callable[[], None]) -> tuple[str, str]:
+        with (tmp_path / "error").open("w", encoding="utf-8") as error, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", error)
+            if request.param == "piped":
+                with (tmp_path / "output").open("w", encoding="utf-8") as output:
+                    patch.setattr(sys, "stdout", output)
+                    _call(command)
+                said = (tmp_path / "output").read_text(encoding="utf-8")
+            else:
+                said = _on_terminal(lambda: _call(command), patch)
+        assert FOREIGN_STYLE not in said
+        plain = OF_RICH.sub("", said) if request.param == "terminal" else said.replace("\t", " ")
+        return plain, (tmp_path / "error").read_text(encoding="utf-8")
+
+    return call
+
+
+def _call(command: tuple[str | Callable[[], None], ...]) -> None:
+    (first, *_) = command
+    if callable(first):
+        first()
+        return
+    with pytest.raises(SystemExit):
+        app([str(argument) for argument in command], prog_name="penstock")
+
+
+def _on_terminal(action: Callable[[], None], patch: pytest.MonkeyPatch, stream: str = "stdout") -> str:
+    ours, theirs = os.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST  # else line feeds become \r\n
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    read: list[bytes] = []
+
+    def follow() -> None:
+        try:
+            while chunk := os.read(ours, 65536):
+                read.append(chunk)
+        except OSError:  # the other end is closed
+            return
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        patch.setattr(sys, stream, terminal)
+        action()
+    reader.join()
+    os.close(ours)
+    return b"".join(read).decode()
+
+
+def unbroken(text: str) -> str:
+    """Without what a table or the width of a terminal adds."""
+    return re.sub(r"[\s│┃]+", "", text)
+
+
+def topology(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "transformations": [
+            {"id": 1, "kind": "source", "name": f"s{HOSTILE}", "uid": f"u{HOSTILE}"},
+            {"id": 2, "kind": "partition", "inputs": [1], "partitioner": "hash"},
+            {"id": 3, "kind": "one_input", "name": f"m{HOSTILE}", "inputs": [2]},
+            {"id": 4, "kind": "sink", "name": HOSTILE, "inputs": [3], "slot_sharing_group": HOSTILE},
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A hostile topology, one that is refused, and a run, in a store with a hostile name."""
+    folder = tmp_path_factory.mktemp("names")
+    file = folder / "in\x1bc\x9b\u202e\udcff.jsonl"
+    refused = {"name": f"r{HOSTILE}", "transformations": [{"id": 1, "kind": HOSTILE, HOSTILE: 1}]}
+    lines = [
+        *map(json.dumps, (topology(HOSTILE), refused)),
+        '{"name": "\\ud800", "transformations": 5}',
+        "{no",
+    ]
+    file.write_text("\n".join(lines))
+    path = str(folder / "st\x9b\u202e\u2028\xadore")
+    planned = plan_on_driver(str(file))
+    write_plan(path, planned.tables, planner_version="1", options={**OPTIONS, "until": "slots"})
+    write_version(path, {**planned.tables, **_run_of(planned.tables)}, planner_version="1", options=OPTIONS)
+    return path
+
+
+OPTIONS = {
+    "until": "slots",
+    "slot_sharing": "LOCAL_INPUT_PREFERRED",
+    "network": "flink-2.3",
+    "slots_per_task_manager": "1",
+    "task_manager_memory": "1728m",
+}
+
+
+def _run_of(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    (vertex, *_) = tables["job_vertices"].select(["topology_id", "vertex"]).to_pylist()
+    known = {
+        "runs": {"run_id": "f00d", "name": HOSTILE, "state": "FAILED", "runtime_mode": "BATCH",
+                 "milliseconds": 1,
+                 "started_at": datetime.now(UTC), "vertices": 1, "subtasks": 1, "attempts": 1,
+                 "failure": HOSTILE},
+        "executions": {"vertex": vertex["vertex"], "subtask": 0, "attempt_number": 0, "attempt_id": "a",
+                       "state": "FAILED", "state_timestamps": [], "host": HOSTILE,
+                       "failure": f"{HOSTILE} my.secret=hunter", "failed_operator": HOSTILE},
+    }  # fmt: skip
+    return {
+        name: pa.Table.from_pylist([{"topology_id": vertex["topology_id"], **row}], arrow_schema(name))
+        for name, row in known.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        (["show", "STORE"], 0),
+        (["show", "STORE", "--topology", HOSTILE], 2),
+        (["rejected", "STORE"], 0),
+        (["size", "STORE"], 1),
+        (["size", "STORE", "--topology", HOSTILE], 1),
+        (["runs", "STORE"], 1),
+        (["runs", "STORE", "--run", "f00"], 1),
+        (["rejected", "STORE", "--json"], 0),
+        (["export", "STORE"], 0),
+        (["edges", "STORE", "--topology", HOSTILE], 0),
+    ],
+    ids=lambda value: "-".join(value[:3:2]) if isinstance(value, list) else "",
+)
+def test_names_in_a_store_are_shown_and_not_obeyed(run, store, command, most):
+    said, complaint = run(*(store if part == "STORE" else part for part in command))
+    assert OBEYED.findall(said + complaint) == []
+    assert complaint == ""
+    assert unbroken(said).count(unbroken(SHOWN)) >= most
+    assert "hunter" not in said
+
+
+@pytest.mark.parametrize("columns", ["80", "20", "5"])
+def test_narrow_terminals_show_all_tables(monkeypatch, store, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    for command in (
+        ["show", store],
+        ["show", store, "--topology", HOSTILE],
+        ["rejected", store],
+        ["runs", store],
+    ):
+        with monkeypatch.context() as patch:
+            said = _on_terminal(lambda command=command: _call(tuple(command)), patch)
+        plain = OF_RICH.sub("", said)
+        assert OBEYED.findall(plain) == []
+        assert max(map(cell_len, plain.splitlines())) <= int(columns)
+
+
+def test_names_in_json_come_back_whole(run, store):
+    names = [json.loads(line).get("name") for line in run("export", store)[0].splitlines()]
+    assert HOSTILE in names
+    assert f"r{HOSTILE}" in names
+    refused = [json.loads(line) for line in run("rejected", store, "--json")[0].splitlines()]
+    assert f"r{HOSTILE}" in [line.get("name") for line in refused]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show", HOSTILE.replace("\x00", "")],
+        ["show", "STORE", "--topology", f"x{HOSTILE}"],
+        ["show", "a", HOSTILE],
+        [HOSTILE],
+        [f"--{HOSTILE}"],
+        ["size", "STORE", "--task-manager-memory", HOSTILE],
+        ["edges", "STORE", "--topology", HOSTILE, "--job-edge", HOSTILE],
+        ["edges", f"--{HOSTILE}"],
+        ["runs", "STORE", "--run", HOSTILE],
+        ["plan", "nothing\udcff\x1b", "--out", "o"],
+        ["plan", "x", "--out", "o", "--conf", HOSTILE],
+        ["plan", "x", "--out", "o", "--until", HOSTILE],
+        ["run", "nothing\udcff\x1b"],
+        ["run", "-D", f"my.secret{HOSTILE}", "x"],
+        ["info", "SCRIPT", "-p", HOSTILE],
+        ["info", "SCRIPT", HOSTILE],
+        ["--debug", "info", "SCRIPT", HOSTILE],
+        ["generate", HOSTILE, "--out", "o"],
+        ["bench", "--suite", HOSTILE.replace("\x00", "")],
+        ["bench", "--planner", HOSTILE],
+        ["bench", "--sizes", HOSTILE],
+    ],
+    ids=str,
+)
+def test_arguments_in_errors_are_shown_and_not_obeyed(run, store, tmp_path, command):
+    script = tmp_path / "raise\x1b[2J\x9b\n.py"
+    script.write_text("import sys\nraise ValueError(f'{sys.argv[1]} my.secret=hunter')\n")
+    names = {"STORE": store, "SCRIPT": str(script)}
+    arguments = [names.get(part, part) for part in command]
+    if command[0] == "--debug":
+        said, complaint = run(lambda: _main(arguments))
+        assert "Traceback" in complaint
+    else:
+        said, complaint = run(*arguments)
+    assert OBEYED.findall(said + complaint) == []
+    assert complaint
+    assert "hunter" not in complaint
+
+
+def _main(arguments: list[str]) -> None:
+    """The entry point with sys.argv."""
+    from engine.commands.main import main
+
+    before, sys.argv = sys.argv, ["penstock", *arguments]
+    try:
+        with pytest.raises(SystemExit, match=r"^1$"):
+            main()
+    finally:
+        sys.argv = before
+
+
+def test_a_script_is_shown_without_running(run, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(
+        "from pyflink.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        f"name = {HOSTILE!r}\n"
+        "first = env.from_collection([1]).map(lambda x: x).name(name)\n"
+        "first.key_by(lambda x: x).map(lambda x: x).name(name).print()\n"
+        "env.execute(name)\n"
+    )
+    for options in ([], ["--json"], ["--execution-plan"]):
+        said, complaint = run("info", *options, str(script))
+        assert OBEYED.findall(said + complaint) == []
+        assert complaint == ""
+        assert options or unbroken(said).count(unbroken(SHOWN)) == 4
+
+
+def test_findings_and_figures_are_shown_and_not_obeyed(run, monkeypatch, tmp_path):
+    findings = [
+        Finding(HOSTILE, f"{HOSTILE} a.password=hunter"),
+        Finding("b", "c", f"{HOSTILE} token=hunter"),
+    ]
+    monkeypatch.setattr(doctor, "diagnose", lambda: findings)
+    said, complaint = run("doctor")
+    assert OBEYED.findall(said + complaint) == []
+    assert "hunter" not in said + complaint
+    said, complaint = run(lambda: bench._report(_results(), None, Path(f"/{HOSTILE}")))
+    assert OBEYED.findall(said + complaint) == []
+    assert unbroken(said).count(unbroken(SHOWN)) >= 3
+    assert unbroken(complaint).count(unbroken(SHOWN)) == 2
+
+
+def _results() -> dict[str, object]:
+    failure = {"error": HOSTILE, "message": HOSTILE}
+    row = {
+        "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
+        "start_up_seconds": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
+        "failures": [failure], "repetitions": 1,
+    }  # fmt: skip
+    pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
+    return {
+        "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
+        "includes": {"columnar": "x"},
+        "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
+        "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
+        "repeat_in_process": 1, "versions": {"penstock": HOSTILE},
+        "machine": {"platform": HOSTILE, "processor": HOSTILE,
+                    "cores": 1, "memory_bytes": 1, "load_average": [1]},
+    }  # fmt: skip
+
+
+def test_the_page_of_a_benchmark_holds_names_as_text():
+    page = render_page(_results() | {"date": "<script>alert(1)</script>&\"'"})
+    assert OBEYED.findall(page) == []
+    assert "<script>" not in page
+    assert page.count("[bold]x[/bold]") >= 8
+
+
+def test_progress_shows_names_as_they_are(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "3000")
+    clock = itertools.count(0, 2.0)
+    monkeypatch.setattr("engine.progress.time.monotonic", lambda: next(clock))
+
+    def show() -> None:
+        with progress(2) as report:
+            report(f"one {HOSTILE}")
+            report("two [red]")
+
+    with monkeypatch.context() as patch:
+        said = _on_terminal(show, patch, "stderr")
+    plain = PROGRESS.sub("", said.replace(FOREIGN_STYLE, "obeyed"))
+    assert OBEYED.findall(plain) == []
+    assert "obeyed" not in plain
+    assert "[bold]x[/bold]" in plain
+
+
+def test_a_cell_holds_no_tab_and_no_line(capsys):
+    people.print_table([Column("a\tb"), Column("c")], [("1\t2\n3", ["x\t", "y"])], [("\\t", "\\")])
+    assert capsys.readouterr().out == "a\\tb\tc\n1\\t2\\n3\tx\\t; y\n\\\\t\t\\\n"
+
+
+def test_an_encoding_without_a_character_gets_an_escape(monkeypatch, tmp_path):
+    with (tmp_path / "out").open("w", encoding="ascii") as output, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", output)
+        people.say("日é")
+    assert (tmp_path / "out").read_text() == "\\u65e5\\xe9\n"
+
+
+def test_no_two_texts_look_alike():
+    characters = ["\\", "\x1b", "x", "1", "b", "n", "\n", "\u202e", "u", "2"]
+    texts = ["".join(some) for length in range(5) for some in itertools.product(characters, repeat=length)]
+    assert len(set(map(printable, texts))) == len(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Source: a -> Map",
+        "C:\\dir",
+        "日本語 한국어 العربية עברית हिन्दी ไทย می‌خواهم",
+        "👩‍👩‍👧 ❤️ 👍🏽",
+        "\U0001f3f4\U000e0067\U000e0062\U000e007f",
+        "e\u0301 \xa0 [a] {b} $c",
+    ],
+)
+def test_ordinary_text_stays(text):
+    assert printable(text) == printable_lines(text) == text
+
+
+def test_messages_keep_their_lines_and_quoted_escapes():
+    assert printable_lines("a\n  hint: 'b\\x1b'\x1b\r") == "a\n  hint: 'b\\x1b'\\x1b\\r"
+
+
+def test_json_means_the_same():
+    for text in (HOSTILE, "\U000e0041\x7f", "plain", "日本"):
+        written = printable_json(json.dumps({"a": text}, ensure_ascii=False))
+        assert OBEYED.findall(written) == []
+        assert json.loads(written) == {"a": text}
+
+
+@pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb"])
+def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
+    with pytest.raises(StoreError, match="which Delta tables cannot have"):
+        is_store(str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_else_prints():
+    """Whatever speaks to people goes through engine.commands.people, which escapes it."""
+    allowed = {
+        "engine/commands/people.py",
+        "engine/progress.py",  # Rich's bar, of printable text
+        "engine/runtime/run_environment.py",
+        "engine/bench/measure_planner.py",  # JSON for the process that started it
+    }
+    found = []
+    for path in [*ROOT.glob("engine/**/*.py"), *ROOT.glob("plans/**/*.py")]:
+        name = path.relative_to(ROOT).as_posix()
+        if name in allowed or name.startswith("engine/examples/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if _prints(node):
+                found.append(f"{name}:{node.lineno}")
+    assert found == []
+
+
+def _prints(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module in ("rich.console", "rich.markup") or node.module == "rich" or (
+            node.module == "rich.table" and any(alias.name == "Table" for alias in node.names)
+        )  # fmt: skip
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func)
+    return called in ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write")
