@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.peak_memory import peak_memory, process_tree
+from engine.redaction import redact
 
 SAMPLE_SECONDS = 0.2
 
@@ -90,7 +91,7 @@ def _last_object(text: str) -> dict[str, Any] | None:
 
 
 def _crash(code: int, words: str) -> dict[str, str]:
-    last = "\n".join(line for line in words.splitlines()[-8:] if line.strip())
+    last = redact("\n".join(line for line in words.splitlines()[-8:] if line.strip()))
     if code < 0:
         return {"error": "Killed", "message": f"by {signal.Signals(-code).name}\n{last}".strip()}
     return {"error": "Crashed", "message": f"exit code {code}\n{last}".strip()}

@@ -12,7 +12,8 @@ from engine.bench.planners import PLANNERS, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
 from engine.commands.people import Styled, say_beside_output
 from engine.progress import progress
-from engine.redaction import redact
+from engine.redaction import redact, remember_secrets
+from engine.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
 from plans.vocabulary import Layer
 
@@ -80,6 +81,7 @@ def command(
     """
     from engine.bench.write_results import read_results
 
+    remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
     layer = _layer(until)

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+import warnings
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -106,11 +107,19 @@ def options(
 def main() -> None:
     """Entry point of the console command `penstock`."""
     remember_secret_arguments(sys.argv)
+    warnings.showwarning = _warn
     try:
         app(prog_name="penstock")
     except Exception:  # --debug
         complain(traceback.format_exc().rstrip())
         sys.exit(1)
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """As Python shows a warning, but printable and without secrets."""
+    complain(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
 def _load(module: str, line: str | None) -> Any:

@@ -66,7 +66,7 @@ def print_rows(rows: Iterable[Sequence[Cell]]) -> None:
 
 def is_terminal() -> bool:
     """Whether standard output is one, as Rich decides it."""
-    return Console(file=sys.stdout).is_terminal
+    return _console(sys.stdout).is_terminal
 
 
 def printable_text(piece: Piece, stream: TextIO) -> Text:

@@ -9,6 +9,7 @@ from engine.choose_planner import Planner, choose_planner
 from engine.commands.people import Styled, say, say_beside_output
 from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
+from engine.redaction import redact_value, remember_secrets
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError
 from plans.passes import Choices, stages
@@ -84,6 +85,7 @@ def command(
     Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected.
     """
     settings = dict(_setting(item) for item in conf or [])
+    remember_secrets(settings)
     layer = Layer(until)
     choices = Choices(
         slot_sharing, PROFILES[network], TaskManager(task_manager_memory, slots_per_task_manager)
@@ -116,5 +118,7 @@ def command(
 def _setting(item: str) -> tuple[str, str]:
     key, separator, value = item.partition("=")
     if not separator or not key.strip():
-        raise ConfigurationError(f"--conf {item!r}: found no KEY=VALUE", "e.g. --conf spark.driver.memory=8g")
+        raise ConfigurationError(
+            f"--conf {redact_value(item, item)!r}: found no KEY=VALUE", "e.g. --conf spark.driver.memory=8g"
+        )
     return key.strip(), value.strip()

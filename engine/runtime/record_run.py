@@ -7,6 +7,7 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from engine.plan_into_store import DEFAULT_OPTIONS
+from engine.redaction import redact
 from engine.runtime.run_job import JobResult
 from plans.columnar.frames import arrow_schema
 
@@ -32,9 +33,9 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
                 name: getattr(one, name) if one.host else None
                 for name in ("records_in", "records_out", "bytes_in", "bytes_out")
             },
-            "failure": _of(one.failure, "cause") or _of(one.failure, "error"),
+            "failure": _redacted(_of(one.failure, "cause") or _of(one.failure, "error")),
             "failed_operator": _of(one.failure, "operator"),
-            "failed_record": _of(one.failure, "record"),
+            "failed_record": _redacted(_of(one.failure, "record")),
         }
         for one in result.attempts
     ]
@@ -75,3 +76,7 @@ def _time(milliseconds: int) -> datetime:
 
 def _of(failure: Mapping[str, str] | None, key: str) -> str | None:
     return None if failure is None else failure.get(key)
+
+
+def _redacted(text: str | None) -> str | None:
+    return None if text is None else redact(text)

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation
 from engine.describe_spark_error import describe_spark_error
+from engine.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.errors import JobCancelledError, JobExecutionError
 from engine.runtime.exchange_on_spark import JobFrames
@@ -73,6 +74,7 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
     function raised) and JobCancelledError; then nothing is committed. However it ends, the run is handed to
     those who listen (`run_listeners`).
     """
+    remember_secrets(job.config)
     tables = plan_job(job)
     compiled = compile_job(job.transformations, tables, batch=job.batch)
     control = control or RunControl()
@@ -92,7 +94,7 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
         for terminal in compiled.terminals:
             terminal.sink.abort()
         cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
-        result.state, result.failure = "CANCELED" if cancelled else "FAILED", str(error)
+        result.state, result.failure = "CANCELED" if cancelled else "FAILED", redact(str(error))
         raise
     finally:
         control.state = result.state

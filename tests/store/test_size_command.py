@@ -111,11 +111,10 @@ def test_lists_of_jobs_are_cut(store, monkeypatch):
 
 
 def test_a_terminal_of_100_columns_shows_every_number(store, monkeypatch):
-    def terminal() -> Console:
-        return Console(force_terminal=True, color_system=None, width=100)
+    def terminal(stream: TextIO) -> Console:
+        return Console(file=stream, force_terminal=True, color_system=None, width=100)
 
-    for module in (people, size):
-        monkeypatch.setattr(module, "console_for_people", terminal)
+    monkeypatch.setattr(people, "_console", terminal)
     code, output = run(store, *CLUSTER)
     tables = output[output.index("session cluster") :]
     assert (code, max(map(len, tables.splitlines())) <= 100) == (0, True)
