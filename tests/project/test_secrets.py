@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine import redaction
+from engine.commands.main import app
 from engine.redaction import REDACTED, redact, redact_value, remember_secret_arguments, remember_secrets
 from engine.session import get_session
 from engine.spark_conf import spark_conf_dir
+from engine.start_jvm import _Forwarder
 from engine.submit_settings import submit_settings
 from plans.errors import ConfigurationError
 from tests.project.test_session import run_python
@@ -158,6 +160,37 @@ def test_sparks_own_options_say_what_else_is_hidden():
 def test_a_regex_that_only_java_reads_hides_every_value():
     remember_secrets({"spark.redaction.regex": "(?<=a|bc)x"})
     assert redact_value("any", "5") == REDACTED
+
+
+def test_what_the_jvm_says_is_printable_and_without_secrets(capfd):
+    remember_secrets({"my.secret": "hunter 22"})
+    read_end, write_end = os.pipe()
+    forwarder = _Forwarder(read_end)
+    os.write(write_end, b"kept\n")
+    forwarder.start()
+    while not forwarder.kept:
+        forwarder.join(0.01)
+    forwarder.forward = True
+    os.write(write_end, b"WARN hunter 22\tin \x1b[2Ja \xc2\x9b \xff\r\n\tat ")
+    os.write(write_end, b"java\nlast")
+    os.close(write_end)
+    forwarder.join()
+    assert forwarder.kept == b"kept\n"
+    assert capfd.readouterr().err == (f"WARN {REDACTED}  in \\x1b[2Ja \\x9b \ufffd\\r\n        at java\nlast")
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_setting_that_is_none_is_not_repeated_if_it_looks_secret(capsys, command):
+    with pytest.raises(SystemExit):
+        app(
+            [command, "x", "--out", "o", "--conf", "my.password hunter"]
+            if command == "plan"
+            else [command, "--conf", "my.password hunter", "x"]
+        )
+    said = capsys.readouterr().err
+    assert "KEY=VALUE" in said
+    assert REDACTED in said
+    assert "hunter" not in said
 
 
 def test_errors_about_settings_do_not_repeat_secrets(spark):

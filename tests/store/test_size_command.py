@@ -1,5 +1,7 @@
 """`penstock size`, as a user calls it."""
 
+from typing import TextIO
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
