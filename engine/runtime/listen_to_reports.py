@@ -44,7 +44,6 @@ class ReportServer:
         self, host: str, token: str, take: Callable[[dict[str, Any]], bool], on_change: Callable[[], None]
     ) -> None:
         self._host, self._token, self._take, self._on_change = host, token.encode(), take, on_change
-        self._loop = asyncio.new_event_loop()
         self._connections: set[socket.socket] = set()
         self._strangers: dict[asyncio.Task[None], float] = {}  # since when, the oldest first
         self._room = asyncio.Event()
@@ -52,6 +51,7 @@ class ReportServer:
 
     def __enter__(self) -> "ReportServer":
         """Start listening."""
+        self._loop = asyncio.new_event_loop()
         self._socket = socket.create_server((self._host, 0), backlog=_BACKLOG)
         self._socket.setblocking(False)
         self._listening = self._loop.create_task(self._listen())
