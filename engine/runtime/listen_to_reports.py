@@ -81,6 +81,8 @@ class ReportServer:
         except asyncio.CancelledError:
             pass
         finally:
+            for connection in self._connections:  # of those that were never heard
+                connection.close()
             self._loop.close()
 
     async def _listen(self) -> None:
@@ -88,15 +90,28 @@ class ReportServer:
             while True:
                 await self._make_room()
                 try:
-                    connection, _ = await self._loop.sock_accept(self._socket)
+                    connection, _ = self._socket.accept()
+                except BlockingIOError:
+                    await self._arrival()
+                    continue
                 except OSError:  # it is gone already, or this process has no descriptor left
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
-                connection.setblocking(False)
                 self._connections.add(connection)
+                connection.setblocking(False)
                 task = connections.create_task(self._hear(connection))
                 self._strangers[task] = self._loop.time()
                 task.add_done_callback(self._no_stranger)
+                await asyncio.sleep(0)
+
+    async def _arrival(self) -> None:
+        """Wait until somebody connects. Not by sock_accept: cancelled, it loses whom it has let in."""
+        arrived = asyncio.Event()
+        self._loop.add_reader(self._socket, arrived.set)
+        try:
+            await arrived.wait()
+        finally:
+            self._loop.remove_reader(self._socket)
 
     async def _make_room(self) -> None:
         while len(self._strangers) >= MOST_STRANGERS:
