@@ -51,9 +51,9 @@ class ReportServer:
 
     def __enter__(self) -> "ReportServer":
         """Start listening."""
-        self._loop = asyncio.new_event_loop()
         self._socket = socket.create_server((self._host, 0), backlog=_BACKLOG)
         self._socket.setblocking(False)
+        self._loop = asyncio.new_event_loop()
         self._listening = self._loop.create_task(self._listen())
         self._thread = threading.Thread(target=self._run, name="penstock-reports", daemon=True)
         self._thread.start()

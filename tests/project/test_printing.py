@@ -10,6 +10,7 @@ import termios
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -204,7 +205,7 @@ def test_narrow_terminals_show_all_tables(monkeypatch, store, columns):
         ["runs", store],
     ):
         with monkeypatch.context() as patch:
-            said = _on_terminal(lambda command=command: _call(tuple(command)), patch)
+            said = _on_terminal(partial(_call, tuple(command)), patch)
         plain = OF_RICH.sub("", said)
         assert OBEYED.findall(plain) == []
         assert max(map(cell_len, plain.splitlines())) <= int(columns)
@@ -415,17 +416,15 @@ def test_nothing_else_prints():
         if name in allowed or name.startswith("engine/examples/"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if _prints(node):
+            if isinstance(node, ast.ImportFrom | ast.Call) and _prints(node):
                 found.append(f"{name}:{node.lineno}")
     assert found == []
 
 
-def _prints(node: ast.AST) -> bool:
+def _prints(node: ast.ImportFrom | ast.Call) -> bool:
     if isinstance(node, ast.ImportFrom):
         return node.module in ("rich.console", "rich.markup") or node.module == "rich" or (
             node.module == "rich.table" and any(alias.name == "Table" for alias in node.names)
         )  # fmt: skip
-    if not isinstance(node, ast.Call):
-        return False
     called = ast.unparse(node.func)
     return called in ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write")
