@@ -7,6 +7,8 @@ spark.redaction.string.regex.
 import re
 from collections.abc import Iterable, Mapping
 
+from plans.printable import printable_lines
+
 REDACTED = "*********(redacted)"
 KEY_REGEX = "spark.redaction.regex"
 STRING_REGEX = "spark.redaction.string.regex"
@@ -39,7 +41,7 @@ def remember_secrets(settings: Mapping[str, str]) -> None:
                 regexes.append(regex)
     for key, value in ((key, str(value)) for key, value in settings.items()):
         if _is_secret(key, value) and len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
-            _secret_values.add(value)
+            _secret_values.update((value, repr(value)[1:-1], printable_lines(value)))
 
 
 def remember_secret_arguments(arguments: Iterable[str]) -> None:

@@ -144,6 +144,13 @@ def test_values_that_were_set_are_hidden_without_their_key():
     assert redact(text) == f"cannot log in with {REDACTED}: true, ab, 12345"
 
 
+def test_values_are_hidden_where_they_are_quoted_too():
+    secret = "a\\b\x1bc"
+    remember_secrets({"my.token": secret})
+    message = f"{ConfigurationError(f'not {secret}')}; found {secret!r}"
+    assert redact(message) == f"not {REDACTED}; found '{REDACTED}'"
+
+
 def test_values_on_the_command_line_are_hidden():
     remember_secret_arguments(
         ["penstock", "--conf", "a.secret=first=1", "--conf=b.secret=second", "-Dc.secret=third 3", "x"]
