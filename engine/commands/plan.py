@@ -9,6 +9,7 @@ from rich.console import Console
 from engine.choose_planner import Planner, choose_planner
 from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
+from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError
 from plans.passes import Choices, stages
@@ -84,6 +85,7 @@ def command(
     Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected.
     """
     settings = dict(_setting(item) for item in conf or [])
+    require_target(out)
     layer = Layer(until)
     choices = Choices(
         slot_sharing, PROFILES[network], TaskManager(task_manager_memory, slots_per_task_manager)

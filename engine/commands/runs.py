@@ -7,10 +7,12 @@ import typer
 from rich.table import Table
 
 from engine.commands.people import console_for_people, print_table
+from engine.commands.reads_store import reads_store
 from engine.store.open_plan import open_plan
 from engine.store.without_spark.plan_versions import list_versions
 
 
+@reads_store
 def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A store that penstock run --to has written.")

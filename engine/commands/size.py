@@ -11,6 +11,7 @@ from rich.text import Text
 
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.people import console_for_people, print_table
+from engine.commands.reads_store import reads_store
 from engine.store.open_plan import StoredPlan, open_plan
 from engine.store.plan_versions import PlanVersion
 from plans.columnar.frames import TOPOLOGY
@@ -30,6 +31,7 @@ _TEXT = ("", "jobs not placed", "largest jobs", "largest vertex")
 _GIBIBYTE, _MEBIBYTE = 2**30, 2**20
 
 
+@reads_store
 def command(
     store: Annotated[
         str,

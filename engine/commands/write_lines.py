@@ -4,11 +4,10 @@ import gzip
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from os import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from plans.errors import ConfigurationError
+from engine.replace_file import replace_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,8 +24,8 @@ def write_lines(lines: "DataFrame", target: Path | None) -> None:
 def write_texts(texts: Iterable[str], target: Path | None) -> None:
     """Write `texts`, each a line or more without the last line feed.
 
-    `target`: a file, gzip-compressed if it ends in .gz, that appears when it is complete; None is standard
-    output. Raises ConfigurationError where the file's directory is not there.
+    `target`: a file as of replace_file, gzip-compressed if it ends in .gz; None is standard output. Raises
+    ConfigurationError and MachineError.
     """
     with _open(target) as out:
         for text in texts:
@@ -40,16 +39,10 @@ def _open(target: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if not target.parent.is_dir():
-        raise ConfigurationError(f"cannot write {target}: there is no directory {target.parent}")
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            if target.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
-                    yield cast(BinaryIO, packed)
-            else:
-                yield file
-        replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    sys.stdout.flush()  # the target may be /dev/stdout
+    with replace_file(target) as file:
+        if target.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield file

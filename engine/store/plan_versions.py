@@ -20,7 +20,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from engine.store.data_files import DataFile
 from engine.store.delta_tables import create_table, retry_conflicts, table_path
+from engine.store.store_errors import store_errors
 from plans.errors import StoreError
 
 MANIFEST = "plan_versions"
@@ -34,6 +36,15 @@ class State(StrEnum):
     ABANDONED = "abandoned"  #: given up by `remove_unfinished`; can never be published
 
 
+_FILE = StructType(
+    [
+        StructField("table", StringType()),
+        StructField("path", StringType()),
+        StructField("rows", LongType()),
+        StructField("bytes", LongType()),
+        StructField("checksum", StringType()),
+    ]
+)
 SCHEMA = StructType(
     [
         StructField("version", IntegerType(), True, {"comment": "1, 2, …; null if never published"}),
@@ -47,6 +58,12 @@ SCHEMA = StructType(
         ),
         StructField("topologies", LongType(), True, {"comment": "rows of table topologies"}),
         StructField("rejected", LongType(), True, {"comment": "rows of table rejected"}),
+        StructField(
+            "files",
+            ArrayType(_FILE),
+            True,
+            {"comment": "Parquet files of the version; null if written before they were recorded"},
+        ),
     ]
 )
 
@@ -67,11 +84,25 @@ class PlanVersion:
     tables: tuple[str, ...]
     topologies: int
     rejected: int
+    files: tuple[DataFile, ...] | None = None
+    """None: written by a Penstock that did not record them."""
+
+    def files_of(self, table: str) -> list[DataFile] | None:
+        """Those of one table; None if they are not recorded."""
+        return None if self.files is None else [file for file in self.files if file.table == table]
+
+    def rows_of(self, table: str) -> int | None:
+        """How many rows a table has; None if that is not recorded."""
+        files = self.files_of(table)
+        if files is None:
+            return {"topologies": self.topologies, "rejected": self.rejected}.get(table)
+        return None if any(f.rows is None for f in files) else sum(f.rows or 0 for f in files)
 
 
 def list_versions(spark: SparkSession, store: str) -> list[PlanVersion]:
-    """The versions that can be read, oldest first. Raises StoreError where there is no store."""
-    return [v for v in _manifest(spark, store) if v.state == State.COMPLETE]
+    """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
+    manifest."""
+    return [v for v in all_writes(spark, store).values() if v.state == State.COMPLETE]
 
 
 def find_version(spark: SparkSession, store: str, version: int | None) -> PlanVersion:
@@ -98,21 +129,45 @@ def is_store(spark: SparkSession, store: str) -> bool:
     return DeltaTable.isDeltaTable(spark, table_path(store, MANIFEST))
 
 
+def is_published(spark: SparkSession, store: str, write_id: str) -> bool:
+    """Whether the manifest has a version of this write."""
+    return is_store(spark, store) and any(
+        v.write_id == write_id and v.version is not None for v in _manifest(spark, store)
+    )
+
+
 def publish(spark: SparkSession, store: str, candidate: PlanVersion) -> int:
     """Make a finished write readable under the next free version number, which is returned.
 
     Raises StoreError if `remove_unfinished` has given the write up.
     """
-    create_table(spark, table_path(store, MANIFEST), SCHEMA, None, MANIFEST_PROPERTIES)
+    from engine.store.newest_version import newest_version
+    from engine.store.without_spark.listed_files import log_version
+    from engine.store.without_spark.plan_versions import note_published
+
+    path = table_path(store, MANIFEST)
+    create_table(spark, path, SCHEMA, None, MANIFEST_PROPERTIES)
+    since = log_version(store, MANIFEST)
 
     def insert_under_next_number() -> int | None:
-        number = max((v.version or 0 for v in _manifest(spark, store)), default=0) + 1
+        _add_missing_columns(spark, path)
+        number = newest_version(store, _manifest(spark, store)) + 1
         return insert(spark, store, candidate, number, "m.write_id = s.write_id or m.version = s.version")
 
     published = None
     while published is None:  # ends: every round lost is a version that another writer has published
         published = retry_conflicts(insert_under_next_number, f"publishing in {store}")
+    note_published(store, published, since)
     return published
+
+
+def _add_missing_columns(spark: SparkSession, path: str) -> None:
+    """Manifests of older versions of Penstock get the columns that they lack."""
+    known = DeltaTable.forPath(spark, path).toDF().columns
+    for field in SCHEMA.fields:
+        if field.name not in known:
+            kind, comment = field.dataType.simpleString(), field.metadata["comment"]
+            spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({field.name} {kind} COMMENT '{comment}')")
 
 
 def insert(
@@ -132,6 +187,7 @@ def insert(
         list(candidate.tables),
         candidate.topologies,
         candidate.rejected,
+        None if candidate.files is None else list(candidate.files),
     )
     source = spark.createDataFrame([row], SCHEMA)
     target = DeltaTable.forPath(spark, table_path(store, MANIFEST))
@@ -154,15 +210,19 @@ def mark_dropped(spark: SparkSession, store: str, version: PlanVersion) -> None:
 
 
 def all_writes(spark: SparkSession, store: str) -> dict[str, PlanVersion]:
-    """Every row of the manifest by its write_id."""
-    return {v.write_id: v for v in _manifest(spark, store)}
+    """Every row of the manifest by its write_id, oldest version first. StoreError unless it is whole."""
+    from engine.store.newest_version import require_whole
+
+    with store_errors(store, "reading"):
+        return {v.write_id: v for v in require_whole(store, _manifest(spark, store))}
 
 
 def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
     if not is_store(spark, store):
         raise not_a_store(store)
-    rows: DataFrame = DeltaTable.forPath(spark, table_path(store, MANIFEST)).toDF().select(SCHEMA.names)
-    return versions_of(row.asDict() for row in rows.collect())
+    rows: DataFrame = DeltaTable.forPath(spark, table_path(store, MANIFEST)).toDF()
+    known = [name for name in SCHEMA.names if name in rows.columns]
+    return versions_of(row.asDict() for row in rows.select(known).collect())
 
 
 def versions_of(rows: Iterable[Mapping[str, Any]]) -> list[PlanVersion]:
@@ -178,10 +238,17 @@ def versions_of(rows: Iterable[Mapping[str, Any]]) -> list[PlanVersion]:
             tables=tuple(r["tables"] or ()),
             topologies=r["topologies"] or 0,
             rejected=r["rejected"] or 0,
+            files=_files(r.get("files")),
         )
         for r in rows
     ]
     return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
+
+
+def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | None:
+    return (
+        None if rows is None else tuple(DataFile(*(row[name] for name in DataFile._fields)) for row in rows)
+    )
 
 
 def not_a_store(store: str) -> StoreError:

@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from engine.store.delta_tables import WRITE_ID, delete_rows, retry_conflicts, table_path
+from engine.store.find_damage_on_spark import log_of
 from engine.store.plan_versions import PlanVersion, State, all_writes, insert
 from plans.schema import TABLES
 
@@ -35,8 +37,9 @@ def _write_ids(spark: SparkSession, store: str, table: str) -> set[str]:
     path = table_path(store, table)
     if not DeltaTable.isDeltaTable(spark, path):
         return set()
-    rows = DeltaTable.forPath(spark, path).toDF().select(WRITE_ID).distinct().collect()
-    return {row[WRITE_ID] for row in rows}
+    # Of the log: of a write on a full disk, files may be gone that it lists.
+    written = log_of(spark, path).select(F.col("partitionValues")[WRITE_ID].alias(WRITE_ID))
+    return {row[WRITE_ID] for row in written.distinct().collect()}
 
 
 def _started(write_id: str) -> datetime:
