@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """What file systems say that cannot sync a folder."""
@@ -11,12 +12,13 @@ _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
 def make_durable(files: Iterable[str], below: str) -> None:
     """Sync `files`, then each folder above them up to the parent of `below`.
 
-    Raises OSError where the disk fails.
+    Files that are gone are passed over: logs are cleaned up. Raises OSError where the disk fails.
     """
     folders: set[str] = set()
     top = os.path.dirname(os.path.abspath(below))
     for file in files:
-        _sync(file)
+        with suppress(FileNotFoundError):
+            _sync(file)
         folder = os.path.dirname(os.path.abspath(file))
         while folder not in folders and folder.startswith(top):
             folders.add(folder)

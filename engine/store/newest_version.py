@@ -34,14 +34,17 @@ def note_newest_version(store: str, number: int) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
+def has_lost_newest(store: str, versions: Iterable[PlanVersion]) -> bool:
+    """Whether these, all rows of the manifest, are without a version that was published."""
+    return max((v.version or 0 for v in versions), default=0) < _noted(store)
+
+
 def require_whole(store: str, versions: list[PlanVersion]) -> list[PlanVersion]:
     """All rows of the manifest as they are; StoreError if it has lost the newest."""
-    noted, newest = _noted(store), max((v.version or 0 for v in versions), default=0)
-    if newest < noted:
+    if has_lost_newest(store, versions):
         raise StoreError(
-            f"{store} is damaged: version {noted} was published, but its table {MANIFEST} has "
-            + (f"none after {newest}" if newest else "none"),
-            "penstock plan of the same input writes a sound version",
+            f"{store} is damaged: version {_noted(store)} was published, but table {MANIFEST} has lost it",
+            "penstock plan of the same input writes a sound version; --version shows older ones",
         )
     return versions
 

@@ -1,7 +1,8 @@
 """The manifest of a store: which writes are complete, under which version number."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from xxhash import xxh3_128_hexdigest
 
 from engine.store.data_files import DataFile
 from engine.store.delta_tables import create_table, retry_conflicts, table_path
@@ -64,6 +66,7 @@ SCHEMA = StructType(
             True,
             {"comment": "Parquet files of the version; null if written before they were recorded"},
         ),
+        StructField("checksum", StringType(), True, {"comment": "of this row, see row_checksum"}),
     ]
 )
 
@@ -102,16 +105,22 @@ class PlanVersion:
 def list_versions(spark: SparkSession, store: str) -> list[PlanVersion]:
     """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
     manifest."""
-    return [v for v in all_writes(spark, store).values() if v.state == State.COMPLETE]
+    from engine.store.newest_version import require_whole
+
+    return complete(require_whole(store, all_writes(spark, store)))
 
 
 def find_version(spark: SparkSession, store: str, version: int | None) -> PlanVersion:
     """That version, or the newest. Raises StoreError naming the versions there are."""
-    return choose_version(store, list_versions(spark, store), version)
+    from engine.store.newest_version import require_whole
+
+    known = all_writes(spark, store)
+    return choose_version(store, known if version is not None else require_whole(store, known), version)
 
 
-def choose_version(store: str, known: list[PlanVersion], version: int | None) -> PlanVersion:
+def choose_version(store: str, rows: list[PlanVersion], version: int | None) -> PlanVersion:
     """That version of those that can be read, or the newest; StoreError if it is not among them."""
+    known = complete(rows)
     if version is None and known:
         return known[-1]
     found = next((v for v in known if v.version == version), None)
@@ -177,17 +186,19 @@ def insert(
 
     Returns its number if it is complete, None if that was taken. Raises StoreError if abandoned.
     """
+    candidate = replace(candidate, version=number, published_at=datetime.now(UTC))
     row = (
         number,
         candidate.write_id,
         candidate.state,
-        datetime.now(UTC),
+        candidate.published_at,
         candidate.planner_version,
         dict(candidate.options),
         list(candidate.tables),
         candidate.topologies,
         candidate.rejected,
         None if candidate.files is None else list(candidate.files),
+        row_checksum(candidate),
     )
     source = spark.createDataFrame([row], SCHEMA)
     target = DeltaTable.forPath(spark, table_path(store, MANIFEST))
@@ -209,12 +220,18 @@ def mark_dropped(spark: SparkSession, store: str, version: PlanVersion) -> None:
     )
 
 
-def all_writes(spark: SparkSession, store: str) -> dict[str, PlanVersion]:
-    """Every row of the manifest by its write_id, oldest version first. StoreError unless it is whole."""
-    from engine.store.newest_version import require_whole
+def all_writes(spark: SparkSession, store: str) -> list[PlanVersion]:
+    """Every row of the manifest, whether it has lost some or not, by version.
 
+    Raises StoreError where there is no store, or its manifest cannot be read.
+    """
     with store_errors(store, "reading"):
-        return {v.write_id: v for v in require_whole(store, _manifest(spark, store))}
+        return _manifest(spark, store)
+
+
+def complete(versions: Iterable[PlanVersion]) -> list[PlanVersion]:
+    """Those that can be read."""
+    return [v for v in versions if v.state == State.COMPLETE]
 
 
 def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
@@ -222,11 +239,27 @@ def _manifest(spark: SparkSession, store: str) -> list[PlanVersion]:
         raise not_a_store(store)
     rows: DataFrame = DeltaTable.forPath(spark, table_path(store, MANIFEST)).toDF()
     known = [name for name in SCHEMA.names if name in rows.columns]
-    return versions_of(row.asDict() for row in rows.select(known).collect())
+    return versions_of(store, [row.asDict() for row in rows.select(known).collect()])
 
 
-def versions_of(rows: Iterable[Mapping[str, Any]]) -> list[PlanVersion]:
-    """Rows of the manifest as values, oldest version first."""
+def row_checksum(version: PlanVersion) -> str:
+    """XXH3-128 of what a row of the manifest says, in hex digits; not of its state, which changes."""
+    said = [
+        version.version,
+        version.write_id,
+        round(version.published_at.astimezone(UTC).timestamp() * 1_000_000),
+        version.planner_version,
+        sorted(version.options.items()),
+        version.tables,
+        version.topologies,
+        version.rejected,
+        version.files,
+    ]
+    return xxh3_128_hexdigest(json.dumps(said).encode())
+
+
+def versions_of(store: str, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersion]:
+    """Rows of the manifest as values, oldest version first. StoreError if one is not as it was written."""
     versions = [
         PlanVersion(
             version=r["version"],
@@ -242,6 +275,13 @@ def versions_of(rows: Iterable[Mapping[str, Any]]) -> list[PlanVersion]:
         )
         for r in rows
     ]
+    for row, version in zip(rows, versions, strict=True):
+        if row.get("checksum") not in (None, row_checksum(version)):
+            raise StoreError(
+                f"{store} is damaged: the row of version {version.version} in table {MANIFEST} is not as it "
+                "was written",
+                "restore that table from a backup, or plan into another store",
+            )
     return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
 
 

@@ -10,6 +10,7 @@ from engine.machine_error import machine_error
 from engine.store.delta_tables import WRITE_ID
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import MANIFEST
+from engine.store.without_spark.plan_versions import all_writes, is_store
 from plans.errors import MachineError, StoreError
 from plans.schema import TABLES
 
@@ -18,10 +19,10 @@ _NAMES_SAID = 5
 
 
 def require_target(store: str) -> None:
-    """StoreError if `store` is a file, or a folder that is neither empty nor a store.
+    """StoreError if `store` is a file, a folder neither empty nor a store, or has no readable manifest.
 
-    What a first write left that was killed counts as a store. Raises MachineError if the folder cannot be made
-    or written to. Only local file systems are looked at.
+    What a first write left that was killed counts as a store. Raises MachineError if the folder cannot be
+    made or written to. Only local file systems are looked at.
     """
     if not is_local(store):
         return
@@ -50,6 +51,8 @@ def _existing(path: str) -> str:
 def _require_empty_or_store(store: str, folder: str) -> None:
     names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
     if MANIFEST in names:
+        if is_store(store):
+            all_writes(store)
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:

@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.store.find_damage_on_spark import find_damage
-from engine.store.plan_versions import PlanVersion, list_versions
+from engine.store.newest_version import has_lost_newest
+from engine.store.plan_versions import PlanVersion, all_writes, complete, list_versions
 from engine.store.read_plan import rows_of
 from engine.store.store_errors import store_errors
-from plans.errors import StoreError
 
 REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""
@@ -46,13 +46,13 @@ def nothing_changed(
 ) -> int | None:
     """The number of the newest version if `tables` came from the same topologies and refusals, else None.
 
-    None as well if that version is damaged, or the manifest has lost it.
+    None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
+    cannot be read.
     """
-    try:
-        known = list_versions(spark, store)
-    except StoreError:
+    known = all_writes(spark, store)
+    if has_lost_newest(store, known):
         return None
-    newest = comparable(known, planner_version, options)
+    newest = comparable(complete(known), planner_version, options)
     if newest is None or set(newest.tables) != set(tables) or _sound(spark, store, newest) is None:
         return None
     given, topologies = tables["topologies"], rows_of(spark, store, newest, "topologies")

@@ -12,7 +12,8 @@ from engine.store.without_spark.plan_versions import find_version
 def verify_version(store: str, version: int | None = None) -> tuple[PlanVersion, list[Damage]]:
     """The version (default: the newest) and all damage to its tables.
 
-    Through Spark if the store is not local. Every file of a local store is read. Raises StoreError: not a store, no such version, a damaged manifest.
+    Through Spark if the store is not local. Every file of a local store is read. Raises StoreError: not a
+    store, no such version, a damaged manifest.
     """
     with store_errors(store, "reading"):
         if is_local(store):

@@ -1,6 +1,7 @@
 """The manifest of a store without Spark: which writes are complete, under which version number."""
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -19,8 +20,10 @@ from engine.store.plan_versions import (
     PlanVersion,
     State,
     choose_version,
+    complete,
     given_up,
     not_a_store,
+    row_checksum,
     versions_of,
 )
 from engine.store.without_spark.delta_tables import (
@@ -39,16 +42,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def list_versions(store: str) -> list[PlanVersion]:
     """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
     manifest."""
+    return complete(require_whole(store, all_writes(store)))
+
+
+def all_writes(store: str) -> list[PlanVersion]:
+    """Every row of the manifest, whether it has lost some or not, by version.
+
+    Raises StoreError where there is no store, or its manifest cannot be read.
+    """
     table = _open(store)
     if table is None:
         raise not_a_store(store)
-    versions = require_whole(store, _read(store, table))
-    return [v for v in versions if v.state == State.COMPLETE]
+    return _read(store, table)
 
 
 def find_version(store: str, version: int | None) -> PlanVersion:
     """That version, or the newest. Raises StoreError naming the versions there are."""
-    return choose_version(store, list_versions(store), version)
+    known = all_writes(store)
+    return choose_version(store, known if version is not None else require_whole(store, known), version)
 
 
 def is_store(store: str) -> bool:
@@ -58,9 +69,8 @@ def is_store(store: str) -> bool:
 
 def is_published(store: str, write_id: str) -> bool:
     """Whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
-    table = _open(store)
-    return table is not None and any(
-        v.write_id == write_id and v.version is not None for v in _read(store, table)
+    return is_store(store) and any(
+        v.write_id == write_id and v.version is not None for v in all_writes(store)
     )
 
 
@@ -76,7 +86,7 @@ def publish(store: str, candidate: PlanVersion) -> int:
 
     def insert_under_next_number() -> int:
         table = DeltaTable(path)
-        known = _all_versions(table)
+        known = _read(store, table)
         own = next((v for v in known if v.write_id == candidate.write_id), None)
         if own is not None and (own.version is None or own.state == State.ABANDONED):
             raise given_up(store, candidate.write_id)
@@ -84,7 +94,8 @@ def publish(store: str, candidate: PlanVersion) -> int:
             return own.version
         number = newest_version(store, known) + 1
         _add_missing_columns(table)
-        _append(store, table, _row(candidate, number))
+        numbered = replace(candidate, version=number, published_at=datetime.now(UTC))
+        _append(store, table, _row(numbered))
         note_published(store, number, since=table.version())
         return number
 
@@ -130,7 +141,7 @@ def _open(store: str) -> DeltaTable | None:
 
 def _read(store: str, table: DeltaTable) -> list[PlanVersion]:
     try:
-        return _all_versions(table)
+        return _all_versions(store, table)
     except (DeltaError, pa.ArrowException, OSError) as error:
         raise _damaged_manifest(store, error) from error
 
@@ -144,26 +155,27 @@ def _damaged_manifest(store: str, error: Exception) -> PenstockError:
     )
 
 
-def _all_versions(table: DeltaTable) -> list[PlanVersion]:
+def _all_versions(store: str, table: DeltaTable) -> list[PlanVersion]:
     known = [field.name for field in table.schema().fields if field.name in SCHEMA.names]
     rows = to_table(table.scan(known))
     # Not to_pylist: where there are timestamps, it imports pandas.
     written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
     others = rows.drop_columns(["published_at"]).to_pylist()
-    return versions_of({**row, "published_at": at} for row, at in zip(others, written, strict=True))
+    return versions_of(store, [{**row, "published_at": at} for row, at in zip(others, written, strict=True)])
 
 
-def _row(candidate: PlanVersion, number: int) -> pa.Table:
+def _row(version: PlanVersion) -> pa.Table:
     row = {
-        "version": number,
-        "write_id": candidate.write_id,
-        "state": candidate.state,
-        "published_at": datetime.now(UTC),
-        "planner_version": candidate.planner_version,
-        "options": list(candidate.options.items()),
-        "tables": list(candidate.tables),
-        "topologies": candidate.topologies,
-        "rejected": candidate.rejected,
-        "files": None if candidate.files is None else [file._asdict() for file in candidate.files],
+        "version": version.version,
+        "write_id": version.write_id,
+        "state": version.state,
+        "published_at": version.published_at,
+        "planner_version": version.planner_version,
+        "options": list(version.options.items()),
+        "tables": list(version.tables),
+        "topologies": version.topologies,
+        "rejected": version.rejected,
+        "files": None if version.files is None else [file._asdict() for file in version.files],
+        "checksum": row_checksum(version),
     }
     return pa.Table.from_pylist([row], to_arrow_schema(SCHEMA, timezone="UTC"))

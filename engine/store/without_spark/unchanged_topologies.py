@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from engine.store.plan_versions import PlanVersion
+from engine.store.newest_version import has_lost_newest
+from engine.store.plan_versions import PlanVersion, complete
 from engine.store.store_errors import store_errors
 from engine.store.unchanged_topologies import REFUSAL, TOPOLOGY_KEY, comparable
 from engine.store.without_spark.delta_tables import read_rows
 from engine.store.without_spark.find_damage import find_damage
-from engine.store.without_spark.plan_versions import list_versions
-from plans.errors import StoreError
+from engine.store.without_spark.plan_versions import all_writes, list_versions
 
 
 def unchanged_topologies(
@@ -32,13 +32,13 @@ def nothing_changed(
 ) -> int | None:
     """The number of the newest version if `tables` came from the same topologies and refusals, else None.
 
-    None as well if that version is damaged, or the manifest has lost it.
+    None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
+    cannot be read.
     """
-    try:
-        known = list_versions(store)
-    except StoreError:
+    known = all_writes(store)
+    if has_lost_newest(store, known):
         return None
-    newest = comparable(known, planner_version, options)
+    newest = comparable(complete(known), planner_version, options)
     if newest is None or set(newest.tables) != set(tables) or _sound(store, newest) is None:
         return None
     given = tables["topologies"]
