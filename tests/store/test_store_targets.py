@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
@@ -68,7 +69,7 @@ def test_what_a_killed_first_write_left_is_fine_and_tables_of_topologies_are_not
     store = str(tmp_path / "store")
     delta_tables.append_rows(store, "topologies", plan_of(a="1")["topologies"], "w")
     require_target(store)
-    DeltaTable.create(f"{store}/rejected", DeltaTable(f"{store}/topologies").schema().fields[:2])
+    DeltaTable.create(f"{store}/rejected", pa.schema([("name", pa.string())]))
     with pytest.raises(StoreError, match="it holds 'rejected'"):
         require_target(store)
 
@@ -125,9 +126,7 @@ def test_an_error_after_publication_does_not_take_the_version_back(
 
 def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):
     """A process whose files may not grow over 4 KiB."""
-    nodes = [
-        {"id": i, "kind": "one_input", "inputs": [i - 1], "name": f"{i * 7919:x}"} for i in range(2, 400)
-    ]
+    nodes = [{"id": i, "kind": "one_input", "inputs": [i - 1], "name": f"{i}"} for i in range(2, 400)]
     topology = {"name": "a", "transformations": [{"id": 1, "kind": "source", "name": "s"}, *nodes]}
     (tmp_path / "in.jsonl").write_text(json.dumps(topology))
     code = (
