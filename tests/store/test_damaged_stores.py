@@ -15,15 +15,18 @@ from engine.store import open_plan as opening
 from engine.store import write_plan as spark_writing
 from engine.store.plan_versions import MANIFEST, SCHEMA
 from engine.store.read_plan import read_plan as read_with_spark
-from engine.store.without_spark.delta_tables import to_table
-from engine.store.without_spark.plan_versions import find_version
+from engine.store.remove_unfinished import remove_unfinished
+from engine.store.without_spark.delta_tables import append_rows, to_table
+from engine.store.without_spark.plan_versions import find_version, list_versions
 from engine.store.without_spark.read_plan import read_plan
+from engine.store.write_plan import new_write_id
 from engine.store.write_plan import write_plan as write_with_spark
 from plans.errors import StoreError
 from plans.schema import TABLES
-from tests.store.arrow_plans import names, plan_of, write
+from tests.store.arrow_plans import names, plan_of, topologies, write
 from tests.store.damage import DAMAGE, flip_middle, logs
 from tests.store.tables_from_golden import golden_lines
+from tests.store.test_store import NOW
 
 LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
 LINES = [*LINES[:3], next(line for line in LINES if "error" in line["expected"])]
@@ -156,11 +159,17 @@ def test_stores_of_older_penstocks_are_read_checked_as_far_as_can_be_and_written
         assert [run(command, str(store))[0] for command in ("export", "verify")] == [4, 4]
 
 
-def test_what_cannot_be_decoded_is_said_even_if_no_checksum_tells(sound: Path):
+def test_what_cannot_be_decoded_is_said_even_if_no_checksum_tells(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+):
     as_written_before(sound / "store")
     DAMAGE["start flipped"](sound / "store" / "stream_nodes")
-    code, said = run("export", str(sound / "store"))
-    assert (code, "lists damage" in said) == (4, True)
+    code, said = run("export", "store")
+    assert (code, "it cannot be decoded" in said) == (4, True)
+    # As a file that is damaged between the check and the read.
+    monkeypatch.setattr(opening, "find_damage", lambda *_: [])
+    code, said = run("export", "store")
+    assert (code, "reading store failed" in said) == (4, True)
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +200,36 @@ def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_stor
             read()
     assert spark_write(spark, spark_store, "1") == 2
     assert names(str(spark_store)) == {"a"}
+
+
+def test_spark_writes_to_stores_of_older_penstocks(spark: SparkSession, spark_store: Path):
+    as_written_before(spark_store)
+    append_rows(str(spark_store), "topologies", topologies(x="1"), new_write_id())
+    assert len(remove_unfinished(spark, str(spark_store), NOW)) == 1
+    assert spark_write(spark, spark_store, "2") == 2
+    assert [v.files is None for v in list_versions(str(spark_store))] == [True, False]
+    assert set(read_with_spark(spark, str(spark_store), 1)) == {"topologies", "rejected"}
+
+
+def test_a_manifest_that_lost_its_newest_version_is_not_tidied_up(spark: SparkSession, spark_store: Path):
+    assert spark_write(spark, spark_store, "2") == 2
+    DAMAGE["last log deleted"](spark_store / MANIFEST)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    for use in (lambda: remove_unfinished(spark, str(spark_store), NOW), lambda: names(str(spark_store))):
+        with pytest.raises(StoreError, match="version 2 was published, but table plan_versions has lost it"):
+            use()
+    assert spark_write(spark, spark_store, "2") == 3
+    assert names(str(spark_store)) == {"a"}
+
+
+def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("engine.store.without_spark.find_damage.checksum", refuse)
+    for command in ("show", "verify"):
+        code, said = run(command, "store")
+        assert (code, "reading store: Permission denied" in said) == (8, True)
 
 
 def test_remote_stores_are_checked_by_their_logs(
