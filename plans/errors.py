@@ -42,6 +42,12 @@ class StoreError(PenstockError):
     exit_code = 4
 
 
+class MachineError(PenstockError):
+    """The machine refuses: no space left, no permission, a read-only target, an input/output error."""
+
+    exit_code = 8
+
+
 class LostTopologiesError(PenstockError):
     """inputs != planned + rejected: a bug in Penstock, never silently passed over."""
 

@@ -11,6 +11,7 @@ from engine.bench.plot_svg import Line, legend, plot_svg
 from engine.bench.print_results import equality_lines, failed, figures
 from engine.bench.suites import SUITES
 from engine.bench.summarise import best_planning
+from engine.replace_file import replace_file
 from plans.printable import printable_lines
 
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
@@ -18,7 +19,8 @@ PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand
 
 def write_page(folder: Path, results: Mapping[str, Any]) -> None:
     """index.html in `folder`."""
-    (folder / "index.html").write_text(render_page(results), encoding="utf-8")
+    with replace_file(folder / "index.html") as file:
+        file.write(render_page(results).encode())
 
 
 def render_page(results: Mapping[str, Any]) -> str:

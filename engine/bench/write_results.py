@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from engine.replace_file import replace_file
 from plans.errors import InputError
 from plans.vocabulary import Layer
 
@@ -51,9 +52,8 @@ def append_line(folder: Path, record: Mapping[str, Any]) -> None:
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:
     """results.json in place of an older one; the rows of this run behind those of others in the table."""
-    unfinished = folder / ".results.json"
-    unfinished.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(folder / "results.json")
+    with replace_file(folder / "results.json") as file:
+        file.write(f"{json.dumps(results, indent=1)}\n".encode())
     rows = [row for record in results["measurements"] for row in _rows(record, results)]
     write_deltalake(
         str(folder / "results"), pa.Table.from_pylist(rows, ROWS), mode="append", schema_mode="merge"

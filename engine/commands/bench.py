@@ -87,7 +87,7 @@ def command(
     layer = _layer(until)
     chosen, unavailable = _planners(_listed(planner or []))
     old = None if compare is None else read_results(compare)
-    out.mkdir(parents=True, exist_ok=True)
+    _make_folder(out)
     settings = {
         "until": layer.value,
         "repeat": repeat,
@@ -107,6 +107,7 @@ def _run(
     from engine.bench.summarise import summarise
     from engine.bench.write_page import write_page
     from engine.bench.write_results import FORMAT, append_line, write_results
+    from engine.replace_file import replace_file
 
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -123,7 +124,8 @@ def _run(
     todo = list(turns(cases, chosen, settings["repeat"]))
     suites = {case.suite.name for case in cases}
     to_compare = chosen if len(chosen) > 1 else []
-    (out / "results.jsonl").write_text("")
+    with replace_file(out / "results.jsonl"):
+        pass
     records = []
     with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
@@ -156,6 +158,13 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
         say_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
     if any(row["slower"] for row in compared):
         raise typer.Exit(SLOWER_EXIT_CODE)
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
 
 
 def _planners(names: list[str]) -> tuple[list[str], dict[str, str]]:

@@ -10,6 +10,7 @@ import polars as pl
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
+from engine.commands.reads_store import reads_store
 from engine.commands.write_lines import write_texts
 from engine.store.open_plan import StoredPlan
 from plans.columnar.execution_graph.expand_execution_edges import expand_execution_edges
@@ -31,6 +32,7 @@ _MEMBERS = {
 }
 
 
+@reads_store
 def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")

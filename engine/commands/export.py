@@ -8,6 +8,7 @@ import polars as pl
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
+from engine.commands.reads_store import reads_store
 from engine.commands.write_lines import write_texts
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.columnar.frames import TOPOLOGY
@@ -27,6 +28,7 @@ _COLUMNS = {
 """Columns read of tables that have many others."""
 
 
+@reads_store
 def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")

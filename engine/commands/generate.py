@@ -1,5 +1,6 @@
 """`penstock generate`: synthetic topologies."""
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,8 @@ from pyspark.sql import DataFrame
 from engine.commands.people import say_beside_output
 from engine.commands.write_lines import write_lines
 from engine.session import get_session
+from engine.store.is_local import is_local, local_folder
+from engine.store.require_target import require_target
 from plans.errors import ConfigurationError
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec
@@ -59,12 +62,15 @@ def command(
         share_of_uids=share_of_uids,
         width=width,
     )
+    to_file = out.endswith((".jsonl", ".jsonl.gz"))
+    if not to_file:
+        _require_new(out)
     spark = get_session(app_name=f"penstock generate {found.name}")
     tables = found.generate(spark, spec)
-    if out.endswith((".jsonl", ".jsonl.gz")):
+    if to_file:
         write_lines(to_topology_lines(*tables).orderBy("name", "line"), Path(out))
     else:
-        _write_tables(found, tables, out)
+        _write_tables(tables, out)
     say_beside_output(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}")
 
 
@@ -77,8 +83,14 @@ def _shape(name: str) -> Shape:
     return found
 
 
-def _write_tables(shape: Shape, tables: tuple[DataFrame, DataFrame], directory: str) -> None:
-    if "://" not in directory and Path(directory).exists():
+def _require_new(directory: str) -> None:
+    if not is_local(directory):
+        return
+    if os.path.lexists(local_folder(directory)):
         raise ConfigurationError(f"--out {directory}: is already there", "choose another, or remove it first")
+    require_target(directory)
+
+
+def _write_tables(tables: tuple[DataFrame, DataFrame], directory: str) -> None:
     for name, df in zip(("topologies", "transformations"), tables, strict=True):
         conform(df, name).write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")

@@ -62,6 +62,10 @@ def command(
     from engine.datastream.job import Job
     from plans.errors import InputError
 
+    if to is not None:
+        from engine.store.require_target import require_target
+
+        require_target(to)
     captured: list[Job] = []
     settings = EnvironmentSettings(
         parallelism=parallelism, config=key_values(define, "-D"), captured=captured

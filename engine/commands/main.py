@@ -1,5 +1,6 @@
 """The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
 
+import os
 import sys
 import traceback
 import warnings
@@ -24,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
+    ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
     ("doctor", "engine.commands.doctor", "Check what is installed and which pair does not fit."),
@@ -32,8 +34,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
-    "3 an input cannot be read; 4 the store cannot be used as asked; "
-    "5 bench: slower than the results compared with; 130 interrupted."
+    "3 an input cannot be read; 4 the store cannot be used as asked, or is damaged; "
+    "5 bench: slower than the results compared with; 8 the machine refuses (no space, no permission, "
+    "a read-only target, an I/O error); 130 interrupted."
 )
 
 
@@ -64,13 +67,16 @@ class LazyGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what it raises becomes a message and an exit code, unless there is --debug."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
         except typer.TyperException as error:
             raise _shown(error) from None
-        except Exception as error:
+        except BaseException as error:
             said = _explain(error)
             if said is None or ctx.params["debug"]:
                 raise
+            _flush_or_let_go()
             complain(f"penstock: {said[0]}")
             raise typer.Exit(said[1]) from error
 
@@ -131,18 +137,24 @@ def _load(module: str, line: str | None) -> Any:
     return typer.main.get_command(single)
 
 
-def _explain(error: Exception) -> tuple[str, int] | None:
+def _explain(error: BaseException) -> tuple[str, int] | None:
     """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
     if isinstance(error, PenstockError):
         return str(error), error.exit_code
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
         return None
+    # A panic of Rust is a BaseException, of a class that each library makes for itself.
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        return None
+    if isinstance(error, OSError):
+        from engine.machine_error import machine_error
+
+        refused = machine_error(error)
+        return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
         from engine.describe_spark_error import describe_spark_error
 
         return f"Spark failed: {describe_spark_error(error)}\n  hint: --debug shows where", 1
-    if isinstance(error, OSError):
-        return str(error), 1
     return (
         f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
         1,
@@ -156,7 +168,16 @@ def _shown(error: typer.TyperException) -> typer.TyperException:
     return error
 
 
-def _is_from_spark(error: Exception) -> bool:
+def _flush_or_let_go() -> None:
+    """Write out what standard output buffers; where that fails, drop it: Python would try again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+
+
+def _is_from_spark(error: BaseException) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -10,6 +10,7 @@ from engine.commands.people import Styled, say, say_beside_output
 from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
 from engine.redaction import redact_value, remember_secrets
+from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError
 from plans.passes import Choices, stages
@@ -86,6 +87,7 @@ def command(
     """
     settings = dict(_setting(item) for item in conf or [])
     remember_secrets(settings)
+    require_target(out)
     layer = Layer(until)
     choices = Choices(
         slot_sharing, PROFILES[network], TaskManager(task_manager_memory, slots_per_task_manager)

@@ -7,6 +7,7 @@ import typer
 from rich.table import Column
 
 from engine.commands.people import print_table, say
+from engine.commands.reads_store import reads_store
 from engine.commands.write_lines import write_texts
 from engine.store.open_plan import open_plan
 from plans.columnar.json_text import json_lists, json_object, values
@@ -14,6 +15,7 @@ from plans.columnar.json_text import json_lists, json_object, values
 _ERROR = ("error", "location", "found", "allowed", "hint")
 
 
+@reads_store
 def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")

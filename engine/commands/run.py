@@ -66,6 +66,10 @@ def command(
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import JobResult, run_listeners
 
+    if to is not None:
+        from engine.store.require_target import require_target
+
+        require_target(to)
     config = key_values(define, "-D")
     if py_files:
         config = {PYTHON_FILES: py_files, **config}

@@ -7,11 +7,13 @@ import typer
 from rich.table import Column
 
 from engine.commands.people import print_table, say
+from engine.commands.reads_store import reads_store
 from engine.redaction import redact
 from engine.store.open_plan import open_plan
 from engine.store.without_spark.plan_versions import list_versions
 
 
+@reads_store
 def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A store that penstock run --to has written.")

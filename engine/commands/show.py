@@ -5,10 +5,12 @@ from typing import Annotated
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
+from engine.commands.reads_store import reads_store
 from engine.commands.show_fleet import show_fleet
 from engine.commands.show_topology import show_topology
 
 
+@reads_store
 def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")

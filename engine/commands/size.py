@@ -9,6 +9,7 @@ from rich.table import Column
 
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.people import Piece, Styled, print_table, say
+from engine.commands.reads_store import reads_store
 from engine.store.open_plan import StoredPlan, open_plan
 from engine.store.plan_versions import PlanVersion
 from plans.columnar.frames import TOPOLOGY
@@ -28,6 +29,7 @@ _TEXT = ("", "jobs not placed", "largest jobs", "largest vertex")
 _GIBIBYTE, _MEBIBYTE = 2**30, 2**20
 
 
+@reads_store
 def command(
     store: Annotated[
         str,

@@ -4,11 +4,10 @@ import gzip
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from os import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from plans.errors import ConfigurationError
+from engine.replace_file import replace_file
 from plans.printable import printable_json
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ def write_texts(texts: Iterable[str], target: Path | None) -> None:
     """Write `texts`, each a line or more of JSON without the last line feed.
 
     What a terminal would act on is written with JSON's own escapes (see printable_json).
-    `target`: a file, gzip-compressed if it ends in .gz, that appears when it is complete; None is standard
-    output. Raises ConfigurationError where the file's directory is not there.
+    `target`: a file as of replace_file, gzip-compressed if it ends in .gz; None is standard output. Raises
+    ConfigurationError and MachineError.
     """
     with _open(target) as out:
         for text in texts:
@@ -42,16 +41,10 @@ def _open(target: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if not target.parent.is_dir():
-        raise ConfigurationError(f"cannot write {target}: there is no directory {target.parent}")
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            if target.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
-                    yield cast(BinaryIO, packed)
-            else:
-                yield file
-        replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    sys.stdout.flush()  # the target may be /dev/stdout
+    with replace_file(target) as file:
+        if target.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield file

@@ -1,21 +1,21 @@
 """The tables of one version as polars frames: without Spark where the store is local, else through Spark."""
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import polars as pl
-from deltalake import DeltaTable
 
-from engine.store.delta_tables import WRITE_ID, table_path
+from engine.store.data_files import damaged
+from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import PlanVersion
-from engine.store.without_spark.delta_tables import to_table
+from engine.store.store_errors import store_errors
+from engine.store.without_spark.find_damage import find_damage
+from engine.store.without_spark.listed_files import listed_files
 from engine.store.without_spark.plan_versions import find_version
 from plans.columnar.frames import TOPOLOGY, arrow_schema, empty, from_arrow
-from plans.columnar.topology.find_topology_files import local_path
 from plans.columnar.topology.topology_id import topology_id
-from plans.errors import InputError
 
 BY_NAME = ("topologies", "rejected")
 """Tables that know topologies by name; in `rejected` the key may be null."""
@@ -38,18 +38,10 @@ class StoredPlan(NamedTuple):
 def open_plan(store: str, version: int | None = None, topology: str | None = None) -> StoredPlan:
     """That version (default: the newest), with only the rows of `topology` if one is named.
 
-    Raises StoreError: not a store, no such version.
+    Raises StoreError: not a store, no such version. A table that is asked for is first checked: StoreError if
+    it is damaged.
     """
     return (_open_files if is_local(store) else _open_on_spark)(store, version, topology)
-
-
-def is_local(store: str) -> bool:
-    """Whether a store is read without Spark: a path, or a file: URI."""
-    try:
-        local_path(store)
-    except InputError:
-        return False
-    return True
 
 
 def _open_files(store: str, version: int | None, topology: str | None) -> StoredPlan:
@@ -57,7 +49,12 @@ def _open_files(store: str, version: int | None, topology: str | None) -> Stored
 
     @cache
     def table(name: str) -> pl.LazyFrame:
-        files = _files(DeltaTable(table_path(store, name)), found.write_id)
+        with store_errors(store, "reading"):
+            damage = find_damage(store, found, [name])
+            if damage:
+                raise damaged(store, found.version, damage)
+            listed = listed_files(store, name, found.write_id)
+        files = [os.path.join(local_folder(store, name), file.path) for file in listed]
         columns = arrow_schema(name).names
         rows = pl.scan_parquet(files, glob=False).select(columns) if files else empty(name).lazy()
         if topology is None:
@@ -66,14 +63,6 @@ def _open_files(store: str, version: int | None, topology: str | None) -> Stored
         return rows.filter(chosen)
 
     return StoredPlan(found, table)
-
-
-def _files(table: DeltaTable, write_id: str) -> list[str]:
-    """The Parquet files of one write: its partition."""
-    # Not pl.scan_delta: it does not find the files of a path with a blank or a letter that is not ASCII.
-    root = unquote(urlsplit(table.table_uri).path).rstrip("/")
-    files = to_table(table.get_add_actions(flatten=True)).to_pylist()
-    return [f"{root}/{unquote(f['path'])}" for f in files if f[f"partition.{WRITE_ID}"] == write_id]
 
 
 def _open_on_spark(store: str, version: int | None, topology: str | None) -> StoredPlan:
@@ -85,11 +74,11 @@ def _open_on_spark(store: str, version: int | None, topology: str | None) -> Sto
 
     spark = get_session(app_name="penstock")
     found = plan_versions.find_version(spark, store, version)
-    tables = read_plan.tables_of(spark, store, found)
 
     @cache
     def table(name: str) -> pl.LazyFrame:
-        rows = tables[name]
+        read_plan.require_intact(spark, store, found, [name])
+        rows = read_plan.rows_of(spark, store, found, name)
         if topology is not None:
             by_name = F.col("name") == topology
             rows = rows.where(by_name if name in BY_NAME else F.col(TOPOLOGY) == topology_id(topology))

@@ -4,8 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from engine.store.delta_tables import WRITE_ID, delete_rows, retry_conflicts, table_path
+from engine.store.find_damage_on_spark import log_of
+from engine.store.newest_version import require_whole
 from engine.store.plan_versions import PlanVersion, State, all_writes, insert
 from plans.schema import TABLES
 
@@ -17,15 +20,16 @@ def remove_unfinished(spark: SparkSession, store: str, older_than: timedelta = O
 
     A write that is still running is never half-deleted: it is first marked abandoned in the manifest, and if
     it finishes after all, it is told so (StoreError) instead of being published. A write that publishes
-    first is left alone. Younger writes are not touched. Raises StoreError where there is no store.
+    first is left alone. Younger writes are not touched. Raises StoreError where there is no store, or its
+    manifest has lost a version, whose rows would be taken for unfinished.
     """
     before = datetime.now(UTC) - older_than
-    known = all_writes(spark, store)
+    known = {v.write_id for v in require_whole(store, all_writes(spark, store))}
     found = {table: _write_ids(spark, store, table) for table in TABLES}
-    for write_id in sorted(set().union(*found.values()) - set(known)):
+    for write_id in sorted(set().union(*found.values()) - known):
         if _started(write_id) < before:
             _abandon(spark, store, write_id)
-    dead = {w for w, v in all_writes(spark, store).items() if v.state != State.COMPLETE}
+    dead = {v.write_id for v in all_writes(spark, store) if v.state != State.COMPLETE}
     for table, write_ids in found.items():
         delete_rows(spark, store, table, sorted(write_ids & dead))
     return sorted(dead & set().union(*found.values()))
@@ -35,8 +39,9 @@ def _write_ids(spark: SparkSession, store: str, table: str) -> set[str]:
     path = table_path(store, table)
     if not DeltaTable.isDeltaTable(spark, path):
         return set()
-    rows = DeltaTable.forPath(spark, path).toDF().select(WRITE_ID).distinct().collect()
-    return {row[WRITE_ID] for row in rows}
+    # Of the log: of a write on a full disk, files may be gone that it lists.
+    written = log_of(spark, path).select(F.col("partitionValues")[WRITE_ID].alias(WRITE_ID))
+    return {row[WRITE_ID] for row in written.distinct().collect()}
 
 
 def _started(write_id: str) -> datetime:

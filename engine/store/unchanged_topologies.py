@@ -5,8 +5,11 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.store.plan_versions import PlanVersion, list_versions
-from engine.store.read_plan import tables_of
+from engine.store.find_damage_on_spark import find_damage
+from engine.store.newest_version import has_lost_newest
+from engine.store.plan_versions import PlanVersion, all_writes, complete, list_versions
+from engine.store.read_plan import rows_of
+from engine.store.store_errors import store_errors
 
 REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""
@@ -24,13 +27,13 @@ def unchanged_topologies(
 ) -> DataFrame:
     """(topology_id, name): those of TOPOLOGIES that the newest version holds with the same fingerprint.
 
-    None at all if that version was written by another planner or with other options. Raises StoreError where
-    there is no store.
+    None at all if that version was written by another planner or with other options, or is damaged. Raises
+    StoreError where there is no store.
     """
-    newest = comparable(list_versions(spark, store), planner_version, options)
+    newest = _sound(spark, store, comparable(list_versions(spark, store), planner_version, options))
     if newest is None:
         return topologies.select("topology_id", "name").where(F.lit(False))
-    return _same(topologies, tables_of(spark, store, newest)["topologies"])
+    return _same(topologies, rows_of(spark, store, newest, "topologies"))
 
 
 def nothing_changed(
@@ -41,16 +44,23 @@ def nothing_changed(
     planner_version: str,
     options: Mapping[str, str],
 ) -> int | None:
-    """The number of the newest version if `tables` came from the same topologies and refusals, else None."""
-    newest = comparable(list_versions(spark, store), planner_version, options)
-    if newest is None or set(newest.tables) != set(tables):
+    """The number of the newest version if `tables` came from the same topologies and refusals, else None.
+
+    None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
+    cannot be read.
+    """
+    known = all_writes(spark, store)
+    if has_lost_newest(store, known):
         return None
-    stored = tables_of(spark, store, newest)
-    given = tables["topologies"]
-    if given.count() != newest.topologies or _same(given, stored["topologies"]).count() != newest.topologies:
+    newest = comparable(complete(known), planner_version, options)
+    if newest is None or set(newest.tables) != set(tables) or _sound(spark, store, newest) is None:
+        return None
+    given, topologies = tables["topologies"], rows_of(spark, store, newest, "topologies")
+    if given.count() != newest.topologies or _same(given, topologies).count() != newest.topologies:
         return None
     if "rejected" in tables:
-        now, before = tables["rejected"].select(*REFUSAL), stored["rejected"].select(*REFUSAL)
+        refused = rows_of(spark, store, newest, "rejected")
+        now, before = tables["rejected"].select(*REFUSAL), refused.select(*REFUSAL)
         if not now.exceptAll(before).isEmpty() or not before.exceptAll(now).isEmpty():
             return None
     return newest.version
@@ -65,6 +75,14 @@ def comparable(
     newest = versions[-1]
     same = newest.planner_version == planner_version and dict(newest.options) == dict(options)
     return newest if same else None
+
+
+def _sound(spark: SparkSession, store: str, version: PlanVersion | None) -> PlanVersion | None:
+    """The version if all its tables are known to be as they were written."""
+    if version is None or version.files is None:
+        return None
+    with store_errors(store, "reading"):
+        return None if find_damage(spark, store, version, version.tables) else version
 
 
 def _same(topologies: DataFrame, stored: DataFrame) -> DataFrame:

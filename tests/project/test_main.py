@@ -12,6 +12,11 @@ from engine.commands.main import COMMANDS, EXIT_CODES
 from engine.describe_spark_error import describe_spark_error
 from plans.errors import ConfigurationError, InputError, StoreError
 
+
+class PanicException(BaseException):
+    """As of Rust: each library has one of its own."""
+
+
 REPORT = "--debug shows where; please report it"
 
 
@@ -78,7 +83,9 @@ def test_version(capsys):
         (ConfigurationError("a", "b"), 2, "penstock: a\n  hint: b\n"),
         (InputError("no file"), 3, "penstock: no file\n"),
         (StoreError("no version 7"), 4, "penstock: no version 7\n"),
-        (PermissionError(13, "Permission denied", "/x"), 1, "penstock: [Errno 13] Permission denied: '/x'\n"),
+        (PermissionError(13, "Permission denied", "/x"), 8, "penstock: /x: Permission denied\n"),
+        (NotADirectoryError(20, "Not a directory", "/x"), 1, "penstock: [Errno 20] Not a directory: '/x'\n"),
+        (PanicException("index"), 1, f"penstock: internal error: PanicException: index\n  hint: {REPORT}\n"),
         (
             KeyError("k"),
             1,

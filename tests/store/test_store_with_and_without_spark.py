@@ -160,8 +160,8 @@ def between_read_and_commit(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     between: list[Any] = []
     read = plan_versions._all_versions
 
-    def read_and_be_overtaken(table: DeltaTable) -> Any:
-        found = read(table)
+    def read_and_be_overtaken(store: str, table: DeltaTable) -> Any:
+        found = read(store, table)
         if between:
             between.pop()()
         return found

@@ -22,6 +22,8 @@ from engine.store.delta_tables import (
     stored_schema,
     table_path,
 )
+from engine.store.is_local import is_local, local_folder
+from engine.store.without_spark.write_file import add_action, make_log_durable, write_file
 from plans.columnar.arrow_shapes import shape
 from plans.errors import SchemaError
 from plans.schema import TABLES, require_schema
@@ -29,7 +31,7 @@ from plans.schema import TABLES, require_schema
 STRICT = CommitProperties(max_commit_retries=0)
 """Commit as the version behind the one that was read, or raise CommitFailedError."""
 
-_ROWS_A_BATCH = 65_536
+_ROWS_AT_A_TIME = 250_000
 
 Result = TypeVar("Result")
 
@@ -74,20 +76,39 @@ def append_rows(store: str, table: str, rows: pa.Table, write_id: str) -> None:
     path = table_path(store, table)
     require_rows(rows, table)
     made = create_table(path, stored_schema(table), WRITE_ID, TABLE_PROPERTIES)
-    if not len(rows):
+    before = made.version()
+    if len(rows):
+        _append(store, made, rows, table, write_id)
+    if is_local(store):
+        make_log_durable(local_folder(store, table), since=before)
+
+
+def _append(store: str, made: DeltaTable, rows: pa.Table, table: str, write_id: str) -> None:
+    path, application = table_path(store, table), application_id(write_id)
+    if made.transaction_version(application) is not None:
         return
-
-    def append(target: list[DeltaTable]) -> None:
-        delta = target.pop() if target else DeltaTable(path)
-        application = application_id(write_id)
-        if delta.transaction_version(application) is not None:
-            return
-        now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
-        once = CommitProperties(app_transactions=[Transaction(application, TRANSACTION_VERSION, now)])
-        write_deltalake(delta, _tagged(rows, table, write_id), mode="append", commit_properties=once)
-
+    now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
+    once = CommitProperties(app_transactions=[Transaction(application, TRANSACTION_VERSION, now)])
+    if not is_local(store):
+        tagged = _tagged(rows, table, write_id)
+        retry_conflicts(
+            lambda: write_deltalake(path, tagged(), mode="append", commit_properties=once), f"writing {path}"
+        )
+        return
+    # Not write_deltalake: where the disk is full, it prints a Rust panic.
+    folder = local_folder(store, table)
+    file = write_file(folder, f"{WRITE_ID}={write_id}", _as_stored(rows, table), _without_write_id(table))
+    action = add_action(folder, file, len(rows), {WRITE_ID: write_id})
     newest = [made]
-    retry_conflicts(lambda: append(newest), f"writing {path}")
+
+    def commit() -> None:
+        delta = newest.pop() if newest else DeltaTable(path)
+        if delta.transaction_version(application) is None:
+            delta.create_write_transaction(
+                [action], "append", delta.schema(), [WRITE_ID], commit_properties=once
+            )
+
+    retry_conflicts(commit, f"writing {path}")
 
 
 def read_rows(store: str, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -128,16 +149,27 @@ def stored(table: str) -> pa.Schema:
     return to_arrow_schema(stored_schema(table), timezone="UTC")
 
 
-def _tagged(rows: pa.Table, table: str, write_id: str) -> pa.RecordBatchReader:
-    """Rows with their write_id, one batch at a time."""
-    schema = stored(table)
+def _without_write_id(table: str) -> pa.Schema:
+    return pa.schema([field for field in stored(table) if field.name != WRITE_ID])
+
+
+def _as_stored(rows: pa.Table, table: str) -> Iterator[pa.Table]:
+    """Rows with the types of the store, some at a time: casting copies."""
+    schema = _without_write_id(table)
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        yield rows.slice(start, _ROWS_AT_A_TIME).select(schema.names).cast(schema)
+
+
+def _tagged(rows: pa.Table, table: str, write_id: str) -> Callable[[], pa.RecordBatchReader]:
+    """Rows with their write_id, as often as they are asked for."""
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in rows.to_batches(max_chunksize=_ROWS_A_BATCH):
-            columns = [batch[f.name].cast(f.type) for f in schema if f.name != WRITE_ID]
-            yield pa.RecordBatch.from_arrays([*columns, pa.repeat(write_id, len(batch))], schema=schema)
+        for some in _as_stored(rows, table):
+            for batch in some.to_batches():
+                columns = [*batch.columns, pa.repeat(write_id, len(batch))]
+                yield pa.RecordBatch.from_arrays(columns, schema=stored(table))
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    return lambda: pa.RecordBatchReader.from_batches(stored(table), batches())
 
 
 def retry_conflicts(action: Callable[[], Result], doing: str) -> Result:

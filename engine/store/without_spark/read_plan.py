@@ -5,7 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
+from engine.store.data_files import damaged
+from engine.store.store_errors import store_errors
 from engine.store.without_spark.delta_tables import read_rows
+from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.plan_versions import find_version
 from plans.errors import StoreError
 
@@ -17,8 +20,8 @@ def read_plan(
 ) -> dict[str, pa.Table]:
     """Table name to the rows of that version (default: the newest), with the columns of plans.schema.TABLES.
 
-    `tables`: only these, where not all are wanted. Raises StoreError: not a store, no such version, a table
-    that the version does not have.
+    `tables`: only these, where not all are wanted. Raises StoreError: not a store, no such version, a damaged
+    one, a table that the version does not have.
     """
     found = find_version(store, version)
     missing = sorted(set(tables or ()) - set(found.tables))
@@ -28,5 +31,9 @@ def read_plan(
             f"it has {', '.join(found.tables)}",
         )
     names = [name for name in found.tables if tables is None or name in tables]
+    with store_errors(store, "reading"):
+        damage = find_damage(store, found, names)
+    if damage:
+        raise damaged(store, found.version, damage)
     with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-store") as pool:
         return dict(zip(names, pool.map(lambda t: read_rows(store, t, found.write_id), names), strict=True))

@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from engine.store.plan_versions import PlanVersion
+from engine.store.newest_version import has_lost_newest
+from engine.store.plan_versions import PlanVersion, complete
+from engine.store.store_errors import store_errors
 from engine.store.unchanged_topologies import REFUSAL, TOPOLOGY_KEY, comparable
 from engine.store.without_spark.delta_tables import read_rows
-from engine.store.without_spark.plan_versions import list_versions
+from engine.store.without_spark.find_damage import find_damage
+from engine.store.without_spark.plan_versions import all_writes, list_versions
 
 
 def unchanged_topologies(
@@ -16,10 +19,10 @@ def unchanged_topologies(
 ) -> pa.Table:
     """(topology_id, name): those of TOPOLOGIES that the newest version holds with the same fingerprint.
 
-    None at all if that version was written by another planner or with other options. Raises StoreError where
-    there is no store.
+    None at all if that version was written by another planner or with other options, or is damaged. Raises
+    StoreError where there is no store.
     """
-    newest = comparable(list_versions(store), planner_version, options)
+    newest = _sound(store, comparable(list_versions(store), planner_version, options))
     same = topologies.slice(0, 0) if newest is None else _same(store, newest, topologies)
     return same.select(["topology_id", "name"])
 
@@ -27,9 +30,16 @@ def unchanged_topologies(
 def nothing_changed(
     store: str, tables: Mapping[str, pa.Table], *, planner_version: str, options: Mapping[str, str]
 ) -> int | None:
-    """The number of the newest version if `tables` came from the same topologies and refusals, else None."""
-    newest = comparable(list_versions(store), planner_version, options)
-    if newest is None or set(newest.tables) != set(tables):
+    """The number of the newest version if `tables` came from the same topologies and refusals, else None.
+
+    None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
+    cannot be read.
+    """
+    known = all_writes(store)
+    if has_lost_newest(store, known):
+        return None
+    newest = comparable(complete(known), planner_version, options)
+    if newest is None or set(newest.tables) != set(tables) or _sound(store, newest) is None:
         return None
     given = tables["topologies"]
     if len(given) != newest.topologies or len(_same(store, newest, given)) != newest.topologies:
@@ -39,6 +49,14 @@ def nothing_changed(
         if _counted(tables["rejected"], REFUSAL) != _counted(stored, REFUSAL):
             return None
     return newest.version
+
+
+def _sound(store: str, version: PlanVersion | None) -> PlanVersion | None:
+    """The version if all its tables are known to be as they were written."""
+    if version is None or version.files is None:
+        return None
+    with store_errors(store, "reading"):
+        return None if find_damage(store, version, version.tables) else version
 
 
 def _same(store: str, newest: PlanVersion, topologies: pa.Table) -> pa.Table:

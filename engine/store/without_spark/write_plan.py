@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
 
 from engine.store.plan_versions import PlanVersion, State
-from engine.store.without_spark.delta_tables import append_rows, delete_rows
+from engine.store.require_target import require_target
+from engine.store.store_errors import store_errors
+from engine.store.without_spark.delta_tables import append_rows
+from engine.store.without_spark.discard import discard, set_aside_unreadable
+from engine.store.without_spark.listed_files import recorded_files
 from engine.store.without_spark.plan_versions import is_store, publish
 from engine.store.without_spark.unchanged_topologies import nothing_changed
 from engine.store.write_plan import PARALLEL_WRITES, new_write_id, require_plan
-from plans.errors import PenstockError
 from plans.schema import TABLES
 
 
@@ -23,8 +24,8 @@ def write_plan(
     """The number of the version that holds `tables` (name to Arrow table, as in plans.schema.TABLES).
 
     As engine.store.write_plan: nothing is written if the newest version has the same topologies and refusals,
-    nothing is seen before the manifest's row, and a write that fails deletes its rows. Raises StoreError and
-    SchemaError.
+    nothing is seen before the manifest's row, and a write that fails deletes its rows and files. Raises
+    StoreError, MachineError and SchemaError.
     """
     require_plan(tables)
     if is_store(store):
@@ -39,26 +40,28 @@ def write_version(
 ) -> int:
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
     require_plan(tables)
+    require_target(store)
     write_id = new_write_id()
-    try:
-        _append_all(store, tables, write_id)
-    except Exception:
-        for table in tables:
-            with suppress(PenstockError, DeltaError):
-                delete_rows(store, table, write_id)
-        raise
-    candidate = PlanVersion(
-        version=None,
-        write_id=write_id,
-        state=State.COMPLETE,
-        published_at=datetime.now(UTC),
-        planner_version=planner_version,
-        options=options,
-        tables=tuple(name for name in TABLES if name in tables),
-        topologies=len(tables["topologies"]),
-        rejected=len(tables["rejected"]) if "rejected" in tables else 0,
-    )
-    return publish(store, candidate)
+    with store_errors(store, "writing"):
+        try:
+            set_aside_unreadable(store, tables)
+            _append_all(store, tables, write_id)
+            candidate = PlanVersion(
+                version=None,
+                write_id=write_id,
+                state=State.COMPLETE,
+                published_at=datetime.now(UTC),
+                planner_version=planner_version,
+                options=options,
+                tables=tuple(name for name in TABLES if name in tables),
+                topologies=len(tables["topologies"]),
+                rejected=len(tables["rejected"]) if "rejected" in tables else 0,
+                files=recorded_files(store, tables, write_id),
+            )
+            return publish(store, candidate)
+        except BaseException:
+            discard(store, tables, write_id)
+            raise
 
 
 def _append_all(store: str, tables: Mapping[str, pa.Table], write_id: str) -> None:

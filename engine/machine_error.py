@@ -1,0 +1,63 @@
+"""Errors of the machine: no space left, no permission, a read-only target, a failing disk."""
+
+import errno
+import os
+import re
+
+from plans.errors import MachineError
+
+_REFUSALS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+)
+_HINTS = {
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some space, or write to another disk",
+    errno.EFBIG: "ulimit -f limits the size of files, or the file system does",
+    errno.EMFILE: "ulimit -n limits open files",
+}
+_OF_RUST = re.compile(r"os error (\d+)\)|Os \{ code: (\d+)")
+
+
+def machine_error(error: BaseException, doing: str | None = None) -> MachineError | None:
+    """`error`, or an exception that led to it, as a refusal of the machine; None if it is something else.
+
+    `doing`: what failed, such as "writing STORE"; default: the file that the exception names.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, MachineError):
+            return cause
+        if isinstance(cause, OSError) and cause.errno in _REFUSALS:
+            named = doing or (f"{cause.filename}" if cause.filename is not None else None)
+            return _refusal(cause.errno, named)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def machine_error_in_text(error: BaseException, doing: str) -> MachineError | None:
+    """As machine_error, for exceptions of Rust, C++ and Java, which have the system's error in their text."""
+    known = machine_error(error, doing)
+    if known is not None:
+        return known
+    text = str(error)
+    for match in _OF_RUST.finditer(text):
+        number = int(match[1] or match[2])
+        if number in _REFUSALS:
+            return _refusal(number, doing)
+    number = next((number for number in _REFUSALS if os.strerror(number) in text), 0)
+    return _refusal(number, doing) if number else None
+
+
+def _refusal(number: int, doing: str | None) -> MachineError:
+    said = os.strerror(number)
+    return MachineError(said if doing is None else f"{doing}: {said}", _HINTS.get(number))

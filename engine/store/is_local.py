@@ -1,0 +1,23 @@
+"""Whether a store is on a file system of this machine."""
+
+import os
+from urllib.parse import unquote
+
+from engine.store.delta_tables import table_path
+from plans.columnar.topology.find_topology_files import local_path
+from plans.errors import InputError
+
+
+def is_local(store: str) -> bool:
+    """Whether a store is read without Spark: a path, or a file: URI."""
+    try:
+        local_path(store)
+    except InputError:
+        return False
+    return True
+
+
+def local_folder(store: str, table: str = "") -> str:
+    """The folder of a table of a local store, or of the store itself."""
+    path = table_path(store, table).rstrip("/")
+    return os.path.abspath(unquote(path.removeprefix("file://")) if "://" in path else path)

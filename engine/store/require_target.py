@@ -1,0 +1,74 @@
+"""Whether a store can be written to a path: asked before the work starts."""
+
+import os
+import tempfile
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from engine.machine_error import machine_error
+from engine.store.delta_tables import WRITE_ID
+from engine.store.is_local import is_local, local_folder
+from engine.store.plan_versions import MANIFEST
+from engine.store.without_spark.plan_versions import all_writes, is_store
+from plans.errors import MachineError, StoreError
+from plans.schema import TABLES
+
+_LEFT_BY_FILE_SYSTEMS = ("lost+found",)
+_NAMES_SAID = 5
+
+
+def require_target(store: str) -> None:
+    """StoreError if `store` is a file, a folder neither empty nor a store, or has no readable manifest.
+
+    What a first write left that was killed counts as a store. Raises MachineError if the folder cannot be
+    made or written to. Only local file systems are looked at.
+    """
+    if not is_local(store):
+        return
+    folder = local_folder(store)
+    try:
+        existing = _existing(folder)
+        if not os.path.isdir(existing):
+            what = "a link to nothing" if os.path.islink(existing) else "a file"
+            where = "" if existing == folder else f"{existing} is "
+            raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{what}, not a folder")
+        if existing == folder:
+            _require_empty_or_store(store, folder)
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
+
+
+def _existing(path: str) -> str:
+    """The path itself, or the nearest above it that is there."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _require_empty_or_store(store: str, folder: str) -> None:
+    names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
+    if MANIFEST in names:
+        if is_store(store):
+            all_writes(store)
+        return
+    others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
+    if others:
+        more = f" and {len(others) - _NAMES_SAID:,} more" if len(others) > _NAMES_SAID else ""
+        raise StoreError(
+            f"cannot write a store to {store}: the folder is neither empty nor a store; "
+            f"it holds {', '.join(map(repr, others[:_NAMES_SAID]))}{more}",
+            "name a new folder, an empty one, or a store that penstock has written",
+        )
+
+
+def _is_table_of_store(folder: str, name: str) -> bool:
+    """Whether this is a table of a store, perhaps one that was not finished."""
+    path = os.path.join(folder, name)
+    try:
+        fields = DeltaTable(path).schema().fields
+    except DeltaError:
+        return os.path.isdir(path) and set(os.listdir(path)) <= {"_delta_log"}
+    return any(field.name == WRITE_ID for field in fields)

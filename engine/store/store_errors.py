@@ -1,0 +1,67 @@
+"""What delta-rs, Arrow, polars and the system raise at a store, as errors that a user can read."""
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from engine.machine_error import machine_error_in_text
+from plans.errors import PenstockError, StoreError
+
+
+@contextmanager
+def store_errors(store: str, doing: str) -> Iterator[None]:
+    """Raise MachineError where the machine refuses, StoreError for other errors of what lies below a store.
+
+    `doing`: "reading" or "writing". Errors of Penstock come through as they are, and so do others of Spark
+    while it writes.
+    """
+    try:
+        yield
+    except PenstockError:
+        raise
+    except BaseException as error:
+        of_spark = _is_from_spark(error)
+        if not (of_spark or _is_from_below(error)) or (doing == "reading" and _is_of_output(error)):
+            raise
+        refused = machine_error_in_text(error, f"{doing} {store}")
+        if refused is not None:
+            raise refused from error
+        if of_spark and doing != "reading":  # what is written is planned at that moment
+            raise
+        lines = (_said_by_spark(error) if of_spark else str(error).strip()).splitlines()
+        lines = lines or [type(error).__name__]
+        raise StoreError(
+            f"{doing} {store} failed: {lines[0]}", f"penstock verify {store} lists damage, if there is any"
+        ) from error
+
+
+def _is_from_below(error: BaseException) -> bool:
+    # Panics of Rust are no Exceptions, and each library has a class of its own for them.
+    is_panic = type(error).__name__ == "PanicException"
+    polars = type(error).__module__.startswith("polars")
+    return is_panic or polars or isinstance(error, DeltaError | pa.ArrowException | OSError)
+
+
+def _is_of_output(error: BaseException) -> bool:
+    """Whether this is what becomes of a command's output that finds no reader or no space."""
+    full = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return isinstance(error, OSError) and error.errno in full
+
+
+def _is_from_spark(error: BaseException) -> bool:
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, Py4JError | PySparkException)
+
+
+def _said_by_spark(error: BaseException) -> str:
+    from engine.describe_spark_error import describe_spark_error
+
+    return describe_spark_error(error)

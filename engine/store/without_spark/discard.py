@@ -1,0 +1,82 @@
+"""Taking out of a store what cannot be used: a write that failed, tables that can no longer be read."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from engine.machine_error import machine_error_in_text
+from engine.store.delta_tables import WRITE_ID
+from engine.store.is_local import is_local, local_folder
+from engine.store.without_spark.delta_tables import delete_rows
+from engine.store.without_spark.plan_versions import is_published
+from plans.errors import PenstockError
+
+
+def discard(store: str, tables: Iterable[str], write_id: str) -> None:
+    """Delete what a write has left, unless it was published: an error may follow the commit that does so.
+
+    Files first, which makes room on a full disk for what the logs are to say.
+    """
+    with suppress(PenstockError, DeltaError, OSError):
+        if not is_published(store, write_id):
+            remove_files(store, tables, write_id)
+            for table in tables:
+                with suppress(PenstockError, DeltaError, OSError):
+                    delete_rows(store, table, write_id)
+
+
+def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
+    """Remove the files of a write that nobody reads from a local store, committed or not."""
+    if is_local(store):
+        for table in tables:
+            folder = os.path.join(local_folder(store, table), f"{WRITE_ID}={write_id}")
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
+    """Rename tables of a local store that no longer open, so that new ones can be made; the folders they are
+    now in.
+
+    Only versions that cannot be read any more are in them. What the machine refuses to open is left alone.
+    """
+    if not is_local(store) or not os.path.isdir(local_folder(store)):
+        return []
+    unreadable = [table for table in tables if _is_unreadable(store, table)]
+    if not unreadable:
+        return []
+    moved = []
+    with _alone(local_folder(store)):
+        for table in unreadable:
+            folder = local_folder(store, table)
+            if _is_unreadable(store, table):
+                free = next(n for n in range(1, 10_000) if not os.path.lexists(f"{folder}.damaged-{n}"))
+                os.rename(folder, f"{folder}.damaged-{free}")
+                moved.append(f"{folder}.damaged-{free}")
+    return moved
+
+
+def _is_unreadable(store: str, table: str) -> bool:
+    folder = local_folder(store, table)
+    try:
+        DeltaTable(folder)
+    except TableNotFoundError:
+        return os.path.lexists(folder) and not os.path.isdir(folder)
+    except DeltaError as error:
+        return machine_error_in_text(error, "") is None
+    return False
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """One writer at a time; the kernel lets go of the lock of one that is killed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

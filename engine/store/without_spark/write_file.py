@@ -1,0 +1,53 @@
+"""A Parquet file for a table on a local file system, and what a commit says of it."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from json import dumps
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
+from engine.make_durable import make_durable
+
+
+def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa.Schema) -> str:
+    """The path, relative to `folder`, of a new durable Parquet file in its subfolder `inside`.
+
+    Raises OSError; what was written of the file is removed then.
+    """
+    path = os.path.join(inside, f"part-00000-{uuid4()}-c000.snappy.parquet")
+    whole = os.path.join(folder, path)
+    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    try:
+        with pq.ParquetWriter(whole, schema, compression="snappy") as writer:
+            for rows in batches:
+                writer.write_table(rows)
+        make_durable([whole], below=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(whole)
+        raise
+    return path
+
+
+def add_action(folder: str, path: str, rows: int, partition: dict[str, str | None]) -> AddAction:
+    """What a commit to a table's log says of a new file."""
+    size = os.path.getsize(os.path.join(folder, path))
+    return AddAction(path, size, partition, time.time_ns() // 1_000_000, True, dumps({"numRecords": rows}))
+
+
+def make_log_durable(folder: str, since: int) -> None:
+    """Sync what the log of the table in `folder` has got from version `since` on, and the folders above."""
+    log = os.path.join(folder, "_delta_log")
+    # Other names are of other writers' unfinished commits, which may be gone in a moment.
+    new = [
+        os.path.join(log, name)
+        for name in os.listdir(log)
+        if (name[:20].isdecimal() and int(name[:20]) >= since) or name == "_last_checkpoint"
+    ]
+    # The parent too: the store itself may be new.
+    make_durable(new, below=os.path.dirname(folder))

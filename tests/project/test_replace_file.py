@@ -1,0 +1,140 @@
+"""Files that a user names: replaced whole or not at all; what is no regular file is written to."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.commands.write_lines import write_texts
+from engine.replace_file import _open_anonymous, replace_file
+from plans.errors import ConfigurationError, MachineError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=["anonymous", "named"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Empty, on a file system with files without a name, and on one without."""
+    if request.param == "named":
+        monkeypatch.setattr("engine.replace_file._open_anonymous", lambda _: None)
+    return tmp_path
+
+
+def test_a_file_is_made_and_replaced_with_its_mode_and_owner(folder: Path):
+    file = folder / "é plans.jsonl"
+    write_texts(["a"], file)
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("a\n", 0o666 & ~umask)
+    file.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(file, 12, 34)
+    owner = file.stat().st_uid, file.stat().st_gid
+    write_texts(["b"], file)
+    after = file.stat()
+    assert (file.read_text(), after.st_mode & 0o777) == ("b\n", 0o640)
+    assert (after.st_uid, after.st_gid) == owner
+    assert os.listdir(folder) == [file.name]
+
+
+def test_a_name_may_be_as_long_as_names_may(folder: Path):
+    write_texts(["a"], folder / ("n" * 255))
+    assert (folder / ("n" * 255)).read_text() == "a\n"
+
+
+def test_links_are_followed_and_stay(folder: Path):
+    (folder / "below").mkdir()
+    (folder / "below" / "old").write_text("old")
+    (folder / "to old").symlink_to("below/old")
+    (folder / "twice").symlink_to("to old")
+    (folder / "to new").symlink_to(folder / "below" / "new")
+    write_texts(["a"], folder / "twice")
+    write_texts(["b"], folder / "to new")
+    assert all((folder / name).is_symlink() for name in ("to old", "twice", "to new"))
+    assert [(folder / "below" / name).read_text() for name in ("old", "new")] == ["a\n", "b\n"]
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(folder: Path):
+    (folder / "file").write_text("old")
+
+    def texts():
+        yield "new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_texts(texts(), folder / "file")
+    assert ((folder / "file").read_text(), os.listdir(folder)) == ("old", ["file"])
+
+
+def test_what_is_killed_leaves_the_old_file_and_nothing_else(tmp_path: Path):
+    descriptor = _open_anonymous(tmp_path)
+    assert descriptor is not None
+    os.close(descriptor)
+    (tmp_path / "file").write_text("old")
+    code = (
+        "import os, sys, time\nfrom pathlib import Path\nfrom engine.replace_file import replace_file\n"
+        "with replace_file(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'x' * 100_000)\n    print('written', flush=True)\n    sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "file")],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+    assert ((tmp_path / "file").read_text(), os.listdir(tmp_path)) == ("old", ["file"])
+
+
+def test_devices_are_written_to():
+    write_texts(["a"], Path("/dev/null"))
+    assert not Path("/dev/null").is_file()
+    with pytest.raises(MachineError, match="cannot write /dev/full: No space left on device"):
+        write_texts(["a"], Path("/dev/full"))
+
+
+def test_fifos_and_sockets_are_written_to(tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "fifo").read_bytes()))
+    reader.start()
+    write_texts(["a", "b"], tmp_path / "fifo")
+    reader.join()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        server.listen()
+        write_texts(["c"], tmp_path / "socket")
+        with server.accept()[0] as connection:
+            read.append(connection.recv(100))
+    assert read == [b"a\nb\n", b"c\n"]
+    assert (tmp_path / "fifo").is_fifo()
+    assert (tmp_path / "socket").is_socket()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
+def test_standard_output_is_written_to_where_it_stands(tmp_path: Path, name: str):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom engine.commands.write_lines import write_texts\n"
+        "print('before')\nwrite_texts(['between'], Path(sys.argv[1]))\nprint('after')"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code, name], cwd=ROOT, stdout=out, check=True)
+    piped = subprocess.run([sys.executable, "-c", code, name], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    assert (tmp_path / "out").read_bytes() == piped.stdout == b"before\nbetween\nafter\n"
+
+
+def test_what_cannot_be_written_to_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for target, said in ((tmp_path, "is a directory"), (tmp_path / "a" / "b", "there is no directory")):
+        with pytest.raises(ConfigurationError, match=said):
+            write_texts(["a"], target)
+    (tmp_path / "file").write_text("old")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(MachineError, match=r"file: Permission denied"), replace_file(tmp_path / "file"):
+        pass

@@ -1,0 +1,284 @@
+"""Damage to a store is said: no command answers as if nothing were, and planning again mends the store."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, Schema, write_deltalake
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+from typer.testing import CliRunner
+
+from engine.commands.main import app
+from engine.store import open_plan as opening
+from engine.store import write_plan as spark_writing
+from engine.store.plan_versions import MANIFEST, SCHEMA
+from engine.store.read_plan import read_plan as read_with_spark
+from engine.store.remove_unfinished import remove_unfinished
+from engine.store.without_spark.delta_tables import append_rows, to_table
+from engine.store.without_spark.plan_versions import find_version, list_versions
+from engine.store.without_spark.read_plan import read_plan
+from engine.store.write_plan import new_write_id
+from engine.store.write_plan import write_plan as write_with_spark
+from plans.errors import StoreError
+from plans.schema import TABLES
+from tests.store.arrow_plans import names, plan_of, topologies, write
+from tests.store.damage import DAMAGE, flip_middle, logs
+from tests.store.tables_from_golden import golden_lines
+from tests.store.test_store import NOW
+
+LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
+LINES = [*LINES[:3], next(line for line in LINES if "error" in line["expected"])]
+NAME = "t-000002"
+COMMANDS = (
+    ("show",),
+    ("show", "--topology", NAME),
+    ("export",),
+    ("rejected",),
+    ("size",),
+    ("edges", "--topology", NAME),
+    ("verify",),
+)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    assert "Traceback" not in result.output
+    assert "panicked" not in result.output
+    return result.exit_code, result.output
+
+
+def plan(folder: Path, lines: int) -> tuple[int, str]:
+    file = folder / f"{lines}.jsonl"
+    file.write_text("\n".join(json.dumps(line["topology"]) for line in LINES[:lines]))
+    return run("plan", str(file), "--out", str(folder / "store"), "--planner", "columnar")
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of two versions."""
+    folder = tmp_path_factory.mktemp("planned")
+    assert plan(folder, 2)[0] == plan(folder, len(LINES))[0] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def answers(planned: Path) -> dict[tuple[str, ...], tuple[int, str]]:
+    """What commands say of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(planned)
+        return {command: run(command[0], "store", *command[1:]) for command in COMMANDS}
+
+
+@pytest.fixture
+def sound(planned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a copy of it."""
+    monkeypatch.chdir(shutil.copytree(planned, tmp_path, dirs_exist_ok=True))
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", ["stream_nodes", MANIFEST])
+@pytest.mark.parametrize("how", DAMAGE)
+def test_what_is_damaged_is_not_answered_from_and_planning_again_mends_it(
+    sound: Path, answers: dict[tuple[str, ...], tuple[int, str]], how: str, table: str
+):
+    DAMAGE[how](sound / "store" / table)
+    found = [run("export", "store"), run("verify", "store")]
+    if [code for code, _ in found] != [4, 4]:
+        # Bytes of the manifest that say nothing, such as statistics.
+        assert (how, table) == ("middle flipped", MANIFEST)
+        assert found == [answers["export",], answers["verify",]]
+    if how == "table deleted" and table == MANIFEST:
+        assert "is not a plan store" in found[0][1]
+    code, said = plan(sound, len(LINES))
+    if code:  # without its log, nobody knows the versions any more
+        assert (code, table) == (4, MANIFEST)
+        assert "restore that table" in said
+    else:
+        assert run("verify", "store")[0] == 0
+        assert run("export", "store") == answers["export",]
+
+
+@pytest.mark.parametrize("table", ["topologies", "stream_edges", "required_slots"])
+def test_every_command_checks_what_it_reads(
+    sound: Path, answers: dict[tuple[str, ...], tuple[int, str]], table: str
+):
+    DAMAGE["last log deleted"](sound / "store" / table)
+    for command in COMMANDS:
+        found = run(command[0], "store", *command[1:])
+        assert found[0] == 4 or (found == answers[command] and command[0] != "verify")
+
+
+@pytest.mark.parametrize("table", sorted(TABLES.keys() - {"executions", "runs"}))
+def test_every_table_is_checked(sound: Path, table: str):
+    DAMAGE["table deleted"](sound / "store" / table)
+    with pytest.raises(StoreError, match=f"version 2 is damaged: table {table}: the table is missing"):
+        opening.open_plan("store").table(table)
+
+
+def test_older_versions_stay_readable(sound: Path):
+    store = "store"
+    before = run("export", store, "--version", "1")
+    DAMAGE["last log deleted"](sound / "store" / MANIFEST)
+    assert run("export", store, "--version", "1") == before
+    assert run("verify", store, "--version", "1")[0] == 0
+    assert (plan(sound, len(LINES))[0], run("verify", store)[0]) == (0, 0)
+    assert find_version(store, None).version == 3
+
+
+def test_a_table_that_no_longer_opens_is_kept_beside_the_new_one(sound: Path):
+    DAMAGE["first log deleted"](sound / "store" / "job_edges")
+    assert plan(sound, len(LINES))[0] == 0
+    assert logs(sound / "store" / "job_edges.damaged-1")
+
+
+def as_written_before(store: Path) -> None:
+    """Files are not recorded: the manifest as older Penstocks wrote it."""
+    path = str(store / MANIFEST)
+    rows = to_table(DeltaTable(path).scan(SCHEMA.names[:-2]))
+    shutil.rmtree(path)
+    schema = Schema.from_json(StructType(SCHEMA.fields[:-2]).json())
+    DeltaTable.create(path, schema, configuration={"delta.isolationLevel": "Serializable"})
+    write_deltalake(path, rows, mode="append")
+
+
+def test_stores_of_older_penstocks_are_read_checked_as_far_as_can_be_and_written_to(sound: Path):
+    store = sound / "store"
+    before = run("export", str(store))
+    as_written_before(store)
+    assert run("export", str(store)) == before
+    code, said = run("verify", str(store))
+    assert (code, said.count("not recorded")) == (0, len(find_version(str(store), None).tables) + 1)
+    assert plan(sound, len(LINES))[0] == 0
+    found = find_version(str(store), None)
+    assert (found.version, found.files is None) == (3, False)
+    as_written_before(store)
+    for how in ("file cut", "footer flipped", "file deleted"):
+        DAMAGE[how](store / "topologies")
+        assert [run(command, str(store))[0] for command in ("export", "verify")] == [4, 4]
+
+
+def test_what_cannot_be_decoded_is_said_even_if_no_checksum_tells(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+):
+    as_written_before(sound / "store")
+    DAMAGE["start flipped"](sound / "store" / "stream_nodes")
+    code, said = run("export", "store")
+    assert (code, "it cannot be decoded" in said) == (4, True)
+    # As a file that is damaged between the check and the read.
+    monkeypatch.setattr(opening, "find_damage", lambda *_: [])
+    code, said = run("export", "store")
+    assert (code, "reading store failed" in said) == (4, True)
+
+
+@pytest.fixture(scope="module")
+def made_by_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spark") / "store"
+    spark_write(spark, path, "1")
+    return path
+
+
+@pytest.fixture
+def spark_store(made_by_spark: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made_by_spark, tmp_path / "store"))
+
+
+def spark_write(spark: SparkSession, store: Path, fingerprint: str) -> int:
+    tables = {
+        name: spark.createDataFrame(rows, TABLES[name]) for name, rows in plan_of(a=fingerprint).items()
+    }
+    return write_with_spark(spark, str(store), tables, planner_version="1", options={})
+
+
+def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_store: Path):
+    (file,) = find_version(str(spark_store), None).files or ()
+    assert (file.table, file.rows, len(file.checksum or "")) == ("topologies", 1, 32)
+    flip_middle(spark_store / "topologies")
+    for read in (lambda: read_with_spark(spark, str(spark_store)), lambda: read_plan(str(spark_store))):
+        with pytest.raises(StoreError, match=r"version 1 is damaged: table topologies: .*its bytes"):
+            read()
+    assert spark_write(spark, spark_store, "1") == 2
+    assert names(str(spark_store)) == {"a"}
+
+
+def test_spark_writes_to_stores_of_older_penstocks(spark: SparkSession, spark_store: Path):
+    as_written_before(spark_store)
+    append_rows(str(spark_store), "topologies", topologies(x="1"), new_write_id())
+    assert len(remove_unfinished(spark, str(spark_store), NOW)) == 1
+    assert spark_write(spark, spark_store, "2") == 2
+    assert [v.files is None for v in list_versions(str(spark_store))] == [True, False]
+    assert set(read_with_spark(spark, str(spark_store), 1)) == {"topologies", "rejected"}
+
+
+def test_a_manifest_that_lost_its_newest_version_is_not_tidied_up(spark: SparkSession, spark_store: Path):
+    assert spark_write(spark, spark_store, "2") == 2
+    DAMAGE["last log deleted"](spark_store / MANIFEST)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    for use in (lambda: remove_unfinished(spark, str(spark_store), NOW), lambda: names(str(spark_store))):
+        with pytest.raises(StoreError, match="version 2 was published, but table plan_versions has lost it"):
+            use()
+    assert spark_write(spark, spark_store, "2") == 3
+    assert names(str(spark_store)) == {"a"}
+
+
+def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("engine.store.without_spark.find_damage.checksum", refuse)
+    for command in ("show", "verify"):
+        code, said = run(command, "store")
+        assert (code, "reading store: Permission denied" in said) == (8, True)
+
+
+def test_remote_stores_are_checked_by_their_logs(
+    spark: SparkSession, spark_store: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for module in ("engine.store.find_damage_on_spark", "engine.store.verify_version"):
+        monkeypatch.setattr(f"{module}.is_local", lambda _: False)
+    for module in (opening, spark_writing):
+        monkeypatch.setattr(module, "is_local", lambda _: False)
+    assert spark_write(spark, spark_store, "2") == 2
+    (file,) = find_version(str(spark_store), None).files or ()
+    assert (file.rows, file.checksum) == (1, None)
+    assert run("verify", str(spark_store))[0] == 0
+    DAMAGE["last log deleted"](spark_store / "topologies")
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    for command in ("rejected", "verify", "export"):
+        code, said = run(command, str(spark_store))
+        assert (code, "has lost it" in said) == ((0, False) if command == "rejected" else (4, True))
+
+
+def test_what_a_version_holds_is_on_disk_before_it_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import os
+
+    from engine.store.without_spark import write_plan as writing
+
+    synced: set[str] = set()
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    at_publication: set[str] = set()
+    publish = writing.publish
+
+    def record_and_publish(*arguments):
+        at_publication.update(synced)
+        return publish(*arguments)
+
+    monkeypatch.setattr(os, "fsync", record)
+    monkeypatch.setattr(writing, "publish", record_and_publish)
+    store = tmp_path / "store"
+    write(str(store), plan_of(a="1"))
+    written = {str(path) for path in store.rglob("*") if MANIFEST not in path.parts}
+    assert written <= at_publication
+    assert {str(store), str(tmp_path)} <= at_publication
+    manifest = {
+        str(path) for path in store.rglob("*") if MANIFEST in path.parts and path.parent.name[0] != "_"
+    }
+    assert {str(logs(store / MANIFEST)[-1]), *manifest} <= synced
