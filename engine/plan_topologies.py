@@ -69,9 +69,9 @@ def plan_tables(
     planner: Planner = Planner.AUTO,
 ) -> Planned:
     """`plan` for what read_topologies gives; checks that no topology is lost."""
-    rows, largest = _rows(given)
+    rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
-    choice = choose_on_spark(planner, largest)
+    choice = choose_on_spark(planner, largest, most_tasks)
     found = None if choice.planner is Planner.COLUMNAR else validated(spark, given)
     with planning_settings(spark, partitions):
         if found is None:
@@ -95,14 +95,24 @@ def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> Topol
     return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
 
 
-def _rows(given: TopologyTables | GivenTables) -> tuple[int, int]:
-    """How many transformations and given stream nodes there are, and how many at most in one topology."""
-    keys = given.transformations.select(TOPOLOGY)
+def _rows(given: TopologyTables | GivenTables) -> tuple[int, int, int]:
+    """How many transformations and given stream nodes there are, how many at most in one topology, and tasks
+    at most in one topology if nothing is chained."""
+    rows = given.transformations.select(TOPOLOGY, "parallelism")
     if isinstance(given, TopologyTables):
-        keys = keys.unionByName(given.stream_nodes.select(TOPOLOGY))
-    sizes = keys.groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size"))
-    found = sizes.agg(F.sum("size").alias("rows"), F.max("size").alias("largest")).collect()[0]
-    return found["rows"] or 0, found["largest"] or 0
+        rows = rows.unionByName(given.stream_nodes.select(TOPOLOGY, "parallelism"))
+    sizes = rows.groupBy(TOPOLOGY).agg(
+        F.count(F.lit(1)).alias("size"),
+        F.sum(F.col("parallelism").cast("long")).alias("tasks"),
+        F.count_if(F.col("parallelism").isNull()).alias("unset"),
+    )
+    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
+    found = sizes.join(defaults, TOPOLOGY, "left").agg(
+        F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks")
+    )
+    row = found.collect()[0]
+    return row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0
 
 
 def read_topologies(
@@ -123,9 +133,7 @@ def read_topologies(
     return read_topology_objects(spark, items)
 
 
-def _read_paths(
-    spark: SparkSession, paths: list[str], max_line_bytes: int
-) -> TopologyTables | GivenTables:
+def _read_paths(spark: SparkSession, paths: list[str], max_line_bytes: int) -> TopologyTables | GivenTables:
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
         return read_topology_files(spark, paths, max_line_bytes)

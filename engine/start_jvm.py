@@ -10,14 +10,15 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from engine.spark_conf import delta_coordinates
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, NotEnoughMemoryError
 
 
 def start_jvm(conf: SparkConf) -> Any:
     """A py4j gateway to a new JVM with `conf`, to be given to SparkContext.
 
     What the JVM writes to standard error while it starts (Ivy's report, notices) is kept back, what it writes
-    later goes to ours. Raises ConfigurationError, with the reason from that text, if it does not start.
+    later goes to ours. Raises ConfigurationError, with the reason from that text, if it does not start, and
+    NotEnoughMemoryError if that is the reason.
     """
     read_end, write_end = os.pipe()
     starting = _Forwarder(read_end)
@@ -54,7 +55,7 @@ class _Forwarder(threading.Thread):
         os.close(self._read_end)
 
 
-def _explain(text: str) -> ConfigurationError:
+def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError:
     """What a JVM that did not start has said, as an error with a hint."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     if "unresolved dependency" in text or "UNRESOLVED DEPENDENCIES" in text or "download failed" in text:
@@ -66,7 +67,7 @@ def _explain(text: str) -> ConfigurationError:
             "Ivy folder (`penstock doctor` names it) and set PENSTOCK_JARS to their folder",
         )
     if "Could not reserve enough space" in text or "Cannot allocate memory" in text or "heap size" in text:
-        return ConfigurationError(
+        return NotEnoughMemoryError(
             f"Java cannot have the memory asked for: {lines[0]}",
             "ask for less by --conf spark.driver.memory=1g",
         )

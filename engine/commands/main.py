@@ -1,13 +1,29 @@
 """The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
 
 import sys
+
+from engine.end_processes import adopt_orphans, end_children
+from engine.stop_on_signals import (
+    end_at_once_on_signals,
+    note_interrupt,
+    stop_exit_code,
+    stop_message,
+    stopped_by,
+    unwinding_on_signals,
+)
+
+if __name__ == "__main__":  # before imports that take a tenth of a second
+    end_at_once_on_signals()
+
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from plans.errors import PenstockError
+from engine.describe_memory_error import describe_memory_error, is_out_of_memory
+from plans.errors import NotEnoughMemoryError, PenstockError
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
@@ -28,7 +44,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
     "3 an input cannot be read; 4 the store cannot be used as asked; "
-    "5 bench: slower than the results compared with; 130 interrupted."
+    "5 bench: slower than the results compared with; "
+    "9 not enough memory; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
 )
 
 
@@ -50,14 +67,21 @@ class LazyGroup(TyperGroup):
         return name, _load(module, placeholder.help) if placeholder else None, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what it raises becomes a message and an exit code, unless there is --debug."""
+        """Run the command; what it raises becomes a message and an exit code, unless there is --debug.
+
+        Signals end it as Ctrl-C does; output is flushed here, where what goes wrong can still be said.
+        """
         try:
-            return super().invoke(ctx)
-        except Exception as error:
-            said = _explain(error)
-            if said is None or ctx.params["debug"]:
+            with unwinding_on_signals():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
+        except BaseException as error:
+            said = _explain_stop(error) or _explain(error)
+            if said is None or (ctx.params["debug"] and stopped_by() is None):
                 raise
-            sys.stderr.write(f"penstock: {said[0]}\n")
+            with suppress(OSError):  # nobody may be there to read it
+                sys.stderr.write(f"penstock: {said[0]}\n")
             raise typer.Exit(said[1]) from error
 
 
@@ -91,8 +115,14 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the console command `penstock`."""
-    app(prog_name="penstock")
+    """Entry point of the console command `penstock`: a process of its own, which leaves none behind."""
+    end_at_once_on_signals()
+    adopt_orphans()
+    try:
+        app(prog_name="penstock")
+    finally:
+        if stopped_by() is not None:
+            end_children()
 
 
 def _load(module: str, line: str | None) -> Any:
@@ -104,12 +134,27 @@ def _load(module: str, line: str | None) -> Any:
     return typer.main.get_command(single)
 
 
-def _explain(error: Exception) -> tuple[str, int] | None:
+def _explain_stop(error: BaseException) -> tuple[str, int] | None:
+    """What to say where a signal has ended the command, whatever came of it on the way out."""
+    if isinstance(error, KeyboardInterrupt):
+        note_interrupt()
+    number = stopped_by()
+    if number is None:
+        return None
+    said = str(error) if isinstance(error, PenstockError) else stop_message(number)
+    return said, stop_exit_code(number)
+
+
+def _explain(error: BaseException) -> tuple[str, int] | None:
     """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
     if isinstance(error, PenstockError):
         return str(error), error.exit_code
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
         return None
+    if isinstance(error, SystemExit | GeneratorExit):
+        return None
+    if is_out_of_memory(error):
+        return describe_memory_error(error), NotEnoughMemoryError.exit_code
     if "pyspark" in sys.modules and _is_from_spark(error):
         from engine.describe_spark_error import describe_spark_error
 
@@ -122,7 +167,7 @@ def _explain(error: Exception) -> tuple[str, int] | None:
     )
 
 
-def _is_from_spark(error: Exception) -> bool:
+def _is_from_spark(error: BaseException) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

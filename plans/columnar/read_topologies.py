@@ -48,9 +48,7 @@ def _as_arrow(table: pl.DataFrame | pa.Table) -> pa.Table:
     return table.to_arrow(compat_level=pl.CompatLevel.oldest()) if isinstance(table, pl.DataFrame) else table
 
 
-def _read_paths(
-    paths: list[str], max_line_bytes: int, before_block: Callable[[], None]
-) -> TopologyTables:
+def _read_paths(paths: list[str], max_line_bytes: int, before_block: Callable[[], None]) -> TopologyTables:
     folders = [path for path in paths if holds_tables(path)]
     if not folders:
         return read_topology_files(paths, max_line_bytes, before_block)

@@ -15,5 +15,5 @@ def line_too_long(size_bytes: int, max_line_bytes: int) -> TopologyError:
         LINE,
         f"a line of {size_bytes:,} bytes",
         f"{max_line_bytes:,} bytes at most",
-        "if it is a topology, allow more: penstock plan --max-line-size 2g (max_line_bytes in a library call)",
+        "to plan it, allow more by penstock plan --max-line-size 2g, or by max_line_bytes in a library call",
     )

@@ -130,9 +130,7 @@ def parse_lines(
             gc.enable()
 
 
-def _parse_blocks(
-    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None
-) -> Iterator[pa.RecordBatch]:
+def _parse_blocks(batches: Iterable[pa.RecordBatch], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0

@@ -39,8 +39,8 @@ def read_topology_files(
     """JSON lines in files, `.gz` files, directories (with those below) and globs, read in parallel.
 
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps. Bad
-    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line. Raises InputError if a path matches nothing,
-    cannot be read to its end or if there is no line at all.
+    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line.
+    Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
     if not paths:
         raise no_files_given()

@@ -26,7 +26,7 @@ from plans.topology.parse_lines import rejected_line
 BLOCK_BYTES = 4 * 2**20
 """Read at once; the lines that end in what is read are parsed together."""
 
-_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _SPARK_ONLY = (".deflate", ".lz4", ".snappy")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -86,7 +86,7 @@ def _texts(file: str, before_block: Callable[[], None]) -> Iterator[bytes]:
     suffix = os.path.splitext(file)[1].lower()
     if suffix in _SPARK_ONLY:
         raise unusable_path(file, f"{suffix} files are read by Spark only")
-    codec = _CODECS.get(suffix)
+    codec = CODECS.get(suffix)
     try:
         with pa.OSFile(file) as raw:
             stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
