@@ -66,10 +66,9 @@ def site(tmp_path_factory) -> Path:
     [
         (signal.SIGINT, "import:typer", ["show", "{store}"]),
         (signal.SIGINT, "import:rich.console", ["show", "{store}"]),
-        (signal.SIGINT, "import:polars.polars", ["show", "{store}"]),
+        (signal.SIGINT, "import:polars.dataframe", ["show", "{store}"]),
         (signal.SIGINT, "import:pyarrow.lib", ["show", "{store}"]),
         (signal.SIGINT, "import:deltalake", ["show", "{store}"]),
-        (signal.SIGINT, "open:_delta_log", ["show", "{store}"]),
         (signal.SIGINT, "atexit", ["show", "{store}"]),
         (signal.SIGTERM, "import:typer", ["show", "{store}"]),
         (signal.SIGTERM, "import:engine.commands.show", ["show", "{store}"]),
@@ -77,7 +76,7 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "open:.out.jsonl.unfinished", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
         (signal.SIGTERM, "import:plans.columnar.read_topologies", ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGINT, "import:engine.store.without_spark.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
+        (signal.SIGINT, "import:without_spark.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGTERM, "import:pyspark", ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
     ],
 )  # fmt: skip
