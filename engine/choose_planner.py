@@ -9,6 +9,9 @@ from engine.foresee_memory import require_memory_to_plan, spark_fits
 from plans.columnar.topology.find_topology_files import local_path
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 
+MARGIN = 1.25
+"""How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
+
 LARGEST_OF_A_WORKER = 500_000
 """Transformations or stream nodes of one topology that a Python worker of Spark plans in some 2 GiB."""
 
@@ -48,13 +51,14 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
     if obstacle is not None:
         return Choice(asked, obstacle, on_spark=True)
     size = estimate_size(inputs)
-    try:
+    if asked is not Planner.AUTO:
         require_memory_to_plan(size)
+        return Choice(asked, "as asked")
+    try:
+        require_memory_to_plan(size, MARGIN if spark_fits() else 1.0)
     except NotEnoughMemoryError as error:
         return on_spark_instead(asked, error)
-    if asked is Planner.AUTO:
-        return Choice(Planner.COLUMNAR, f"about {size} fit in memory")
-    return Choice(asked, "as asked")
+    return Choice(Planner.COLUMNAR, f"about {size} fit in memory")
 
 
 def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:

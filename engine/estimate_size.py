@@ -38,8 +38,8 @@ def estimate_size(inputs: Sequence[str]) -> Size:
     if not taken:
         return Size(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    topologies = sum(text.count(b"\n") or 1 for _, text in samples)
-    return Size(transformations * total // taken, topologies * total // taken)
+    lines = sum(text.count(b"\n") for _, text in samples)
+    return Size(transformations * total // taken, max(1, lines * total // taken))
 
 
 def _rows_of(table: Path) -> int:

@@ -53,9 +53,12 @@ class Size(NamedTuple):
         return f"{self.transformations:,} transformations of {self.topologies:,} topologies"
 
 
-def require_memory_to_plan(size: Size) -> None:
-    """Raise NotEnoughMemoryError if this process cannot have what an input of about that size takes."""
-    _require(size.needed_bytes, f"planning about {size}")
+def require_memory_to_plan(size: Size, times: float = 1.0) -> None:
+    """Raise NotEnoughMemoryError if this process cannot have what an input of about that size takes.
+
+    `times`: how many times the estimate has to be there.
+    """
+    _require(int(size.needed_bytes * times), f"planning about {size}")
 
 
 def require_memory_after_reading(size: Size) -> None:

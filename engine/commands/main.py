@@ -85,6 +85,10 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(said[1]) from error
 
 
+_RUST_PANIC = "PanicException"
+"""Raised by polars and deltalake; it is no Exception, and each library has a class of its own."""
+
+
 app = typer.Typer(
     cls=LazyGroup,
     help="Plans Flink-style streaming topologies exactly as Apache Flink does, and runs them on Spark.",
@@ -151,8 +155,8 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
         return str(error), error.exit_code
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
         return None
-    if isinstance(error, SystemExit | GeneratorExit):
-        return None
+    if not isinstance(error, Exception) and type(error).__name__ != _RUST_PANIC:
+        return None  # KeyboardInterrupt, SystemExit
     if is_out_of_memory(error):
         return describe_memory_error(error), NotEnoughMemoryError.exit_code
     if "pyspark" in sys.modules and _is_from_spark(error):
