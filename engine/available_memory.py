@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.machine import cores
+from engine.memory_cgroups import lines_of, memory_cgroups
 
 _PROC = Path("/proc")
-_CGROUPS = Path("/sys/fs/cgroup")
-_UNLIMITED = 2**60
-"""cgroup v1 writes a number near 2**63 where there is no limit."""
 
 
 class Available(NamedTuple):
@@ -39,32 +37,9 @@ def _of_machine() -> Available:
 
 
 def _of_cgroups() -> Iterator[Available]:
-    """What each memory cgroup around this process leaves, version 1 or 2."""
-    for folder, limit, usage, cache in _memory_cgroups():
-        allowed, used = _number(folder / limit), _number(folder / usage)
-        if allowed is None or used is None or allowed >= _UNLIMITED:
-            continue
-        left = allowed - used + _statistics(folder / "memory.stat").get(cache, 0)
-        yield Available(max(0, left), f"the memory limit of the container or cgroup ({_size(allowed)})")
-
-
-def _memory_cgroups() -> Iterator[tuple[Path, str, str, str]]:
-    """Folder, file of the limit, file of the usage, and what statistics call caches that can be dropped.
-
-    A container sees its own cgroup as the root, so paths of the host that are not there are passed over.
-    """
-    for line in _lines(_PROC / "self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            root, files = _CGROUPS, ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            root = _CGROUPS / "memory"
-            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        inner = Path(path.lstrip("/"))
-        for folder in (inner, *inner.parents):
-            yield root / folder, *files
+    for group in memory_cgroups():
+        left = max(0, group.limit_bytes - group.used_bytes + group.cache_bytes)
+        yield Available(left, f"the memory limit of the container or cgroup ({_size(group.limit_bytes)})")
 
 
 def _of_resource_limits() -> Iterator[Available]:
@@ -85,27 +60,11 @@ def _of_resource_limits() -> Iterator[Available]:
 def _kibibytes(file: Path) -> dict[str, int]:
     """Entries such as `MemAvailable:  1024 kB`, in bytes."""
     found = {}
-    for line in _lines(file):
+    for line in lines_of(file):
         key, _, value = line.partition(":")
         if value.endswith(" kB"):
             found[key] = int(value.removesuffix(" kB")) * 1024
     return found
-
-
-def _statistics(file: Path) -> dict[str, int]:
-    return {key: int(value) for key, _, value in (line.partition(" ") for line in _lines(file))}
-
-
-def _number(file: Path) -> int | None:
-    lines = _lines(file)
-    return int(lines[0]) if lines and lines[0].isdigit() else None
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return []
 
 
 def _size(size_bytes: int) -> str:

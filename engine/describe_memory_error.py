@@ -7,8 +7,8 @@ import sys
 from plans.errors import PenstockError
 
 HINT = (
-    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner spark "
-    "and --master URL on a cluster; or give it more memory (for Spark's JVM: --conf spark.driver.memory=8g)"
+    "give it more memory (Spark's JVM: --conf spark.driver.memory=8g); plans take less in smaller parts, or "
+    "with --until job_graph"
 )
 
 _SIGNS = re.compile(

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import NamedTuple
 
 from engine.available_memory import Available, available_memory
-from engine.describe_memory_error import HINT
 from engine.machine import driver_memory_mebibytes
 from plans.columnar.execution_graph.count_task_rows import TaskRows
 from plans.errors import NotEnoughMemoryError
@@ -35,6 +34,12 @@ LEAST_TO_READ_ON = 64 * 2**20
 
 LEAST_FOR_SPARK = 3 * 2**30
 """A local Spark: its JVM, and Python workers."""
+
+
+HINT = (
+    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner spark "
+    "and --master URL on a cluster; or give it more memory"
+)
 
 
 class Size(NamedTuple):

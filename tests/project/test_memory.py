@@ -15,11 +15,13 @@ import pytest
 from engine import available_memory as available
 from engine import choose_planner as choosing
 from engine import foresee_memory as foresee
+from engine import memory_cgroups
 from engine.available_memory import Available, available_memory
 from engine.choose_planner import Planner, choose_planner
 from engine.describe_memory_error import describe_memory_error, is_out_of_memory
 from engine.estimate_size import estimate_size
 from engine.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
+from engine.machine import memory_bytes
 from engine.plan_on_driver import plan_on_driver
 from plans.columnar.execution_graph import count_task_rows as counting
 from plans.columnar.execution_graph.count_task_rows import TaskRows
@@ -35,7 +37,8 @@ MEBIBYTE = 2**20
 def machine(tmp_path, monkeypatch):
     """Writes what /proc and /sys/fs/cgroup say; 8 GiB are free."""
     monkeypatch.setattr(available, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(available, "_CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory_cgroups, "CGROUP_OF_PROCESS", tmp_path / "proc/self/cgroup")
+    monkeypatch.setattr(memory_cgroups, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
 
     def write(files: dict[str, object]) -> None:
@@ -71,6 +74,7 @@ def test_a_cgroup_above_counts_too(machine, line, folder, limit, usage, cache, a
     found = available_memory()
     assert found.size_bytes == 2**29 + 2**20
     assert "cgroup (1.0 GiB)" in found.limited_by
+    assert memory_bytes() == 2**30
 
 
 @pytest.mark.parametrize(("kind", "option"), [("RLIMIT_AS", "ulimit -v"), ("RLIMIT_DATA", "ulimit -d")])
