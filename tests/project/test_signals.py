@@ -33,6 +33,8 @@ else:
 """
 """Sends a signal to its own process when a module is imported, a file is opened, or Python ends."""
 
+JVM = b"org.apache.spark.deploy.SparkSubmit"
+
 ENDS = {
     signal.SIGINT: (130, "penstock: interrupted\n"),
     signal.SIGTERM: (143, "penstock: terminated\n"),
@@ -129,8 +131,9 @@ def test_a_closed_pipe_makes_no_noise(given, arguments):
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def java_below(pid: int) -> set[int]:
-    return {below for below in process_tree(pid) if b"java" in _command_line(below).partition(b"\0")[0]}
+def is_below(pid: int, program: bytes) -> bool:
+    """Whether a process below runs a program with that in its command line."""
+    return any(program in _command_line(below) for below in process_tree(pid) - {pid})
 
 
 def _command_line(pid: int) -> bytes:
@@ -146,8 +149,8 @@ def started(tmp_path):
     processes = []
     trees: list[set[int]] = []
 
-    def start(*arguments: object) -> tuple[subprocess.Popen[str], set[int]]:
-        """The process, once a JVM runs below it, and all processes that there are then."""
+    def start(*arguments: object, below: bytes) -> tuple[subprocess.Popen[str], set[int]]:
+        """The process, once that program runs below it, and all processes that there are then."""
         (tmp_path / "tmp").mkdir()
         process = subprocess.Popen(
             command(*arguments),
@@ -158,7 +161,7 @@ def started(tmp_path):
             text=True,
         )
         processes.append(process)
-        assert until(lambda: process.poll() is not None or bool(java_below(process.pid)))
+        assert until(lambda: process.poll() is not None or is_below(process.pid, below))
         assert process.poll() is None, process.communicate()
         trees.append(process_tree(process.pid))
         return process, trees[0] - {process.pid}
@@ -179,16 +182,17 @@ def until(true, seconds: float = 60.0) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "arguments"),
+    ("number", "below", "arguments"),
     [
-        (signal.SIGTERM, ["bench", "--suite", "chain", "--sizes", "100", "--planner", "spark,columnar"]),
-        (signal.SIGINT, ["plan", "{lines}", "--planner", "spark"]),
-        (signal.SIGTERM, ["plan", "{lines}", "--planner", "spark"]),
+        (signal.SIGTERM, b"measure_planner", ["bench", "--suite", "{lines}", "--planner", "columnar"]),
+        (signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "spark"]),
+        (signal.SIGINT, JVM, ["plan", "{lines}", "--planner", "spark"]),
+        (signal.SIGTERM, JVM, ["plan", "{lines}", "--planner", "spark"]),
     ],
 )
-def test_nothing_is_left_running(given, started, tmp_path, number, arguments):
+def test_nothing_is_left_running(given, started, tmp_path, number, below, arguments):
     known = (argument.format(lines=given[0]) for argument in arguments)
-    process, below = started(*known, "--out", tmp_path / "out")
+    process, below = started(*known, "--out", tmp_path / "out", below=below)
     process.send_signal(number)
     said = process.communicate(timeout=60)[1]
     assert (process.returncode, said) == ENDS[number]
@@ -196,9 +200,25 @@ def test_nothing_is_left_running(given, started, tmp_path, number, arguments):
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_children_of_a_bench_that_is_killed_end_with_it(started, tmp_path):
-    arguments = ["--suite", "chain", "--sizes", "100", "--planner", "spark", "--out", tmp_path / "out"]
-    process, below = started("bench", *arguments)
+@pytest.mark.parametrize(("planner", "below"), [("columnar", b"measure_planner"), ("spark", JVM)])
+def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path, planner, below):
+    arguments = ["--suite", given[0], "--planner", planner, "--out", tmp_path / "out"]
+    process, left = started("bench", *arguments, below=below)
     process.kill()
     process.wait()
-    assert until(lambda: not {pid for pid in below if is_running(pid)}, 30)
+    assert until(lambda: not {pid for pid in left if is_running(pid)}, 30)
+
+
+def test_a_program_that_cannot_ask_for_it_ends_with_its_parent():
+    sleep = [sys.executable, "-c", "import time; time.sleep(100)"]
+    code = (
+        "import subprocess\nfrom engine.die_with_parent import with_parent\n"
+        f"child = subprocess.Popen(with_parent({sleep!r}))\nprint(child.pid, flush=True)\nchild.wait()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert until(lambda: _command_line(child).split(b"\0")[1:3] == [word.encode() for word in sleep[1:]])
+    parent.kill()
+    parent.communicate()
+    assert until(lambda: not is_running(child), 30)
