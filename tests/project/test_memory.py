@@ -11,23 +11,26 @@ import orjson
 import polars as pl
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from engine import available_memory as available
 from engine import choose_planner as choosing
 from engine import foresee_memory as foresee
 from engine import memory_cgroups
 from engine.available_memory import Available, available_memory
-from engine.choose_planner import Planner, choose_planner
+from engine.choose_planner import Choice, Planner, choose_planner
+from engine.commands.main import app
 from engine.describe_memory_error import describe_memory_error, is_out_of_memory
 from engine.estimate_size import estimate_size
 from engine.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
 from engine.machine import memory_bytes
+from engine.plan_into_store import Stored
 from engine.plan_on_driver import plan_on_driver
 from plans.columnar.execution_graph import count_task_rows as counting
 from plans.columnar.execution_graph.count_task_rows import TaskRows
 from plans.errors import InputError, NotEnoughMemoryError
 from plans.vocabulary import Layer
-from tests.topology.builders import simple
+from tests.topology.builders import simple, transformation
 
 ROOT = Path(__file__).parents[2]
 MEBIBYTE = 2**20
@@ -166,6 +169,33 @@ def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):
     check(part)
     with pytest.raises(NotEnoughMemoryError, match="1,500,000 tasks"):
         check(part)
+
+
+@pytest.mark.parametrize(("asked", "spark"), [("auto", True), ("auto", False), ("columnar", True)])
+def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path, monkeypatch, asked, spark):
+    file = tmp_path / "wide.jsonl"
+    rows = [
+        transformation(1, "source"),
+        *(transformation(i, inputs=[i - 1], chaining="NEVER") for i in range(2, 60)),
+    ]
+    file.write_bytes(orjson.dumps({"name": "wide", "parallelism": 32_768, "transformations": rows}))
+    leaves(monkeypatch, 240 * MEBIBYTE)
+    monkeypatch.setattr(choosing, "spark_fits", lambda: spark)
+    planned = []
+
+    def on_spark(*_: object, choice: Choice, **__: object) -> Stored:
+        planned.append(choice)
+        return Stored(1, 1, 1, 0, "spark", choice.why)
+
+    monkeypatch.setattr("engine.commands.plan.plan_into_store_on_spark", on_spark)
+    ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
+    if asked == "auto" and spark:
+        assert (ran.exit_code, ran.stderr) == (0, "")
+        assert "planner spark: planning 1,933,312 tasks" in ran.stdout
+    else:
+        assert (ran.exit_code, ran.stdout, planned) == (9, "", [])
+        assert ran.stderr.startswith("penstock: planning 1,933,312 tasks")
+        assert not (tmp_path / "store").exists()
 
 
 def test_tables_that_polars_cannot_number_are_an_error_before_they_are_made(monkeypatch):
