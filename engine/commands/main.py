@@ -1,5 +1,6 @@
 """The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
 
+import os
 import sys
 
 from engine.end_processes import adopt_orphans, end_children
@@ -12,7 +13,8 @@ from engine.stop_on_signals import (
     unwinding_on_signals,
 )
 
-if __name__ == "__main__":  # before imports that take a tenth of a second
+# A process of this command's own, before imports that take a tenth of a second.
+if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
     end_at_once_on_signals()
 
 from contextlib import suppress

@@ -98,6 +98,26 @@ def test_a_signal_at_any_moment_is_one_line(given, site, tmp_path, number, at, a
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_the_console_script_is_ready_before_its_imports(given, site, tmp_path):
+    """It imports engine.commands.main in its first line."""
+    script = tmp_path / "penstock"
+    script.write_text("from engine.commands.main import main\nmain()\n")
+    environment = {
+        "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
+        "SIGNAL_AT": "import:typer",
+        "SIGNAL_NUMBER": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, script, "show", given[1]],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == ENDS[signal.SIGINT]
+
+
 def test_signals_that_are_switched_off_stay_off(given, site):
     """As under nohup."""
     environment = {"PYTHONPATH": str(site), "SIGNAL_AT": "import:polars", "SIGNAL_NUMBER": "1"}
