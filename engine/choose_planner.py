@@ -2,26 +2,21 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
+from engine.estimate_size import estimate_size
+from engine.foresee_memory import require_memory_to_plan, spark_fits
+from plans.columnar.topology.find_topology_files import local_path
+from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 
-from engine.machine import memory_bytes
-from plans.columnar.topology.find_topology_files import find_topology_files, local_path
-from plans.columnar.topology.read_topology_tables import holds_tables
-from plans.errors import ConfigurationError, InputError
-
-BYTES_OF_A_ROW = 3_000
-"""Memory that the columnar planner takes for a transformation of a fleet: all layers, tables and reserve."""
+MARGIN = 1.25
+"""How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
 
 LARGEST_OF_A_WORKER = 500_000
 """Transformations or stream nodes of one topology that a Python worker of Spark plans in some 2 GiB."""
 
-_BYTES_OF_JSON = 100
-_PLAIN = (".jsonl", ".json", ".txt")
-_PACKED = 10
-"""How many times smaller a compressed topology file is, about."""
+LARGEST_TASKS_OF_A_WORKER = 10_000_000
+"""Tasks of one topology that it plans in about the same."""
 
 
 class Planner(StrEnum):
@@ -45,27 +40,37 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
     """Who plans `inputs`, before anything is read. `wants_spark`: settings for Spark were given.
 
     On Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if Flink was
-    asked for where it cannot plan.
+    asked for where it cannot plan, and NotEnoughMemoryError where the input fits neither this process nor, if
+    the choice is free, a local Spark.
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
     if asked is Planner.FLINK and obstacle is not None:
         raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say spark")
-    if asked in (Planner.FLINK, Planner.SPARK):
-        return Choice(asked, "as asked", on_spark=asked is Planner.SPARK)
+    if asked is Planner.SPARK:
+        return Choice(asked, "as asked", on_spark=True)
     if obstacle is not None:
         return Choice(asked, obstacle, on_spark=True)
-    if asked is Planner.COLUMNAR:
+    size = estimate_size(inputs)
+    if asked is not Planner.AUTO:
+        require_memory_to_plan(size)
         return Choice(asked, "as asked")
-    rows, most = _rows(inputs), memory_bytes() // BYTES_OF_A_ROW
-    if rows > most:
-        return Choice(
-            asked, f"about {rows:,} transformations, of which {most:,} fit in memory", on_spark=True
-        )
-    return Choice(Planner.COLUMNAR, f"about {rows:,} transformations fit in memory")
+    try:
+        require_memory_to_plan(size, MARGIN if spark_fits() else 1.0)
+    except NotEnoughMemoryError as error:
+        return on_spark_instead(asked, error)
+    return Choice(Planner.COLUMNAR, f"about {size} fit in memory")
 
 
-def choose_on_spark(asked: Planner, largest: int) -> Choice:
-    """Who plans on Spark, where the largest topology has so many transformations or stream nodes.
+def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:
+    """Spark for what does not fit in this process; raises `error` unless `asked` is AUTO and Spark fits."""
+    if asked is not Planner.AUTO or not spark_fits():
+        raise error
+    return Choice(Planner.AUTO, error.message, on_spark=True)
+
+
+def choose_on_spark(asked: Planner, largest: int, most_tasks: int = 0) -> Choice:
+    """Who plans on Spark, where the largest topology has `largest` transformations or stream nodes, and one
+    has `most_tasks` tasks if nothing is chained.
 
     Raises ConfigurationError if Flink was asked for.
     """
@@ -79,6 +84,9 @@ def choose_on_spark(asked: Planner, largest: int) -> Choice:
             f"a topology has {largest:,} transformations, and a worker plans {LARGEST_OF_A_WORKER:,} at most"
         )
         return Choice(Planner.SPARK, why, on_spark=True)
+    if most_tasks > LARGEST_TASKS_OF_A_WORKER:
+        why = f"a topology has {most_tasks:,} tasks, and a worker plans {LARGEST_TASKS_OF_A_WORKER:,} at most"
+        return Choice(Planner.SPARK, why, on_spark=True)
     return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
 
 
@@ -91,16 +99,3 @@ def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:
         except InputError:
             return f"{path} is not a local path"
     return None
-
-
-def _rows(inputs: Sequence[str]) -> int:
-    """About how many transformations the inputs have; what cannot be read is for the reader to say."""
-    if len(inputs) == 1 and holds_tables(inputs[0]):
-        table = Path(local_path(inputs[0])) / "transformations"
-        return sum(pq.read_metadata(file).num_rows for file in table.rglob("*.parquet"))
-    try:
-        files = find_topology_files(inputs)
-    except (InputError, OSError):
-        return 0
-    sizes = (Path(file).stat().st_size * (1 if file.endswith(_PLAIN) else _PACKED) for file in files)
-    return sum(sizes) // _BYTES_OF_JSON

@@ -1,19 +1,14 @@
 """What this machine, or the container on it, gives to a local Spark: memory and cores."""
 
 import os
-from pathlib import Path
 
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+from engine.memory_cgroups import memory_cgroups
 
 
 def memory_bytes() -> int:
-    """Physical memory, or the container's limit where that is smaller."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in map(Path, _CGROUP_LIMITS):
-        text = path.read_text(encoding="ascii").strip() if path.is_file() else ""
-        if text.isdigit():
-            limits.append(int(text))
-    return min(limits)
+    """Physical memory, or the limit of a container or cgroup where that is smaller."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([physical, *(group.limit_bytes for group in memory_cgroups())])
 
 
 def cores() -> int:

@@ -24,6 +24,7 @@ from plans.errors import ConfigurationError
 from plans.passes import Choices
 from plans.plan_json.to_plan_lines import INPUT_STAGE
 from plans.refusals import ALLOWED, HINT
+from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
 
 PLANNERS_DISAGREE = "PlannersDisagree"
@@ -38,6 +39,7 @@ def plan_by_flink(
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
     report: Callable[[str], None] = lambda stage: None,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> PlannedTables:
     """As engine.plan_on_driver.plan_on_driver, with Flink's word on every topology.
 
@@ -59,9 +61,9 @@ def plan_by_flink(
         )
     compiled_planner(flink_jars(), require_java())
     names = [str(path) for path in paths]
-    ours = plan_on_driver(names, until=until, choices=wanted, report=report)
+    ours = plan_on_driver(names, until=until, choices=wanted, report=report, max_line_bytes=max_line_bytes)
     report("plan with flink")
-    given = read_topologies(names)
+    given = read_topologies(names, max_line_bytes=max_line_bytes)
     theirs = plan_with_flink(_lines(given), until).plans
     report("compare")
     refusals = _refusals(ours.tables, {plan["name"]: plan for plan in theirs})

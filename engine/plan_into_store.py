@@ -39,6 +39,7 @@ def plan_into_store_by_columns(
     report: Report,
     *,
     choice: Choice,
+    max_line_bytes: int,
 ) -> Stored:
     """By the columnar planner, in this process, without Spark; beside Flink, if that was chosen."""
     from engine.store.without_spark.write_plan import write_plan
@@ -46,11 +47,15 @@ def plan_into_store_by_columns(
     if choice.planner is Planner.FLINK:
         from engine.plan_by_flink import plan_by_flink
 
-        planned = plan_by_flink(list(inputs), until=until, choices=choices, report=report)
+        planned = plan_by_flink(
+            list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
+        )
     else:
         from engine.plan_on_driver import plan_on_driver
 
-        planned = plan_on_driver(list(inputs), until=until, choices=choices, report=report)
+        planned = plan_on_driver(
+            list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
+        )
     report("write the version")
     number = write_plan(out, planned.tables, planner_version=version("penstock"), options=options)
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
@@ -67,6 +72,7 @@ def plan_into_store_on_spark(
     choice: Choice,
     master: str | None,
     conf: Mapping[str, str],
+    max_line_bytes: int,
 ) -> Stored:
     """On Spark: by columns in its workers, or by the passes over DataFrames (see choose_on_spark)."""
     from engine.plan_topologies import plan_tables, read_topologies
@@ -76,7 +82,7 @@ def plan_into_store_on_spark(
     report("start Spark")
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
     report("read topologies")
-    given = read_topologies(spark, list(inputs))
+    given = read_topologies(spark, list(inputs), max_line_bytes)
     planned = plan_tables(spark, given, until, report, choices, choice.planner)
     report("write the version")
     number = write_plan(

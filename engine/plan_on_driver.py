@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from engine.foresee_memory import (
+    Size,
+    require_memory_after_reading,
+    require_memory_for_tasks,
+    require_memory_to_read_on,
+)
 from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.errors import LostTopologiesError
 from plans.passes import Choices
+from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 
 Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
@@ -33,21 +40,33 @@ def plan_on_driver(
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
     report: Callable[[str], None] = lambda stage: None,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> PlannedTables:
     """Plans of all topologies, as Arrow tables: the same rows as engine.plan_topologies.plan gives.
 
-    `topologies`: a path or several, or dicts; no DataFrames. No Spark session is used or started. Raises
-    InputError, and LostTopologiesError if inputs != planned + rejected.
+    `topologies`: a path or several, or dicts; no DataFrames. No Spark session is used or started. A line of a
+    file with more than `max_line_bytes` is rejected. Raises InputError, NotEnoughMemoryError before memory
+    runs out, and LostTopologiesError if inputs != planned + rejected.
     """
     seconds: dict[str, float] = {}
     started = time.monotonic()
     report("read topologies")
     with without_garbage_collection():
-        frames = read_topologies(topologies)._asdict()
+        read = read_topologies(
+            topologies, max_line_bytes=max_line_bytes, before_block=require_memory_to_read_on
+        )
+    size = Size(len(read.transformations) + len(read.stream_nodes), len(read.topologies))
+    require_memory_after_reading(size)
+    frames = read._asdict()
     inputs = frames.pop("inputs")
+    del read
     seconds["read_and_validate"] = time.monotonic() - started
     planned = plan_in_parts(
-        frames, until, choices or Choices(), lambda stage: report(stage.replace("_", " "))
+        frames,
+        until,
+        choices or Choices(),
+        lambda stage: report(stage.replace("_", " ")),
+        require_memory_for_tasks(),
     )
     tables = planned.tables
     seconds |= planned.seconds

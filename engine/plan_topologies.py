@@ -17,6 +17,7 @@ from plans.errors import LostTopologiesError
 from plans.frames import TOPOLOGY
 from plans.passes import Choices
 from plans.topology.input_errors import tables_beside_others
+from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.topology.load_topology_folder import load_topology_folder
 from plans.topology.normalized_tables import normalized_tables
 from plans.topology.read_topology_files import read_topology_files
@@ -36,6 +37,7 @@ def plan(
     spark: SparkSession | None = None,
     planner: Planner = Planner.AUTO,
     report: Callable[[str], None] = lambda stage: None,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Planned:
     """Plans of all topologies, as DataFrames.
 
@@ -44,6 +46,7 @@ def plan(
     TOPOLOGIES and TRANSFORMATIONS of plans.schema), or dicts as SPEC section 1 describes them. `until`: the
     layer to stop behind. `choices`: how the cluster is configured (default: as Flink's is). `planner`:
     see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
+    `max_line_bytes`: a longer line of a file is rejected.
 
     Out: Planned; `tables` maps the names in plans.schema.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
@@ -53,7 +56,7 @@ def plan(
     """
     session = spark or get_session()
     report("read topologies")
-    given = read_topologies(session, topologies)
+    given = read_topologies(session, topologies, max_line_bytes)
     return plan_tables(session, given, until, report, choices, planner)
 
 
@@ -66,9 +69,9 @@ def plan_tables(
     planner: Planner = Planner.AUTO,
 ) -> Planned:
     """`plan` for what read_topologies gives; checks that no topology is lost."""
-    rows, largest = _rows(given)
+    rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
-    choice = choose_on_spark(planner, largest)
+    choice = choose_on_spark(planner, largest, most_tasks)
     found = None if choice.planner is Planner.COLUMNAR else validated(spark, given)
     with planning_settings(spark, partitions):
         if found is None:
@@ -92,36 +95,48 @@ def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> Topol
     return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
 
 
-def _rows(given: TopologyTables | GivenTables) -> tuple[int, int]:
-    """How many transformations and given stream nodes there are, and how many at most in one topology."""
-    keys = given.transformations.select(TOPOLOGY)
+def _rows(given: TopologyTables | GivenTables) -> tuple[int, int, int]:
+    """How many transformations and given stream nodes there are, how many at most in one topology, and tasks
+    at most in one topology if nothing is chained."""
+    rows = given.transformations.select(TOPOLOGY, "parallelism")
     if isinstance(given, TopologyTables):
-        keys = keys.unionByName(given.stream_nodes.select(TOPOLOGY))
-    sizes = keys.groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size"))
-    found = sizes.agg(F.sum("size").alias("rows"), F.max("size").alias("largest")).collect()[0]
-    return found["rows"] or 0, found["largest"] or 0
+        rows = rows.unionByName(given.stream_nodes.select(TOPOLOGY, "parallelism"))
+    sizes = rows.groupBy(TOPOLOGY).agg(
+        F.count(F.lit(1)).alias("size"),
+        F.sum(F.col("parallelism").cast("long")).alias("tasks"),
+        F.count_if(F.col("parallelism").isNull()).alias("unset"),
+    )
+    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
+    found = sizes.join(defaults, TOPOLOGY, "left").agg(
+        F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks")
+    )
+    row = found.collect()[0]
+    return row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0
 
 
-def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTables | GivenTables:
+def read_topologies(
+    spark: SparkSession, topologies: Topologies, max_line_bytes: int = MAX_LINE_BYTES
+) -> TopologyTables | GivenTables:
     """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError.
 
     Given tables are as they came: who validates them depends on the planner.
     """
     if isinstance(topologies, str | Path):
-        return _read_paths(spark, [str(topologies)])
+        return _read_paths(spark, [str(topologies)], max_line_bytes)
     items: list[Any] = list(topologies)
     match items:
         case [DataFrame() as given, DataFrame() as transformations]:
             return normalized_tables(given, transformations)
     if items and all(isinstance(item, str | Path) for item in items):
-        return _read_paths(spark, [str(item) for item in items])
+        return _read_paths(spark, [str(item) for item in items], max_line_bytes)
     return read_topology_objects(spark, items)
 
 
-def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables | GivenTables:
+def _read_paths(spark: SparkSession, paths: list[str], max_line_bytes: int) -> TopologyTables | GivenTables:
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
-        return read_topology_files(spark, paths)
+        return read_topology_files(spark, paths, max_line_bytes)
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
     return load_topology_folder(spark, paths[0])

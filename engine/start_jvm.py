@@ -12,7 +12,7 @@ from pyspark.java_gateway import launch_gateway
 from engine.redaction import redact
 from engine.spark_conf import delta_coordinates
 from engine.submit_settings import submit_settings
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, NotEnoughMemoryError
 from plans.printable import printable_lines
 
 _LONGEST_LINE = 65536
@@ -24,7 +24,8 @@ def start_jvm(settings: Mapping[str, str]) -> Any:
 
     What the JVM writes to standard error while it starts (Ivy's report, notices) is kept back; what it writes
     later goes to ours, printable and without secrets. No setting is on a command line (see submit_settings).
-    Raises ConfigurationError, with the reason from that text, if it does not start.
+    Raises ConfigurationError, with the reason from that text, if it does not start, and NotEnoughMemoryError if
+    that is the reason.
     """
     read_end, write_end = os.pipe()
     starting = _Forwarder(read_end)
@@ -74,7 +75,7 @@ def _forward(text: bytes) -> None:
         os.write(2, shown.encode())
 
 
-def _explain(text: str) -> ConfigurationError:
+def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError:
     """What a JVM that did not start has said, as an error with a hint."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     if "unresolved dependency" in text or "UNRESOLVED DEPENDENCIES" in text or "download failed" in text:
@@ -86,7 +87,7 @@ def _explain(text: str) -> ConfigurationError:
             "Ivy folder (`penstock doctor` names it) and set PENSTOCK_JARS to their folder",
         )
     if "Could not reserve enough space" in text or "Cannot allocate memory" in text or "heap size" in text:
-        return ConfigurationError(
+        return NotEnoughMemoryError(
             f"Java cannot have the memory asked for: {lines[0]}",
             "ask for less by --conf spark.driver.memory=1g",
         )

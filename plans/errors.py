@@ -32,6 +32,12 @@ class InputError(PenstockError):
     exit_code = 3
 
 
+class NotEnoughMemoryError(PenstockError):
+    """The work does not fit in memory: foreseen before it starts, or run into."""
+
+    exit_code = 9
+
+
 class SchemaError(PenstockError):
     """A table handed to a pass or to the store does not have the declared columns and types."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from engine.commands.write_lines import write_lines
+from engine.die_with_parent import die_with_parent
 from engine.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
@@ -21,6 +22,7 @@ from plans.schema import conform
 
 def main() -> None:
     """Make all that is wanted in one session."""
+    die_with_parent()
     spark = get_session(app_name="penstock bench inputs")
     for entry in json.load(sys.stdin):
         _generate(spark, entry)

@@ -19,11 +19,13 @@ from typing import Any  # noqa: E402
 
 from engine.bench.peak_memory import own_peak_bytes  # noqa: E402
 from engine.bench.planners import PLANNERS, load_planner  # noqa: E402
+from engine.die_with_parent import die_with_parent  # noqa: E402
 from plans.vocabulary import Layer  # noqa: E402
 
 
 def main() -> None:
     """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; `done` in the last line."""
+    die_with_parent()
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

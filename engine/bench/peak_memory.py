@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+from engine.end_processes import process_tree
+
 PAGE_BYTES = resource.getpagesize()
 
 
@@ -37,24 +39,6 @@ def own_peak_bytes() -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def process_tree(root: int) -> set[int]:
-    """The ids of `root` and all processes below it."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
-    tree = {root}
-    grown = True
-    while grown:
-        more = {pid for pid, parent in parents.items() if parent in tree} - tree
-        grown = bool(more)
-        tree |= more
-    return tree
 
 
 def _resident_bytes(root: int) -> int:

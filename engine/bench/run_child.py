@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.peak_memory import peak_memory, process_tree
+from engine.die_with_parent import PARENT
+from engine.end_processes import end_processes, process_tree, processes_of_session
 from engine.redaction import redact
 
 SAMPLE_SECONDS = 0.2
@@ -30,10 +32,10 @@ def python_command(module: str, *options: str) -> list[str]:
 
 
 def python_environment() -> dict[str, str]:
-    """The environment in which python_command finds this very Penstock, a checkout too."""
+    """The environment in which python_command finds this very Penstock, a checkout too, and its parent."""
     root = str(Path(__file__).resolve().parents[2])
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), PARENT: str(os.getpid())}
 
 
 def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
@@ -73,12 +75,8 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """End the process and all below it: its session, and those that left its session."""
-    left = process_tree(child.pid) if child.poll() is None else set()
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    for pid in left:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    below = process_tree(child.pid) if child.poll() is None else set()
+    end_processes(below | processes_of_session(child.pid))
     child.wait()
 
 

@@ -4,6 +4,21 @@ import os
 import sys
 import traceback
 import warnings
+
+from engine.end_processes import adopt_orphans, end_children
+from engine.stop_on_signals import (
+    end_at_once_on_signals,
+    note_interrupt,
+    stop_exit_code,
+    stop_message,
+    stopped_by,
+    unwinding_on_signals,
+)
+
+# A process of this command's own, before imports that take a tenth of a second.
+if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
+    end_at_once_on_signals()
+
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -11,8 +26,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.commands.people import complain, say
+from engine.describe_memory_error import describe_memory_error, is_out_of_memory
 from engine.redaction import redact, remember_secret_arguments
-from plans.errors import PenstockError
+from plans.errors import NotEnoughMemoryError, PenstockError
 from plans.printable import printable_lines
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -36,7 +52,8 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
     "3 an input cannot be read; 4 the store cannot be used as asked, or is damaged; "
     "5 bench: slower than the results compared with; 8 the machine refuses (no space, no permission, "
-    "a read-only target, an I/O error); 130 interrupted."
+    "a read-only target, an I/O error); 9 not enough memory; 130 interrupted (Ctrl-C); 143 terminated "
+    "(SIGTERM)."
 )
 
 
@@ -65,20 +82,28 @@ class LazyGroup(TyperGroup):
             raise _shown(error) from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what it raises becomes a message and an exit code, unless there is --debug."""
+        """Run the command; what it raises becomes a message and an exit code, unless there is --debug.
+
+        Signals end it as Ctrl-C does; output is flushed here, where what goes wrong can still be said.
+        """
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
+            with unwinding_on_signals():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
         except typer.TyperException as error:
             raise _shown(error) from None
         except BaseException as error:
-            said = _explain(error)
-            if said is None or ctx.params["debug"]:
+            said = _explain_stop(error) or _explain(error)
+            if said is None or (ctx.params["debug"] and stopped_by() is None):
                 raise
             _flush_or_let_go()
             complain(f"penstock: {said[0]}")
             raise typer.Exit(said[1]) from error
+
+
+_RUST_PANIC = "PanicException"
+"""Raised by polars and deltalake; it is no Exception, and each library has a class of its own."""
 
 
 app = typer.Typer(
@@ -111,7 +136,9 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the console command `penstock`."""
+    """Entry point of the console command `penstock`: a process of its own, which leaves none behind."""
+    end_at_once_on_signals()
+    adopt_orphans()
     remember_secret_arguments(sys.argv)
     warnings.showwarning = _warn
     try:
@@ -119,6 +146,9 @@ def main() -> None:
     except Exception:  # --debug
         complain(traceback.format_exc().rstrip())
         sys.exit(1)
+    finally:
+        if stopped_by() is not None:
+            end_children()
 
 
 def _warn(
@@ -137,6 +167,17 @@ def _load(module: str, line: str | None) -> Any:
     return typer.main.get_command(single)
 
 
+def _explain_stop(error: BaseException) -> tuple[str, int] | None:
+    """What to say where a signal has ended the command, whatever came of it on the way out."""
+    if isinstance(error, KeyboardInterrupt):
+        note_interrupt()
+    number = stopped_by()
+    if number is None:
+        return None
+    said = str(error) if isinstance(error, PenstockError) else stop_message(number)
+    return said, stop_exit_code(number)
+
+
 def _explain(error: BaseException) -> tuple[str, int] | None:
     """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
     if isinstance(error, PenstockError):
@@ -144,8 +185,10 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
         return None
     # A panic of Rust is a BaseException, of a class that each library makes for itself.
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-        return None
+    if not isinstance(error, Exception) and type(error).__name__ != _RUST_PANIC:
+        return None  # KeyboardInterrupt, SystemExit
+    if is_out_of_memory(error):
+        return describe_memory_error(error), NotEnoughMemoryError.exit_code
     if isinstance(error, OSError):
         from engine.machine_error import machine_error
 

@@ -5,17 +5,18 @@ from typing import Annotated
 
 import typer
 
-from engine.choose_planner import Planner, choose_planner
+from engine.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.commands.people import Styled, say, say_beside_output
 from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
 from engine.redaction import redact_value, remember_secrets
 from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, NotEnoughMemoryError
 from plans.passes import Choices, stages
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
+from plans.topology.flink_values import parse_memory_size
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 
@@ -73,6 +74,12 @@ def command(
             "plans in another way is rejected. Needs a JDK and pip install 'penstock[flink]'.",
         ),
     ] = Planner.AUTO,
+    max_line_size: Annotated[
+        str,
+        typer.Option(
+            "--max-line-size", metavar="SIZE", help="Lines of files that are longer are rejected, e.g. 2g."
+        ),
+    ] = "256m",
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
@@ -99,22 +106,48 @@ def command(
         "slots_per_task_manager": str(slots_per_task_manager),
         "task_manager_memory": task_manager_memory,
     }
+    longest = _bytes(max_line_size)
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
-    if chosen.on_spark:
+    stored = None
+    if not chosen.on_spark:
+        extra = 4 if chosen.planner is Planner.FLINK else 2
+        try:
+            with progress(columnar_stages(layer) + extra) as report:
+                stored = plan_into_store_by_columns(
+                    inputs, out, layer, choices, options, report, choice=chosen, max_line_bytes=longest
+                )
+        except NotEnoughMemoryError as error:
+            chosen = on_spark_instead(planner, error)
+    if stored is None:
         with progress(stages(layer) + 4) as report:
             stored = plan_into_store_on_spark(
-                inputs, out, layer, choices, options, report, choice=chosen, master=master, conf=settings
+                inputs,
+                out,
+                layer,
+                choices,
+                options,
+                report,
+                choice=chosen,
+                master=master,
+                conf=settings,
+                max_line_bytes=longest,
             )
-    else:
-        extra = 4 if chosen.planner is Planner.FLINK else 2
-        with progress(columnar_stages(layer) + extra) as report:
-            stored = plan_into_store_by_columns(inputs, out, layer, choices, options, report, choice=chosen)
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
     )
     if stored.rejected:
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
+
+
+def _bytes(size: str) -> int:
+    try:
+        found = parse_memory_size(size)
+    except ValueError as error:
+        raise ConfigurationError(f"--max-line-size {size!r}: {error}", "a size such as 64m or 2g") from None
+    if found < 1:
+        raise ConfigurationError(f"--max-line-size {size!r}: allowed 1 byte or more")
+    return found
 
 
 def _setting(item: str) -> tuple[str, str]:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from engine.die_with_parent import with_parent
 from engine.find_java import Java, require_java
 from engine.flink.flink_jars import compiled_planner, flink_jars
-from plans.errors import ConfigurationError, LostTopologiesError, PenstockError
+from plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
 from plans.vocabulary import Layer
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]?").fullmatch
@@ -32,6 +33,12 @@ class FlinkPlannerError(PenstockError):
     def __init__(self, message: str, hint: str | None = None, log_tail: str = "") -> None:
         super().__init__(message, hint)
         self.log_tail = log_tail
+
+
+class FlinkOutOfMemoryError(FlinkPlannerError):
+    """It ended for want of memory."""
+
+    exit_code = NotEnoughMemoryError.exit_code
 
 
 class FlinkPlanned(NamedTuple):
@@ -152,7 +159,7 @@ def _run(command: list[str], log: Path) -> None:
     """Waits for the JVM; raises ConfigurationError or FlinkPlannerError if it fails."""
     with log.open("wb") as file:
         exit_code = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
+            with_parent(command), stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
         ).returncode
     if exit_code:
         raise _failure(exit_code, log.read_text(encoding="utf-8", errors="replace"))
@@ -175,7 +182,7 @@ def _failure(exit_code: int, log: str) -> PenstockError:
             tail,
         )
     if "java.lang.OutOfMemoryError" in log:
-        return FlinkPlannerError(
+        return FlinkOutOfMemoryError(
             "Flink's planner ran out of memory between topologies", "ask for more heap", tail
         )
     if "StackOverflowError" in log:

@@ -1,5 +1,7 @@
 """What a run needs around it: a session, files on the workers, a picture of how far it is."""
 
+import atexit
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,7 +118,7 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
 
 
 def _zipped(folder: Path) -> Path:
-    target = Path(tempfile.mkdtemp(prefix="penstock-py-")) / f"{folder.name}.zip"
+    target = _folder_of_this_process("penstock-py-") / f"{folder.name}.zip"
     with zipfile.ZipFile(target, "w") as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
@@ -125,7 +127,7 @@ def _zipped(folder: Path) -> Path:
 
 
 def _installed(requirements: str, cache: str | None) -> Path:
-    target = Path(tempfile.mkdtemp(prefix="penstock-requirements-"))
+    target = _folder_of_this_process("penstock-requirements-")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "-r", requirements]
     if cache is not None:
         command += ["--no-index", "--find-links", cache]
@@ -133,3 +135,10 @@ def _installed(requirements: str, cache: str | None) -> Path:
     if done.returncode:
         raise JobCompileError(f"requirements {requirements}: pip failed: {done.stderr.strip()[-500:]}")
     return _zipped(target)
+
+
+def _folder_of_this_process(prefix: str) -> Path:
+    """A temporary folder; Spark's workers fetch files from it until the process ends, which removes it."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from plans.columnar.execution_graph.connect_execution_vertices import execution_edges
+from plans.columnar.execution_graph.count_task_rows import TaskRows, count_task_rows
 from plans.columnar.execution_graph.create_execution_job_vertices import create_execution_job_vertices
 from plans.columnar.execution_graph.create_execution_vertices import execution_vertices
 from plans.columnar.execution_graph.create_intermediate_results import (
@@ -63,6 +64,7 @@ TO_ARROW, WITHOUT_REFUSED = "to_arrow", "without_refused"
 
 
 _NOBODY = np.zeros(0, np.int64)
+_LAST_BEFORE_TASKS = "placed_edges"
 
 
 class Step(NamedTuple):
@@ -149,6 +151,7 @@ def plan_columnar(
     until: Layer,
     choices: Choices,
     report: Callable[[str], None] = lambda stage: None,
+    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> dict[str, pa.Table]:
     """The plan's tables (as in plans.schema.TABLES) of whole topologies, without those that Flink refuses.
 
@@ -157,7 +160,8 @@ def plan_columnar(
     `rejected`. Refused topologies leave all tables once every refusal is known; from then on, a table that no
     step reads any more becomes an Arrow table and is let go. Those of a topology that is alone, which may be
     large, do so from the start, because Arrow tables take less memory. `report` is told when a step, TO_ARROW
-    or WITHOUT_REFUSED begins.
+    or WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to take; what it raises ends the
+    plan.
     """
     tables: Tables = {
         **given,
@@ -206,6 +210,8 @@ def plan_columnar(
     for place, step in enumerate(todo):
         report(step.produces)
         tables[step.produces] = step.derive(**{name: tables[name] for name in inputs_of(step.derive)})
+        if step.produces == _LAST_BEFORE_TASKS:
+            before_tasks(count_task_rows(tables["ordered_vertices"], tables[_LAST_BEFORE_TASKS]))
         finish(place)
     return {**planned, "rejected": to_arrow(rejected, "rejected")}
 

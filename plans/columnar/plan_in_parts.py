@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
+from plans.columnar.execution_graph.count_task_rows import TaskRows
 from plans.columnar.frames import TOPOLOGY
 from plans.columnar.look_up import look_up
 from plans.columnar.plan_columnar import Tables, plan_columnar
@@ -40,13 +41,14 @@ def plan_in_parts(
     until: Layer,
     choices: Choices,
     report: Callable[[str], None] = lambda stage: None,
+    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> InParts:
     """plan_columnar of all topologies; `given` is emptied here as there.
 
     Passes leave a core idle whenever one of their steps knows no threads, and what they make has to fit the
     caches of a processor to be quick; so parts of a fleet go through them side by side. A topology is never
     split. `report` is told of as many stages as one part has: each time all parts together have
-    done as much as one more.
+    done as much as one more. `before_tasks` is called for each part, from its thread (see plan_columnar).
     """
     parts = split_by_topology(given)
     given.clear()
@@ -54,7 +56,7 @@ def plan_in_parts(
 
     def plan(part: Tables) -> dict[str, pa.Table]:
         with watch.part() as stage:
-            return plan_columnar(part, until, choices, stage)
+            return plan_columnar(part, until, choices, stage, before_tasks)
 
     started = time.monotonic()
     with without_garbage_collection():

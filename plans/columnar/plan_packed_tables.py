@@ -12,6 +12,7 @@ from plans.passes import Choices
 from plans.vocabulary import Layer
 
 if TYPE_CHECKING:
+    from plans.columnar.execution_graph.count_task_rows import TaskRows
     from plans.columnar.topology.topology_tables import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
@@ -25,13 +26,13 @@ Read = Callable[[Mapping[str, pa.Table]], "TopologyTables"]
 
 
 def plan_packed_tables(
-    read: Read, until: Layer, choices: Choices
+    read: Read, until: Layer, choices: Choices, before_tasks: "Callable[[TaskRows], None]"
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For `mapInArrow` over PACKED rows of what `read` takes; gives PACKED rows of the plan, of STAGE_SECONDS
     and of ORPHANS.
 
     The rows of a topology are all in one partition. As plan_in_parts; `rejected` has what `read` and Flink
-    refuse.
+    refuse. `before_tasks`: see plan_in_parts.
     """
 
     def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -55,7 +56,7 @@ def plan_packed_tables(
         orphans = given.pop("inputs") - (len(rows["topologies"]) if "topologies" in rows else 0)
         del rows
         seconds = {"read_and_validate": time.monotonic() - started}
-        result = plan_in_parts(given, until, choices)
+        result = plan_in_parts(given, until, choices, before_tasks=before_tasks)
         seconds |= result.seconds
         stages = {"stage": list(seconds), "seconds": list(seconds.values())}
         yield from packed_rows(part, STAGE_SECONDS, pa.table(stages))

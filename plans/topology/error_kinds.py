@@ -16,6 +16,7 @@ RENAME_ONE = "rename one of them, or plan them in two runs"
 class ErrorKind(StrEnum):
     """Why a topology is rejected at stage `input`."""
 
+    LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
     NOT_AN_OBJECT = "NotAnObject"  #: JSON, but no object where one belongs
     MISSING_KEY = "MissingKey"

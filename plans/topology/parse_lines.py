@@ -37,6 +37,7 @@ from plans.topology.job_settings import (
     read_job_settings,
     read_stream_graph_settings,
 )
+from plans.topology.line_too_long import line_too_long
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.stream_graph_columns import placed_edges, stream_edge_columns, stream_node_columns
 from plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
@@ -111,21 +112,25 @@ class _Parsed(NamedTuple):
     header: bytes = b""
 
 
-def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def parse_lines(
+    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
+
+    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length).
 
     Parsed JSON has no cycles, so the worker's cycle collector, a third of the time, rests meanwhile.
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        yield from _parse_blocks(batches)
+        yield from _parse_blocks(batches, max_line_bytes)
     finally:
         if collecting:
             gc.enable()
 
 
-def _parse_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _parse_blocks(batches: Iterable[pa.RecordBatch], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0
@@ -144,9 +149,13 @@ def _parse_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
                 "ordinal": seen if ordinal is None else ordinal,
             }
             seen += 1
-            if problem is None and not value.strip():
+            if problem is None and max_line_bytes is not None and len(value) > max_line_bytes:
+                error = line_too_long(len(value), max_line_bytes)
+                parsed = _rejected(place, None, INPUT_STAGE, [error])
+            elif problem is None and not value.strip():
                 continue
-            parsed = _parse_line(value, problem, place)
+            else:
+                parsed = _parse_line(value, problem, place)
             size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
             pending.append(parsed)
             if size >= ROWS_A_BATCH:
@@ -175,6 +184,12 @@ def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[Topolog
             "errors": [shown(e) for e in errors],
         }
     )
+
+
+def rejected_line(file: str, ordinal: int, error: TopologyError) -> pa.RecordBatch:
+    """PARSED of one line that is rejected unread."""
+    place = {"source_file": file, "block_start": 0, "ordinal": ordinal}
+    return next(_record_batches([_rejected(place, None, INPUT_STAGE, [error])]))
 
 
 def shown(error: TopologyError) -> dict[str, str]:

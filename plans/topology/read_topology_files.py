@@ -16,6 +16,7 @@ from plans.topology.input_errors import (
     unreadable_file,
     unusable_path,
 )
+from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.topology.parse_lines import readable_path
 from plans.topology.topologies_of_lines import topologies_of_lines
 from plans.topology.topology_tables import TopologyTables
@@ -32,17 +33,19 @@ _GZIP_SIGNS = (
 )
 
 
-def read_topology_files(spark: SparkSession, paths: Sequence[str]) -> TopologyTables:
+def read_topology_files(
+    spark: SparkSession, paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES
+) -> TopologyTables:
     """JSON lines in files, `.gz` files, directories (with those below) and globs, read in parallel.
 
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps. Bad
-    lines and topologies are rows of `rejected` by file and line. Raises InputError if a path matches nothing,
-    cannot be read to its end or if there is no line at all.
+    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line.
+    Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
     if not paths:
         raise no_files_given()
     lines = _lines(spark, list(paths))
-    tables = topologies_of_lines(lines, _run)
+    tables = topologies_of_lines(lines, _run, max_line_bytes)
     if tables.inputs == 0:
         for kept in tables.persisted:
             kept.unpersist()

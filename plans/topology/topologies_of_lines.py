@@ -1,6 +1,7 @@
 """The topology tables out of one parse of lines, each name once, every line with its number in its file."""
 
 from collections.abc import Callable
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
@@ -15,14 +16,19 @@ from plans.topology.topology_tables import TopologyTables
 _LINE_KEY = ("source_file", "block_start", "ordinal")
 
 
-def topologies_of_lines(lines: DataFrame, run: Callable[[Callable[[], None]], None]) -> TopologyTables:
+def topologies_of_lines(
+    lines: DataFrame, run: Callable[[Callable[[], None]], None], max_line_bytes: int | None = None
+) -> TopologyTables:
     """Parse `lines` (LINES) once, keep the outcome in Spark's storage, and derive every table from it.
 
-    Runs one Spark job through `run`, which turns what it raises into an error of the run. A name that several
-    lines have belongs to the first by file and line; the others are rejected as DuplicateTopologyName, and a
-    different name with the same xxhash64 as TopologyIdCollision.
+    Runs one Spark job through `run`, which turns what it raises into an error of the run. A line longer than
+    `max_line_bytes` is rejected. A name that several lines have belongs to the first by file and line; the
+    others are rejected as DuplicateTopologyName, and a different name with the same xxhash64 as
+    TopologyIdCollision.
     """
-    parsed = lines.mapInArrow(parse_lines, PARSED).persist(StorageLevel.MEMORY_AND_DISK)
+    parsed = lines.mapInArrow(partial(parse_lines, max_line_bytes=max_line_bytes), PARSED).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
     topology_id = F.xxhash64("name")
     valid = F.col("form").isNotNull()
     totals = parsed.agg(

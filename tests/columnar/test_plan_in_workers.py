@@ -7,7 +7,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from engine.choose_planner import LARGEST_OF_A_WORKER, Planner, choose_on_spark, choose_planner
+from engine.choose_planner import (
+    LARGEST_OF_A_WORKER,
+    LARGEST_TASKS_OF_A_WORKER,
+    Planner,
+    choose_on_spark,
+    choose_planner,
+)
 from engine.plan_in_workers import plan_in_workers
 from engine.plan_on_driver import plan_on_driver
 from engine.plan_topologies import plan, read_topologies
@@ -85,12 +91,14 @@ def test_a_topology_that_no_worker_holds_is_for_joins():
     assert (beyond.planner, beyond.on_spark) == (Planner.SPARK, True)
     assert f"{LARGEST_OF_A_WORKER + 1:,}" in beyond.why
     assert choose_on_spark(Planner.COLUMNAR, LARGEST_OF_A_WORKER + 1).planner is Planner.COLUMNAR
+    wide = choose_on_spark(Planner.AUTO, 1_000, LARGEST_TASKS_OF_A_WORKER + 1)
+    assert (wide.planner, f"{LARGEST_TASKS_OF_A_WORKER + 1:,} tasks" in wide.why) == (Planner.SPARK, True)
     assert choose_on_spark(Planner.SPARK, 1).planner is Planner.SPARK
     with pytest.raises(ConfigurationError, match="without Spark"):
         choose_on_spark(Planner.FLINK, 1)
 
 
-def test_spark_is_taken_for_what_this_process_cannot_read_or_hold(tmp_path, monkeypatch):
+def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):
     file = tmp_path / "t.jsonl"
     file.write_text("x" * 1_000)
     local = [str(file)], str(tmp_path / "store")
@@ -98,9 +106,6 @@ def test_spark_is_taken_for_what_this_process_cannot_read_or_hold(tmp_path, monk
     assert choose_planner(Planner.COLUMNAR, *local, wants_spark=True)[::2] == (Planner.COLUMNAR, True)
     remote = choose_planner(Planner.AUTO, ["s3://b/t.jsonl"], "store", wants_spark=False)
     assert (remote.on_spark, remote.why) == (True, "s3://b/t.jsonl is not a local path")
-    monkeypatch.setattr("engine.choose_planner.memory_bytes", lambda: 6_000)
-    assert choose_planner(Planner.AUTO, *local, wants_spark=False).on_spark
-    assert not choose_planner(Planner.COLUMNAR, *local, wants_spark=False).on_spark
     with pytest.raises(ConfigurationError, match="settings for Spark were given"):
         choose_planner(Planner.FLINK, *local, wants_spark=True)
 

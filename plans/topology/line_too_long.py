@@ -1,0 +1,19 @@
+"""How long a line of a topology file may be."""
+
+from plans.errors import TopologyError
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.validate_topology import LINE
+
+MAX_LINE_BYTES = 256 * 2**20
+"""Default. A topology of a million operators takes some 150 MB."""
+
+
+def line_too_long(size_bytes: int, max_line_bytes: int) -> TopologyError:
+    """The error of a line with more bytes than allowed."""
+    return TopologyError(
+        ErrorKind.LINE_TOO_LONG,
+        LINE,
+        f"a line of {size_bytes:,} bytes",
+        f"{max_line_bytes:,} bytes at most",
+        "to plan it, allow more by penstock plan --max-line-size 2g, or by max_line_bytes in a library call",
+    )

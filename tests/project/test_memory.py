@@ -1,0 +1,268 @@
+"""Memory is foreseen; what runs out of it after all is one message."""
+
+import errno
+import gzip
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import polars as pl
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from engine import available_memory as available
+from engine import choose_planner as choosing
+from engine import foresee_memory as foresee
+from engine import memory_cgroups
+from engine.available_memory import Available, available_memory
+from engine.choose_planner import Choice, Planner, choose_planner
+from engine.commands.main import app
+from engine.describe_memory_error import describe_memory_error, is_out_of_memory
+from engine.estimate_size import estimate_size
+from engine.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
+from engine.machine import memory_bytes
+from engine.plan_into_store import Stored
+from engine.plan_on_driver import plan_on_driver
+from plans.columnar.execution_graph import count_task_rows as counting
+from plans.columnar.execution_graph.count_task_rows import TaskRows
+from plans.errors import InputError, NotEnoughMemoryError
+from plans.vocabulary import Layer
+from tests.topology.builders import simple, transformation
+
+ROOT = Path(__file__).parents[2]
+MEBIBYTE = 2**20
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Writes what /proc and /sys/fs/cgroup say; 8 GiB are free."""
+    monkeypatch.setattr(available, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory_cgroups, "CGROUP_OF_PROCESS", tmp_path / "proc/self/cgroup")
+    monkeypatch.setattr(memory_cgroups, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+
+    def write(files: dict[str, object]) -> None:
+        for name, text in {"proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 8388608 kB", **files}.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(f"{text}\n")
+
+    return write
+
+
+def test_free_memory_of_the_machine_counts(machine):
+    machine({"proc/self/cgroup": "4:memory:/\n0::/", "cgroup/memory/memory.limit_in_bytes": 2**63 - 4096,
+             "cgroup/memory/memory.usage_in_bytes": 5})  # fmt: skip
+    assert available_memory() == Available(2**33, "the free memory of this machine")
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "usage", "cache"),
+    [
+        ("4:memory:/a/b", "cgroup/memory", "limit_in_bytes", "usage_in_bytes", "total_inactive_file"),
+        ("0::/a/b", "cgroup", "max", "current", "inactive_file"),
+    ],
+)
+@pytest.mark.parametrize("at", ["", "/a", "/a/b"])
+def test_a_cgroup_above_counts_too(machine, line, folder, limit, usage, cache, at):
+    """Its caches can be dropped; a container sees its own at the root."""
+    machine({
+        "proc/self/cgroup": f"5:cpu:/\n{line}",
+        f"{folder}{at}/memory.{limit}": 2**30,
+        f"{folder}{at}/memory.{usage}": 2**29,
+        f"{folder}{at}/memory.stat": f"cache 1\n{cache} {2**20}",
+    })  # fmt: skip
+    found = available_memory()
+    assert found.size_bytes == 2**29 + 2**20
+    assert "cgroup (1.0 GiB)" in found.limited_by
+    assert memory_bytes() == 2**30
+
+
+@pytest.mark.parametrize(("kind", "option"), [("RLIMIT_AS", "ulimit -v"), ("RLIMIT_DATA", "ulimit -d")])
+def test_resource_limits_count(machine, monkeypatch, kind, option):
+    limits = {getattr(resource, kind): 2**33 - 1}
+    monkeypatch.setattr(resource, "getrlimit", lambda asked: (limits.get(asked, resource.RLIM_INFINITY),) * 2)
+    machine({"proc/self/status": "VmRSS:\t1024 kB"})
+    found = available_memory()
+    assert 2**30 < found.size_bytes < 2**33 - 2**30
+    assert option in found.limited_by
+
+
+def leaves(monkeypatch, size_bytes: int) -> None:
+    monkeypatch.setattr(foresee, "available_memory", lambda: Available(size_bytes, "the free memory"))
+
+
+def test_what_is_asked_for_and_does_not_fit_is_an_error_before_anything_is_read(tmp_path, monkeypatch):
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(orjson.dumps(simple("t")))
+    leaves(monkeypatch, 100 * MEBIBYTE)
+    for planner in (Planner.COLUMNAR, Planner.AUTO):
+        with pytest.raises(NotEnoughMemoryError) as raised:
+            choose_planner(planner, [str(file)], "store", wants_spark=False)
+        assert raised.value.exit_code == 9
+        for said in ("takes about 0.16 GiB", "there are 0.10 GiB", "the free memory", "--until job_graph",
+                     "--planner spark", "--master", "smaller parts"):  # fmt: skip
+            assert said in str(raised.value)
+
+
+def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(orjson.dumps(simple("t")))
+    leaves(monkeypatch, 100 * MEBIBYTE)
+    monkeypatch.setattr(choosing, "spark_fits", lambda: True)
+    chosen = choose_planner(Planner.AUTO, [str(file)], "store", wants_spark=False)
+    assert (chosen.on_spark, "there are 0.10 GiB" in chosen.why) == (True, True)
+    with pytest.raises(NotEnoughMemoryError):
+        choose_planner(Planner.COLUMNAR, [str(file)], "store", wants_spark=False)
+
+
+@pytest.mark.parametrize(
+    ("size", "least_gigabytes", "most_gigabytes"),
+    [
+        (Size(12_500_000, 1), 13, 17),  # a layered topology of 10 million operators: 13.9 GB were measured
+        (Size(1_300_000, 92_000), 2.4, 3.5),  # random topologies of a million: 2.7 to 3.1 GB
+        (Size(475_000, 25_000), 0.8, 1.2),  # chains of 250,000: 0.95 GB and 0.1 GB of tasks
+    ],
+)
+def test_estimates_are_near_what_was_measured(size, least_gigabytes, most_gigabytes):
+    assert least_gigabytes < size.needed_bytes / 1e9 < most_gigabytes
+
+
+def test_tasks_are_near_what_was_measured():
+    """A chain of 1,000 vertices of 32,768 tasks: 4.25 GiB."""
+    tasks = 32_768_000
+    assert 4 < bytes_of_tasks(TaskRows(tasks, tasks, tasks)) / 2**30 < 5
+
+
+def test_sizes_are_estimated_from_samples(tmp_path):
+    lines = [orjson.dumps(simple(f"t{number}")) + b"\n" for number in range(3_000)]
+    rows = sum(line.count(b'"kind"') for line in lines)
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"".join(lines)))
+    for name in ("a.jsonl", "b.jsonl.gz"):
+        found = estimate_size([str(tmp_path / name)])
+        assert found.transformations == pytest.approx(rows, rel=0.3)
+        assert found.topologies == pytest.approx(3_000, rel=0.3)
+    (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(2**24)))
+    assert estimate_size([str(tmp_path / "zeros.gz")]).transformations == 0
+    assert estimate_size([str(tmp_path / "nothing")]) == Size(0, 0)
+
+
+def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):
+    """All parts of a fleet together; layers without tasks can be planned."""
+    wide = {**simple("wide"), "parallelism": 32_768}
+    leaves(monkeypatch, 200 * MEBIBYTE)
+    planned = plan_on_driver([wide])
+    tasks = len(planned.tables["execution_vertices"])
+    assert tasks >= 32_768
+    leaves(monkeypatch, 170 * MEBIBYTE)
+    fleet = [{**wide, "name": str(number)} for number in range(150)]
+    with pytest.raises(NotEnoughMemoryError, match=f"{150 * tasks:,} tasks"):
+        plan_on_driver(fleet)
+    assert plan_on_driver(fleet, until=Layer.JOB_GRAPH).planned == 150
+
+    check = require_memory_for_tasks()
+    part = TaskRows(500_000, 500_000, 500_000)
+    check(part)
+    check(part)
+    with pytest.raises(NotEnoughMemoryError, match="1,500,000 tasks"):
+        check(part)
+
+
+@pytest.mark.parametrize(("asked", "spark"), [("auto", True), ("auto", False), ("columnar", True)])
+def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path, monkeypatch, asked, spark):
+    file = tmp_path / "wide.jsonl"
+    rows = [
+        transformation(1, "source"),
+        *(transformation(i, inputs=[i - 1], chaining="NEVER") for i in range(2, 60)),
+    ]
+    file.write_bytes(orjson.dumps({"name": "wide", "parallelism": 32_768, "transformations": rows}))
+    leaves(monkeypatch, 240 * MEBIBYTE)
+    monkeypatch.setattr(choosing, "spark_fits", lambda: spark)
+    planned = []
+
+    def on_spark(*_: object, choice: Choice, **__: object) -> Stored:
+        planned.append(choice)
+        return Stored(1, 1, 1, 0, "spark", choice.why)
+
+    monkeypatch.setattr("engine.commands.plan.plan_into_store_on_spark", on_spark)
+    ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
+    if asked == "auto" and spark:
+        assert (ran.exit_code, ran.stderr) == (0, "")
+        assert "planner spark: planning 1,933,312 tasks" in ran.stdout
+    else:
+        assert (ran.exit_code, ran.stdout, planned) == (9, "", [])
+        assert ran.stderr.startswith("penstock: planning 1,933,312 tasks")
+        assert not (tmp_path / "store").exists()
+
+
+def test_tables_that_polars_cannot_number_are_an_error_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(counting, "MOST_ROWS", 10_000)
+    with pytest.raises(NotEnoughMemoryError, match="allowed 10,000"):
+        plan_on_driver([{**simple("wide"), "parallelism": 32_768}])
+
+
+def test_reading_ends_before_memory_does(tmp_path, monkeypatch):
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(orjson.dumps(simple("t")))
+    leaves(monkeypatch, 10 * MEBIBYTE)
+    with pytest.raises(NotEnoughMemoryError, match="the input does not fit"):
+        plan_on_driver(str(file))
+
+
+def raised_by(module: str, text: str, kind: type[BaseException] = Exception) -> BaseException:
+    made: type[BaseException] = type("Raised", (kind,), {"__module__": module})
+    return made(text)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.lib.ArrowMemoryError("malloc of size 64 failed"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        RuntimeError("can't start new thread"),
+        pl.exceptions.ComputeError("memory allocation of 8 bytes failed"),
+        raised_by("pyo3_runtime", "capacity overflow", BaseException),
+        raised_by("py4j.protocol", "java.lang.OutOfMemoryError: Java heap space\n\tat a.b"),
+        raised_by("pyspark.errors", "Job aborted: org.apache.spark.memory.SparkOutOfMemoryError: no"),
+        raised_by("pyspark.errors", "plans.errors.NotEnoughMemoryError: planning 5 tasks"),
+    ],
+)
+def test_whoever_runs_out_of_memory_it_is_told_apart(error):
+    assert is_out_of_memory(error)
+    said = describe_memory_error(error)
+    assert said.startswith("not enough memory: ")
+    assert "\n  hint: " in said
+    wrapped = KeyError("k")
+    wrapped.__cause__ = error
+    assert is_out_of_memory(wrapped)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("MemoryError"), InputError("Cannot allocate memory"), OSError(28, "no space")]
+)  # fmt: skip
+def test_other_errors_are_not(error):
+    assert not is_out_of_memory(error)
+
+
+def test_a_process_with_too_little_memory_says_so(tmp_path):
+    """Its libraries would end it in Rust; nothing is written."""
+    file, out = tmp_path / "t.jsonl", tmp_path / "store"
+    file.write_bytes(b"".join(orjson.dumps(simple(f"t{number}")) + b"\n" for number in range(1_000)))
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.commands.main", "plan", str(file), "--out", str(out)],
+        cwd=ROOT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 9, done.stderr
+    assert done.stderr.startswith("penstock: planning about ")
+    assert "ulimit -v" in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+    assert not out.exists()
