@@ -24,8 +24,8 @@ def start_jvm(settings: Mapping[str, str]) -> Any:
 
     What the JVM writes to standard error while it starts (Ivy's report, notices) is kept back; what it writes
     later goes to ours, printable and without secrets. No setting is on a command line (see submit_settings).
-    Raises ConfigurationError, with the reason from that text, if it does not start, and NotEnoughMemoryError if
-    that is the reason.
+    Raises ConfigurationError, with the reason from that text, if it does not start, and NotEnoughMemoryError
+    if that is the reason.
     """
     read_end, write_end = os.pipe()
     starting = _Forwarder(read_end)

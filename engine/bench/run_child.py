@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.bench.peak_memory import peak_memory, process_tree
+from engine.bench.peak_memory import peak_memory
 from engine.die_with_parent import PARENT
 from engine.end_processes import end_processes, process_tree, processes_of_session
 from engine.redaction import redact
