@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
 import pyarrow as pa
 
+from engine.nothing_lost import require_nothing_lost
+from plans.columnar.frames import TOPOLOGY
 from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.errors import LostTopologiesError
 from plans.passes import Choices
 from plans.vocabulary import Layer
 
@@ -37,24 +39,30 @@ def plan_on_driver(
     """Plans of all topologies, as Arrow tables: the same rows as engine.plan_topologies.plan gives.
 
     `topologies`: a path or several, or dicts; no DataFrames. No Spark session is used or started. Raises
-    InputError, and LostTopologiesError if inputs != planned + rejected.
+    InputError and LostTopologiesError (see require_nothing_lost).
     """
-    seconds: dict[str, float] = {}
     started = time.monotonic()
     report("read topologies")
     with without_garbage_collection():
         frames = read_topologies(topologies)._asdict()
     inputs = frames.pop("inputs")
-    seconds["read_and_validate"] = time.monotonic() - started
+    read = time.monotonic() - started
+    planned = plan_frames(frames, inputs, until, choices, report)
+    return planned._replace(seconds={"read_and_validate": read, **planned.seconds})
+
+
+def plan_frames(
+    frames: dict[str, pl.DataFrame],
+    inputs: int,
+    until: Layer,
+    choices: Choices | None,
+    report: Callable[[str], None],
+) -> PlannedTables:
+    """`plan_on_driver` of topologies that were read: `frames` are what `inputs` became, and are emptied."""
     planned = plan_in_parts(
         frames, until, choices or Choices(), lambda stage: report(stage.replace("_", " "))
     )
     tables = planned.tables
-    seconds |= planned.seconds
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
-    if inputs != kept + rejected:
-        raise LostTopologiesError(
-            f"{inputs} topologies came in, but {kept} are planned and {rejected} rejected",
-            "this is a bug in Penstock: please report it with the input",
-        )
-    return PlannedTables(tables, inputs, kept, rejected, seconds)
+    require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
+    return PlannedTables(tables, inputs, kept, rejected, planned.seconds)

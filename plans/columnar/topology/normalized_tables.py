@@ -11,6 +11,7 @@ from plans.columnar.arrow_shapes import misshapen
 from plans.columnar.frames import TOPOLOGY, arrow_schema
 from plans.columnar.topology.topology_id import XXHASH64_SEED, topology_id
 from plans.errors import SchemaError
+from plans.message_limits import first_and_count
 from plans.schema import TABLES
 from plans.topology.normalized_tables import REQUIRED_OF_TOPOLOGIES, REQUIRED_OF_TRANSFORMATIONS
 from plans.vocabulary import TopologyForm
@@ -48,7 +49,8 @@ def _normalized(
 ) -> pl.DataFrame:
     problems = misshapen(given.schema, TABLES[table], required, table)
     if problems:
-        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
+        listed = first_and_count(problems, "; ")
+        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
     columns = {}
     for field in arrow_schema(table):
         kind = _nullable(field.type)
