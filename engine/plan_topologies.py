@@ -14,6 +14,7 @@ from engine.plan_in_workers import plan_in_workers
 from engine.planning_settings import partitions_for, planning_settings
 from engine.run_passes import Planned, run_passes
 from engine.session import get_session
+from plans.columnar.topology.lines_of_pipes import lines_of_pipes
 from plans.frames import TOPOLOGY
 from plans.passes import Choices
 from plans.topology.input_errors import tables_beside_others
@@ -119,7 +120,7 @@ def read_topologies(spark: SparkSession, topologies: Topologies) -> TopologyTabl
 def _read_paths(spark: SparkSession, paths: list[str]) -> TopologyTables | GivenTables:
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
-        return read_topology_files(spark, paths)
+        return read_topology_files(spark, paths, lines_of_pipes(paths))
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
     return load_topology_folder(spark, paths[0])

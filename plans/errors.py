@@ -40,6 +40,12 @@ class StoreError(PenstockError):
     exit_code = 4
 
 
+class RefusedTopologiesError(PenstockError):
+    """Topologies were refused: all of them, or any where none may be. The store holds why."""
+
+    exit_code = 7
+
+
 class LostTopologiesError(PenstockError):
     """inputs != planned + rejected: a bug in Penstock, never silently passed over."""
 

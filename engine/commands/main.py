@@ -28,7 +28,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
     "3 an input cannot be read; 4 the store cannot be used as asked; "
-    "5 bench: slower than the results compared with; 130 interrupted."
+    "5 bench: slower than the results compared with; "
+    "7 topologies were refused: nothing planned, or any under --strict; 130 interrupted."
 )
 
 

@@ -7,10 +7,10 @@ import typer
 from rich.console import Console
 
 from engine.choose_planner import Planner, choose_planner
-from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
+from engine.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
 from plans.columnar.plan_columnar import stages as columnar_stages
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, RefusedTopologiesError
 from plans.passes import Choices, stages
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
@@ -71,6 +71,9 @@ def command(
             "plans in another way is rejected. Needs a JDK and pip install 'penstock[flink]'.",
         ),
     ] = Planner.AUTO,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
+    ] = False,
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
@@ -81,7 +84,8 @@ def command(
 ) -> None:
     """Plan every topology of INPUT and write the plans as a new version of STORE.
 
-    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected.
+    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. If
+    all are refused, or any under --strict, the exit code is 7; the version is written all the same.
     """
     settings = dict(_setting(item) for item in conf or [])
     layer = Layer(until)
@@ -109,10 +113,22 @@ def command(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
     )
+    _require_planned(stored, out, strict)
     if stored.rejected:
         Console(stderr=True).print(
             f"penstock rejected {out} says why topologies were rejected", style="dim", highlight=False
         )
+
+
+def _require_planned(stored: Stored, out: str, strict: bool) -> None:
+    """RefusedTopologiesError if nothing was planned, or anything refused under --strict."""
+    if not stored.rejected or (stored.planned and not strict):
+        return
+    refused = f"{stored.rejected:,} of {stored.inputs:,} topologies were refused"
+    raise RefusedTopologiesError(
+        f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}",
+        f"penstock rejected {out} says why; version {stored.version} is written all the same",
+    )
 
 
 def _setting(item: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from plans.topology.input_errors import missing_table
 from plans.topology.normalized_tables import normalized_tables
+from plans.topology.paths_of_glob import AS_THEY_ARE
 from plans.topology.topology_tables import GivenTables
 
 
@@ -19,7 +20,8 @@ def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
         table = f"{path.rstrip('/')}/{name}"
         try:
             kind = "delta" if DeltaTable.isDeltaTable(spark, table) else "parquet"
-            tables.append(spark.read.format(kind).load(table))
+            options = AS_THEY_ARE if kind == "parquet" else {}
+            tables.append(spark.read.format(kind).options(**options).load(table))
         except AnalysisException as e:
             raise missing_table(table, str(e).splitlines()[0][:300]) from None
     return normalized_tables(*tables)

@@ -7,7 +7,7 @@ from itertools import chain
 import pyarrow as pa
 
 from plans.columnar.side_by_side import one_after_the_other
-from plans.columnar.topology.find_topology_files import find_topology_files
+from plans.columnar.topology.find_topology_files import find_topology_files, is_pipe
 from plans.columnar.topology.parse_block import Block, parse_block
 from plans.columnar.topology.topologies_of_lines import topologies_of_lines
 from plans.columnar.topology.topology_tables import TopologyTables
@@ -35,14 +35,15 @@ def read_topology_files(paths: Sequence[str]) -> TopologyTables:
     """
     if not paths:
         raise no_files_given()
-    blocks = _blocks(find_topology_files(paths))
+    blocks = blocks_of_files(find_topology_files(paths))
     tables = topologies_of_lines(chain.from_iterable(one_after_the_other(parse_block, blocks)))
     if tables.inputs == 0:
         raise no_topologies(paths)
     return tables
 
 
-def _blocks(files: list[str]) -> Iterator[Block]:
+def blocks_of_files(files: Sequence[str]) -> Iterator[Block]:
+    """The lines of the files, in order, some megabytes at a time. Raises InputError."""
     for file in files:
         lines = 0
         for text in _whole_lines(file):
@@ -66,13 +67,18 @@ def _whole_lines(file: str) -> Iterator[bytes]:
         yield last + b"\n"
 
 
+def _opened(file: str) -> pa.NativeFile:
+    """The file to read; Arrow's own files seek, which pipes cannot."""
+    return pa.PythonFile(open(file, "rb")) if is_pipe(file) else pa.OSFile(file)
+
+
 def _texts(file: str) -> Iterator[bytes]:
     suffix = os.path.splitext(file)[1].lower()
     if suffix in _SPARK_ONLY:
         raise unusable_path(file, f"{suffix} files are read by Spark only")
     codec = _CODECS.get(suffix)
     try:
-        with pa.OSFile(file) as raw:
+        with _opened(file) as raw:
             stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
             while text := stream.read(BLOCK_BYTES):
                 yield text
