@@ -98,7 +98,8 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
         & (F.col("form") == str(TopologyForm.TRANSFORMATIONS))
         & (F.col("parallelism") >= 1)
         & (F.col("max_parallelism").isNull() | F.col("max_parallelism").between(1, MAX_PARALLELISM))
-        & F.forall(F.map_values("config"), lambda v: v.isNotNull()),
+        & F.forall(F.map_values("config"), lambda v: v.isNotNull())
+        & (F.size(F.array_distinct(F.map_keys("config"))) == F.size("config")),
         F.lit(False),
     )
     text = F.concat(canonical_header(), F.lit("\n"), F.col("block_digests"))
