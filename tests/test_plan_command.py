@@ -204,6 +204,36 @@ def test_what_cannot_be_done_is_said_without_a_traceback(spark, inputs, tmp_path
     assert not (tmp_path / "store").exists()
 
 
+REFUSED = '{"name": "r"}'
+REFUSED_BY_FLINK = json.dumps(
+    {
+        "name": "f",
+        "transformations": [
+            {"id": 1, "kind": "source", "name": "s", "uid": "u"},
+            {"id": 2, "kind": "sink", "name": "k", "uid": "u", "inputs": [1]},
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize("planner", [("columnar",), ("columnar", "--conf", "spark.a=b"), ("spark",)])
+def test_the_exit_code_says_that_topologies_were_refused(spark, golden, tmp_path, planner):
+    planned = json.dumps(golden[0]["topology"])
+    source, out = tmp_path / "lines.jsonl", tmp_path / "store"
+    for lines, options, code, said in (
+        ([REFUSED, REFUSED_BY_FLINK], (), 7, "nothing was planned: 2 of 2 topologies were refused"),
+        ([planned, REFUSED], ("--strict",), 7, "1 of 2 topologies were refused, and --strict allows none"),
+        ([planned, REFUSED], (), 0, "says why topologies were rejected"),
+        ([planned], ("--strict",), 0, ""),
+    ):
+        source.write_text("\n".join(lines))
+        ran = run("plan", source, "--out", out, "--planner", *planner, *options)
+        assert (ran.code, said in " ".join(ran.stderr.split())) == (code, True), ran
+        refused = sum(line in (REFUSED, REFUSED_BY_FLINK) for line in lines)
+        assert f"holds {len(lines) - refused} planned and {refused} rejected of {len(lines)}" in ran.stdout
+        assert len(run("export", out).stdout.splitlines()) == len(lines)
+
+
 @pytest.mark.parametrize("planner", ["columnar", "spark"])
 def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
