@@ -19,8 +19,8 @@ _SORT_REFUSED = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.ena
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 32768, 32769, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, 2**63,
     -(2**63), 2**64, 10**400, 0.0, -0.0, 0.1, 1e-320, 1.7e308, "", " ", "\0", "a\0b", "é", "e\u0301",
-    "\u202e", "\x1b[31m", "\U0001f600", "1", "true", "null", "-1", "10 s", "BATCH", [], [[]], {}, {"": None}, [1],
-    [None], "x" * 5_000,
+    "\u202e", "\x1b[31m", "\U0001f600", "1", "true", "null", "-1", "10 s", "BATCH", [], [[]], {}, {"": None},
+    [1], [None], "x" * 5_000,
 )  # fmt: skip
 RAW = (
     b"1e999", b"-1e999", b"1e-999", b"9" * 100_000, b"0." + b"1" * 5_000, b"NaN", b"Infinity", b"-0", b"01",
