@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -13,7 +13,9 @@ from engine.bench.digest_plans import REFUSAL, comparable_layers
 from engine.find_java import require_java
 from engine.flink.flink_jars import compiled_planner, flink_jars
 from engine.flink.plan_with_flink import plan_with_flink
-from engine.plan_on_driver import PlannedTables, plan_on_driver
+from engine.foresee_memory import require_memory_to_read_on
+from engine.nothing_lost import require_nothing_lost
+from engine.plan_on_driver import PlannedTables, plan_frames
 from plans.columnar.frames import TOPOLOGY, arrow_schema, from_arrow, to_arrow
 from plans.columnar.plan_json import to_plan_lines
 from plans.columnar.read_topologies import read_topologies
@@ -21,8 +23,8 @@ from plans.columnar.refusals import without_topologies
 from plans.columnar.topology.lines_of_tables import lines_of_tables
 from plans.columnar.topology.topology_tables import TopologyTables
 from plans.errors import ConfigurationError
+from plans.message_limits import limited
 from plans.passes import Choices
-from plans.plan_json.to_plan_lines import INPUT_STAGE
 from plans.refusals import ALLOWED, HINT
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
@@ -60,13 +62,18 @@ def plan_by_flink(
             f"allowed {SlotSharingStrategy.LOCAL_INPUT_PREFERRED}"
         )
     compiled_planner(flink_jars(), require_java())
-    names = [str(path) for path in paths]
-    ours = plan_on_driver(names, until=until, choices=wanted, report=report, max_line_bytes=max_line_bytes)
+    report("read topologies")
+    given = read_topologies(
+        [str(path) for path in paths],
+        max_line_bytes=max_line_bytes,
+        before_block=require_memory_to_read_on,
+    )
+    frames = given._asdict()
+    ours = plan_frames(frames, frames.pop("inputs"), until, wanted, report)
     report("plan with flink")
-    given = read_topologies(names, max_line_bytes=max_line_bytes)
     theirs = plan_with_flink(_lines(given), until).plans
     report("compare")
-    refusals = _refusals(ours.tables, {plan["name"]: plan for plan in theirs})
+    refusals = _refusals(ours.tables, given, {plan["name"]: plan for plan in theirs})
     return _with_refusals(ours, given.topologies, refusals) if refusals else ours
 
 
@@ -82,14 +89,18 @@ def _lines(given: TopologyTables) -> Iterator[str]:
 
 
 def _refusals(
-    tables: Mapping[str, pa.Table], theirs: Mapping[str, dict[str, Any]]
+    tables: Mapping[str, pa.Table], given: TopologyTables, theirs: Mapping[str, dict[str, Any]]
 ) -> dict[str, tuple[str, str, str]]:
-    """Name to stage, error and message, of topologies that Flink plans in another way or not at all."""
+    """Name to stage, error and message, of topologies that Flink plans in another way or not at all.
+
+    What was rejected while it was read stays so: another topology may have its name.
+    """
     found = {}
     frames = {name: from_arrow(table) for name, table in tables.items()}
+    frames["rejected"] = _among(frames["rejected"], given.topologies, "semi")
     for line in to_plan_lines(frames)["line"]:
         plan = orjson.loads(line)
-        if plan.get("error_stage") == INPUT_STAGE or plan["name"] not in theirs:
+        if plan["name"] not in theirs:
             continue
         flink = theirs[plan["name"]]
         ours_by_layer, by_layer = comparable_layers(plan), comparable_layers(flink)
@@ -136,16 +147,22 @@ def _with_refusals(
         for name, table in ours.tables.items()
         if name != "rejected"
     }
-    before = from_arrow(ours.tables["rejected"])
-    kept = before.filter(~pl.col("name").is_in(list(refusals)).fill_null(False))
+    kept = _among(from_arrow(ours.tables["rejected"]), rows, "anti")
     schema = arrow_schema("rejected")
     rejected = pa.concat_tables([to_arrow(kept, "rejected"), added.select(schema.names).cast(schema)])
-    return ours._replace(
-        tables={**tables, "rejected": rejected}, planned=len(tables["topologies"]), rejected=len(rejected)
-    )
+    planned = len(tables["topologies"])
+    require_nothing_lost(ours.inputs, planned, len(rejected), len(tables["topologies"][TOPOLOGY].unique()))
+    return ours._replace(tables={**tables, "rejected": rejected}, planned=planned, rejected=len(rejected))
+
+
+def _among(rejected: pl.DataFrame, topologies: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:
+    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line."""
+    place = ["name", "source_file", "source_line"]
+    return rejected.join(topologies, on=place, how=how, nulls_equal=True, maintain_order="left")
 
 
 def _rejected(row: dict[str, Any], stage: str, error: str, message: str) -> dict[str, Any]:
     hint = _DISAGREE_HINT if error == PLANNERS_DISAGREE else HINT
+    message = limited(message)
     reason = {"error": error, "location": "topology", "found": message, "allowed": ALLOWED, "hint": hint}
     return {**row, "error_stage": stage, "error": error, "message": message, "errors": [reason]}

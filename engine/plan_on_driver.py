@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
 import pyarrow as pa
 
 from engine.foresee_memory import (
@@ -13,10 +14,11 @@ from engine.foresee_memory import (
     require_memory_for_tasks,
     require_memory_to_read_on,
 )
+from engine.nothing_lost import require_nothing_lost
+from plans.columnar.frames import TOPOLOGY
 from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.errors import LostTopologiesError
 from plans.passes import Choices
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
@@ -46,21 +48,36 @@ def plan_on_driver(
 
     `topologies`: a path or several, or dicts; no DataFrames. No Spark session is used or started. A line of a
     file with more than `max_line_bytes` is rejected. Raises InputError, NotEnoughMemoryError before memory
-    runs out, and LostTopologiesError if inputs != planned + rejected.
+    runs out, and LostTopologiesError (see require_nothing_lost).
     """
-    seconds: dict[str, float] = {}
     started = time.monotonic()
     report("read topologies")
     with without_garbage_collection():
         read = read_topologies(
             topologies, max_line_bytes=max_line_bytes, before_block=require_memory_to_read_on
         )
-    size = Size(len(read.transformations) + len(read.stream_nodes), len(read.topologies))
-    require_memory_after_reading(size)
     frames = read._asdict()
     inputs = frames.pop("inputs")
     del read
-    seconds["read_and_validate"] = time.monotonic() - started
+    read_seconds = time.monotonic() - started
+    planned = plan_frames(frames, inputs, until, choices, report)
+    return planned._replace(seconds={"read_and_validate": read_seconds, **planned.seconds})
+
+
+def plan_frames(
+    frames: dict[str, pl.DataFrame],
+    inputs: int,
+    until: Layer,
+    choices: Choices | None,
+    report: Callable[[str], None],
+) -> PlannedTables:
+    """`plan_on_driver` of topologies that were read: `frames` are what `inputs` became, and are emptied.
+
+    Raises NotEnoughMemoryError before memory runs out.
+    """
+    require_memory_after_reading(
+        Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
+    )
     planned = plan_in_parts(
         frames,
         until,
@@ -69,11 +86,6 @@ def plan_on_driver(
         require_memory_for_tasks(),
     )
     tables = planned.tables
-    seconds |= planned.seconds
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
-    if inputs != kept + rejected:
-        raise LostTopologiesError(
-            f"{inputs} topologies came in, but {kept} are planned and {rejected} rejected",
-            "this is a bug in Penstock: please report it with the input",
-        )
-    return PlannedTables(tables, inputs, kept, rejected, seconds)
+    require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
+    return PlannedTables(tables, inputs, kept, rejected, planned.seconds)

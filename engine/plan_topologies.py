@@ -9,11 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.choose_planner import Planner, choose_on_spark
+from engine.nothing_lost import require_nothing_lost
 from engine.plan_in_workers import plan_in_workers
 from engine.planning_settings import partitions_for, planning_settings
 from engine.run_passes import Planned, run_passes
 from engine.session import get_session
-from plans.errors import LostTopologiesError
+from plans.columnar.topology.lines_of_pipes import lines_of_pipes
 from plans.frames import TOPOLOGY
 from plans.passes import Choices
 from plans.topology.input_errors import tables_beside_others
@@ -52,7 +53,7 @@ def plan(
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
 
     Raises InputError (an input cannot be read at all), ConfigurationError (no usable session, or the planner
-    takes none), and LostTopologiesError if inputs != planned + rejected.
+    takes none), and LostTopologiesError (see require_nothing_lost).
     """
     session = spark or get_session()
     report("read topologies")
@@ -79,12 +80,10 @@ def plan_tables(
         else:
             planned = run_passes(found, until, partitions, report, choices)
         report("check that nothing is lost")
-        kept, rejected = planned.tables["topologies"].count(), planned.tables["rejected"].count()
-    if planned.inputs != kept + rejected:
-        raise LostTopologiesError(
-            f"{planned.inputs} topologies came in, but {kept} are planned and {rejected} rejected",
-            "this is a bug in Penstock: please report it with the input",
-        )
+        ids = F.count_distinct(TOPOLOGY).alias("ids")
+        kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+        rejected = planned.tables["rejected"].count()
+    require_nothing_lost(planned.inputs, kept, rejected, different)
     planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
     planned.planner, planned.why = choice.planner, choice.why
     return planned
@@ -136,7 +135,7 @@ def read_topologies(
 def _read_paths(spark: SparkSession, paths: list[str], max_line_bytes: int) -> TopologyTables | GivenTables:
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
-        return read_topology_files(spark, paths, max_line_bytes)
+        return read_topology_files(spark, paths, max_line_bytes, lines_of_pipes(paths, max_line_bytes))
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
     return load_topology_folder(spark, paths[0])

@@ -48,6 +48,12 @@ class StoreError(PenstockError):
     exit_code = 4
 
 
+class RefusedTopologiesError(PenstockError):
+    """Topologies were refused: all of them, or any where none may be. The store holds why."""
+
+    exit_code = 7
+
+
 class MachineError(PenstockError):
     """The machine refuses: no space left, no permission, a read-only target, an input/output error."""
 

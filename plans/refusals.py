@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local
+from plans.limited_column import limited_column
 from plans.schema import REJECTED
 
 UNSUPPORTED_OPERATION = "UnsupportedOperationException"
@@ -47,8 +48,9 @@ def first_refusals(reasons: list[DataFrame]) -> DataFrame:
 def reject_refused(refused: DataFrame, topologies: DataFrame) -> DataFrame:
     """Rows of the table rejected. In: refused (see first_refusals), topologies."""
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
+    quoted = {column: limited_column(F.col(column)) for column in ("message", "location")}
     return (
-        join_local(refused, places, {})
+        join_local(refused.withColumns(quoted), places, {})
         .select(
             TOPOLOGY,
             "name",

@@ -204,6 +204,43 @@ def test_what_cannot_be_done_is_said_without_a_traceback(spark, inputs, tmp_path
     assert not (tmp_path / "store").exists()
 
 
+REFUSED = '{"name": "r"}'
+REFUSED_BY_FLINK, PLANNED = (
+    json.dumps(
+        {
+            "name": name,
+            "transformations": [
+                {"id": 1, "kind": "source", "name": "s", "uid": "u"},
+                {"id": 2, "kind": "sink", "name": "k", "uid": name, "inputs": [1]},
+            ],
+        }
+    )
+    for name in ("u", "planned")
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "code", "said"),
+    [
+        ([REFUSED, REFUSED_BY_FLINK], (), 7, "nothing was planned: 2 of 2 topologies were refused"),
+        ([PLANNED, REFUSED], ("--strict",), 7, "1 of 2 topologies were refused, and --strict allows none"),
+        ([PLANNED, REFUSED], (), 0, "says why topologies were rejected"),
+        ([PLANNED], ("--strict",), 0, ""),
+        ([REFUSED, REFUSED_BY_FLINK], ("--conf", "spark.sql.shuffle.partitions=4"), 7, "nothing was planned"),
+        ([REFUSED, REFUSED_BY_FLINK], ("--planner", "spark"), 7, "nothing was planned"),
+    ],
+)
+def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines, options, code, said):
+    """The version is written all the same."""
+    source, out = tmp_path / "lines.jsonl", tmp_path / "store"
+    source.write_text("\n".join(lines))
+    ran = run("plan", source, "--out", out, "--until", "stream_graph", *options)
+    assert (ran.code, said in " ".join(ran.stderr.split())) == (code, True), ran
+    refused = len(lines) - lines.count(PLANNED)
+    assert f"holds {len(lines) - refused} planned and {refused} rejected of {len(lines)}" in ran.stdout
+    assert len(run("export", out).stdout.splitlines()) == len(lines)
+
+
 @pytest.mark.parametrize("planner", ["columnar", "spark"])
 def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""

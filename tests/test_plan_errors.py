@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import engine.plan_topologies
 from engine.choose_planner import Planner
+from engine.nothing_lost import require_nothing_lost
 from engine.plan_topologies import plan
 from engine.run_passes import Planned, run_passes
 from plans.errors import LostTopologiesError
@@ -135,6 +136,19 @@ def test_rejected_topologies_are_in_no_other_table(fleet):
     }
     assert set(left.values()) == {0}
     assert fleet.tables["job_vertices"].select("topology_id").distinct().count() == FLEET - BROKEN
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((3, 2, 0, 2), "3 topologies came in, but 2 are planned and 0 rejected"),
+        ((3, 3, 0, 2), "only 2 different"),
+    ],
+)
+def test_counts_that_do_not_agree_are_lost_topologies(counts, said):
+    require_nothing_lost(3, 2, 1, 2)
+    with pytest.raises(LostTopologiesError, match=said):
+        require_nothing_lost(*counts)
 
 
 def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):

@@ -51,9 +51,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
     "3 an input cannot be read; 4 the store cannot be used as asked, or is damaged; "
-    "5 bench: slower than the results compared with; 8 the machine refuses (no space, no permission, "
-    "a read-only target, an I/O error); 9 not enough memory; 130 interrupted (Ctrl-C); 143 terminated "
-    "(SIGTERM)."
+    "5 bench: slower than the results compared with; 7 topologies were refused: nothing planned, or any "
+    "under --strict; 8 the machine refuses (no space, no permission, a read-only target, an I/O error); "
+    "9 not enough memory; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
 )
 
 

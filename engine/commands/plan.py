@@ -7,12 +7,12 @@ import typer
 
 from engine.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.commands.people import Styled, say, say_beside_output
-from engine.plan_into_store import plan_into_store_by_columns, plan_into_store_on_spark
+from engine.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
 from engine.progress import progress
 from engine.redaction import redact_value, remember_secrets
 from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
-from plans.errors import ConfigurationError, NotEnoughMemoryError
+from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
 from plans.passes import Choices, stages
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
@@ -80,6 +80,9 @@ def command(
             "--max-line-size", metavar="SIZE", help="Lines of files that are longer are rejected, e.g. 2g."
         ),
     ] = "256m",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
+    ] = False,
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
@@ -90,7 +93,8 @@ def command(
 ) -> None:
     """Plan every topology of INPUT and write the plans as a new version of STORE.
 
-    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected.
+    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. If
+    all are refused, or any under --strict, the exit code is 7; the version is written all the same.
     """
     settings = dict(_setting(item) for item in conf or [])
     remember_secrets(settings)
@@ -136,6 +140,7 @@ def command(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
     )
+    _require_planned(stored, out, strict)
     if stored.rejected:
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
 
@@ -148,6 +153,17 @@ def _bytes(size: str) -> int:
     if found < 1:
         raise ConfigurationError(f"--max-line-size {size!r}: allowed 1 byte or more")
     return found
+
+
+def _require_planned(stored: Stored, out: str, strict: bool) -> None:
+    """RefusedTopologiesError if nothing was planned, or anything refused under --strict."""
+    if not stored.rejected or (stored.planned and not strict):
+        return
+    refused = f"{stored.rejected:,} of {stored.inputs:,} topologies were refused"
+    raise RefusedTopologiesError(
+        f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}",
+        f"penstock rejected {out} says why; version {stored.version} is written all the same",
+    )
 
 
 def _setting(item: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from engine.commands.people import Styled, print_table, say
 from engine.commands.show_resources import has_resources, show_fleet_resources
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import TOPOLOGY
-from plans.plan_json.to_plan_lines import INPUT_STAGE
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
 MOST = 10
@@ -45,11 +44,9 @@ def show_fleet(store: str, plan: StoredPlan) -> None:
 
 
 def _print_counts(plan: StoredPlan) -> None:
-    rejected = plan.table("rejected")
-    refused = rejected.filter(pl.col("error_stage") != INPUT_STAGE).select(TOPOLOGY)
     counted = {
-        "planned": plan.table("topologies").select(TOPOLOGY).join(refused, on=TOPOLOGY, how="anti"),
-        "refused": rejected,
+        "planned": plan.table("topologies"),
+        "refused": plan.table("rejected"),
         **{label: plan.table(name) for label, name in _COUNTED if plan.has(name)},
     }
     found = pl.collect_all([rows.select(pl.len()) for rows in counted.values()], engine="streaming")

@@ -9,7 +9,6 @@ import polars as pl
 from engine.commands.people import Piece, Styled, say
 from engine.commands.show_resources import has_resources, show_topology_resources
 from engine.store.open_plan import StoredPlan
-from plans.plan_json.to_plan_lines import INPUT_STAGE
 
 Row = Mapping[str, Any]
 
@@ -28,14 +27,15 @@ _VERTEX = (
 
 
 def show_topology(name: str, plan: StoredPlan) -> None:
-    """Print its refusal, or its vertices with their chains, what each reads and why that is not chained, and
-    its resources. `plan`: with the rows of that topology only."""
+    """Print its refusals and, if it is planned, its vertices with their chains, what each reads and why that
+    is not chained, and its resources. `plan`: with the rows of that topology only."""
     say(Styled(name, "bold"))
     refusals = plan.table("rejected").select("error_stage", "error", "message").collect().rows(named=True)
     for refusal in refusals:
         say(f"refused ({refusal['error_stage']}): ", Styled(refusal["error"], "red"))
         say(f"  {refusal['message']}")
-    if plan.has("job_vertices") and not any(r["error_stage"] != INPUT_STAGE for r in refusals):
+    is_planned = not plan.table("topologies").select("name").head(1).collect().is_empty()
+    if is_planned and plan.has("job_vertices"):
         _print_vertices(plan)
         if has_resources(plan):
             show_topology_resources(plan)

@@ -15,7 +15,6 @@ from engine.store.plan_versions import PlanVersion
 from plans.columnar.frames import TOPOLOGY
 from plans.columnar.resources.place_jobs import place_jobs
 from plans.errors import ConfigurationError, StoreError
-from plans.plan_json.to_plan_lines import INPUT_STAGE
 from plans.resources.place_jobs import MODES, require_task_managers
 from plans.topology.flink_values import parse_memory_size
 
@@ -107,9 +106,8 @@ def _memory_size(text: str) -> int:
 
 
 def _jobs(plan: StoredPlan) -> pl.DataFrame:
-    """The topologies that Flink does not refuse: others never run."""
-    refused = plan.table("rejected").filter(pl.col("error_stage") != INPUT_STAGE).select(TOPOLOGY)
-    return plan.table("topologies").select(TOPOLOGY, "name").join(refused, on=TOPOLOGY, how="anti").collect()
+    """The topologies that are planned: others never run."""
+    return plan.table("topologies").select(TOPOLOGY, "name").collect()
 
 
 def _cluster(

@@ -7,7 +7,7 @@ import polars as pl
 from plans.columnar.frames import TOPOLOGY, join_topology, rename
 from plans.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
 from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
-from plans.plan_json.to_plan_lines import INPUT_STAGE, SECTIONS
+from plans.plan_json.to_plan_lines import SECTIONS
 
 Tables = Mapping[str, pl.DataFrame]
 Parts = list[str | pl.DataFrame]
@@ -23,10 +23,7 @@ def to_plan_lines(tables: Tables) -> pl.DataFrame:
     As plans.plan_json.to_plan_lines, to the byte.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
-    refused = rejected.filter(pl.col("error_stage") != INPUT_STAGE)[TOPOLOGY].drop_nulls()
-    planned = topologies.filter(~pl.col(TOPOLOGY).is_in(refused.implode())).with_columns(
-        pl.int_range(pl.len()).alias("place")
-    )
+    planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))
     parts: Parts = ['{"name":', planned.select(TOPOLOGY, quoted(pl.col("name")).alias("json"))]
     texts = _of_topologies(parts, planned)
     for section in SECTIONS:

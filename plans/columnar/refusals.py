@@ -6,6 +6,7 @@ import polars as pl
 from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY, empty, join_topology
 from plans.columnar.runs import runs
+from plans.message_limits import limited
 from plans.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.schema import REJECTED
 
@@ -98,8 +99,9 @@ def reject_refused(refused: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFr
         pl.lit(HINT).alias("hint"),
     )
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
+    quoted = pl.col("message", "location").map_elements(limited, return_dtype=pl.String)
     return (
-        join_topology(refused, places, {})
+        join_topology(refused.with_columns(quoted), places, {})
         .with_columns(pl.concat_list(error).alias("errors"))
         .select(*REJECTED.names)
     )

@@ -13,8 +13,6 @@ from plans.plan_json.slots_json import slots_json
 from plans.plan_json.stream_graph_json import stream_graph_json
 from plans.vocabulary import TopologyForm
 
-INPUT_STAGE = "input"
-
 
 class Section(NamedTuple):
     """One key of a plan line: written where the plan has all of `tables`."""
@@ -51,8 +49,7 @@ def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
     read), error_stage, error and message. A line is one value, so a plan has to fit 2 GB of text.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
-    refused = rejected.where(F.col("error_stage") != INPUT_STAGE).select("topology_id")
-    lines = topologies.join(refused, "topology_id", "left_anti").alias("t")
+    lines = topologies.alias("t")
     texts = [without_brace(F.to_json(F.struct("t.name"), KEEP_NULLS))]
     for section in SECTIONS:
         if all(table in tables for table in section.tables):

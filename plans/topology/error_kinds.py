@@ -19,6 +19,7 @@ class ErrorKind(StrEnum):
     LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
     NOT_AN_OBJECT = "NotAnObject"  #: JSON, but no object where one belongs
+    DUPLICATE_KEY = "DuplicateKey"  #: an object of the line has a key more than once
     MISSING_KEY = "MissingKey"
     UNKNOWN_KEY = "UnknownKey"
     KEY_NOT_ALLOWED = "KeyNotAllowed"  #: a known key on a kind (or form) that does not take it
@@ -40,4 +41,5 @@ class ErrorKind(StrEnum):
     DUPLICATE_TOPOLOGY_NAME = "DuplicateTopologyName"
     TOPOLOGY_ID_COLLISION = "TopologyIdCollision"  #: two different names with one xxhash64
     NO_TOPOLOGY = "NoTopology"  #: table input: transformations of a topology that is not in `topologies`
+    MORE_ERRORS = "MoreErrors"  #: beside the first errors of a topology: how many more there are
     TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the xxhash64 of the name

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from plans.errors import InputError
+from plans.message_limits import first_and_count
 
 
 def no_files_given() -> InputError:
@@ -33,7 +34,7 @@ def incomplete_gzip(file: str) -> InputError:
 def no_topologies(paths: Sequence[str]) -> InputError:
     """Files without a line that is not blank."""
     return InputError(
-        f"no topologies in {', '.join(paths)}",
+        f"no topologies in {first_and_count(paths)}",
         "a topology file holds one JSON object a line; see SPEC section 1",
     )
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from plans.errors import SchemaError
+from plans.message_limits import first_and_count
 from plans.schema import TOPOLOGIES, TRANSFORMATIONS
 from plans.topology.topology_tables import GivenTables
 from plans.vocabulary import TopologyForm
@@ -61,7 +62,8 @@ def _normalized(
     ]
     problems += [f"{name}: not a column of {table}" for name in found if name not in allowed]
     if problems:
-        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
+        listed = first_and_count(problems, "; ")
+        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
     return df.select(*(_column(f.name, allowed[f.name], found, missing).alias(f.name) for f in schema.fields))
 
 

@@ -28,7 +28,9 @@ from pyspark.sql.types import (
 )
 
 from plans.errors import TopologyError
+from plans.message_limits import MOST_ERRORS, limited
 from plans.schema import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
+from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.job_settings import (
@@ -181,7 +183,7 @@ def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[Topolog
             **place,
             "name": name if type(name) is str and name else None,
             "error_stage": stage,
-            "errors": [shown(e) for e in errors],
+            "errors": [shown(e) for e in first_errors(errors)],
         }
     )
 
@@ -193,8 +195,17 @@ def rejected_line(file: str, ordinal: int, error: TopologyError) -> pa.RecordBat
 
 
 def shown(error: TopologyError) -> dict[str, str]:
-    """An error as its struct in the `rejected` table."""
-    return {slot: str(getattr(error, slot)) for slot in TopologyError.__slots__}
+    """An error as its struct in the `rejected` table, no part longer than MOST_CHARACTERS."""
+    return {slot: limited(str(getattr(error, slot))) for slot in TopologyError.__slots__}
+
+
+def first_errors(errors: list[TopologyError]) -> list[TopologyError]:
+    """MOST_ERRORS of a topology's errors, and one that says how many more there are."""
+    more = len(errors) - MOST_ERRORS
+    if more <= 0:
+        return errors
+    rest = TopologyError(ErrorKind.MORE_ERRORS, "topology", f"{more:,} more errors", "", "mend these first")
+    return [*errors[:MOST_ERRORS], rest]
 
 
 def as_arrow(settings: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +220,7 @@ def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> _Pa
     topology = parse_topology(value)
     if isinstance(topology, TopologyError):
         return _rejected(place, None, INPUT_STAGE, [topology])
-    errors = validate_topology(topology)
+    errors = duplicate_keys(value, topology) + validate_topology(topology)
     if errors:
         return _rejected(place, topology.get("name"), INPUT_STAGE, errors)
     try:

@@ -1,8 +1,10 @@
 """Topology files (SPEC section 1) as the tables of the topology layer."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +20,7 @@ from plans.topology.input_errors import (
 )
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.topology.parse_lines import readable_path
+from plans.topology.paths_of_glob import AS_THEY_ARE, paths_of_glob
 from plans.topology.topologies_of_lines import topologies_of_lines
 from plans.topology.topology_tables import TopologyTables
 
@@ -34,17 +37,26 @@ _GZIP_SIGNS = (
 
 
 def read_topology_files(
-    spark: SparkSession, paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES
+    spark: SparkSession,
+    paths: Sequence[str],
+    max_line_bytes: int = MAX_LINE_BYTES,
+    piped: Mapping[str, pa.Table] | None = None,
 ) -> TopologyTables:
     """JSON lines in files, `.gz` files, directories (with those below) and globs, read in parallel.
 
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps. Bad
-    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line.
+    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line. A
+    path that is there is that path, even if it could be a glob. `piped`: LINES of those of the paths that
+    Spark cannot read, since they are FIFOs.
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
     if not paths:
         raise no_files_given()
-    lines = _lines(spark, list(paths))
+    piped = piped or {}
+    # In one partition each, since its lines are counted as one block.
+    parts = [spark.createDataFrame(lines).coalesce(1) for lines in piped.values()]
+    files = [path for path in paths if path not in piped]
+    lines = reduce(DataFrame.unionByName, [*parts, _lines(spark, files)] if files else parts)
     tables = topologies_of_lines(lines, _run, max_line_bytes)
     if tables.inputs == 0:
         for kept in tables.persisted:
@@ -59,9 +71,10 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
         .option("recursiveFileLookup", "true")
         .option("ignoreCorruptFiles", "false")
         .option("ignoreMissingFiles", "false")
+        .options(**AS_THEY_ARE)
     )
     try:
-        text = reader.text(paths)
+        text = reader.text([found for path in paths for found in paths_of_glob(spark, path)])
     except AnalysisException as e:
         found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
         raise no_such_path(found) from None

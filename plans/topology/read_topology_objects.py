@@ -45,5 +45,5 @@ def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None
         return topology.encode("utf-8", "surrogatepass"), None
     try:
         return orjson.dumps(dict(topology)), None
-    except (TypeError, ValueError) as e:
+    except Exception as e:  # whatever the mapping itself raises, too
         return b"", f"{type(topology).__name__} that is not JSON ({e})"

@@ -4,6 +4,8 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from plans.limited_column import limited_column
+from plans.message_limits import MOST_OF_A_NAME
 from plans.schema import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS, conform
 from plans.topology import flink_options
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
@@ -96,7 +98,8 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
         & (F.col("form") == str(TopologyForm.TRANSFORMATIONS))
         & (F.col("parallelism") >= 1)
         & (F.col("max_parallelism").isNull() | F.col("max_parallelism").between(1, MAX_PARALLELISM))
-        & F.forall(F.map_values("config"), lambda v: v.isNotNull()),
+        & F.forall(F.map_values("config"), lambda v: v.isNotNull())
+        & (F.size(F.array_distinct(F.map_keys("config"))) == F.size("config")),
         F.lit(False),
     )
     text = F.concat(canonical_header(), F.lit("\n"), F.col("block_digests"))
@@ -126,6 +129,7 @@ def _row_error() -> Column:
     """NoTopology, TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; null if none of them."""
     hash_text = F.xxhash64("name").cast("string")
     id_text = F.coalesce(F.col("topology_id").cast("string"), F.lit("null"))
+    name = limited_column(F.col("name"), MOST_OF_A_NAME)
     count = F.col("with_this_id").cast("string")
     return (
         F.when(
@@ -140,7 +144,7 @@ def _row_error() -> Column:
             (F.col("with_this_id") > 1) & F.col("one_name"),
             _error(
                 ErrorKind.DUPLICATE_TOPOLOGY_NAME,
-                F.concat(F.lit("name "), F.col("name"), F.lit(" on "), count, F.lit(" rows")),
+                F.concat(F.lit("name "), name, F.lit(" on "), count, F.lit(" rows")),
             ),
         )
         .when(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, NamedTuple
 
 from plans.errors import TopologyError
@@ -9,6 +10,10 @@ from plans.topology.error_kinds import ErrorKind
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+
+_LONGEST_MISSPELLED = 100
+_MOST_SUGGESTIONS = 20
+"""Unknown keys of one object for which a known one is looked up: each takes a millisecond."""
 
 _JSON_TYPES = {
     bool: "boolean",
@@ -34,8 +39,46 @@ Rules = Mapping[str, Rule]
 
 def shorten(value: Any, limit: int = 120) -> str:
     """The value as an error shows it: never longer than a line."""
-    text = repr(value)
+    text = _start_of_repr(value, limit)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _start_of_repr(value: Any, least: int) -> str:
+    """The value's repr, or a beginning of it longer than `least`; repr itself recurses, and writes it all."""
+    written: list[str] = []
+    size = 0
+    pending: list[Any] = [value]
+    while pending and size <= least:
+        item = pending.pop()
+        match item:
+            case _Verbatim(text):
+                piece = text
+            case str():
+                piece = repr(item[: least + 1])
+            case list():
+                piece = "["
+                pending += _in_reverse("]", ((entry,) for entry in islice(item, least)))
+            case dict():
+                piece = "{"
+                pairs = islice(item.items(), least)
+                pending += _in_reverse("}", ((key, _Verbatim(": "), entry) for key, entry in pairs))
+            case _:
+                piece = repr(item)
+        written.append(piece)
+        size += len(piece)
+    return "".join(written)
+
+
+class _Verbatim(NamedTuple):
+    """Text that stands for itself, among values."""
+
+    text: str
+
+
+def _in_reverse(end: str, entries: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """The parts of a list or object from its end to its beginning, with commas."""
+    parts = [part for entry in entries for part in (_Verbatim(", "), *entry)]
+    return [_Verbatim(end), *reversed(parts[1:])]
 
 
 def json_type(value: Any) -> str:
@@ -45,6 +88,8 @@ def json_type(value: Any) -> str:
 
 def suggestion(word: str, words: Iterable[str]) -> str:
     """A hint that names the closest allowed words, empty if none is close."""
+    if len(word) > _LONGEST_MISSPELLED:
+        return ""
     known = {w.lower(): w for w in words}
     close = get_close_matches(word.lower(), known, n=2, cutoff=0.6)
     return "" if not close else "did you mean " + " or ".join(known[c] for c in close) + "?"
@@ -179,14 +224,13 @@ def explain_keys(
 ) -> list[TopologyError]:
     """Every unknown key, every value its rule does not accept, every required key that is missing."""
     errors: list[TopologyError] = []
+    allowed = ", ".join(rules)
     for key, value in found.items():
         rule = rules.get(key)
         if rule is None:
-            allowed = ", ".join(rules)
+            hint = suggestion(key, rules) if len(errors) < _MOST_SUGGESTIONS else ""
             errors.append(
-                TopologyError(
-                    ErrorKind.UNKNOWN_KEY, location, f"key {shorten(key)}", allowed, suggestion(key, rules)
-                )
+                TopologyError(ErrorKind.UNKNOWN_KEY, location, f"key {shorten(key)}", allowed, hint)
             )
         elif not rule.accepts(value):
             errors += rule.explain(location, key, value)

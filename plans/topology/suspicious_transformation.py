@@ -72,7 +72,8 @@ def _only_on(kind: Kind, name: str, right: Column) -> Column:
 
 def _managed_memory() -> Column:
     known = F.forall(F.map_keys("managed_memory"), lambda k: k.isin([str(u) for u in OPERATOR_SCOPE]))
-    return known & F.forall(F.map_values("managed_memory"), lambda w: w >= 1)
+    distinct = F.size(F.array_distinct(F.map_keys("managed_memory"))) == F.size("managed_memory")
+    return known & distinct & F.forall(F.map_values("managed_memory"), lambda w: w >= 1)
 
 
 def _number_of_inputs() -> Column:

@@ -7,6 +7,8 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from plans.limited_column import limited_column
+from plans.message_limits import MOST_OF_A_NAME
 from plans.schema import JOB_SETTINGS, TOPOLOGIES, conform
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.parse_lines import PARSED, parse_lines
@@ -110,14 +112,15 @@ def _duplicate_error() -> tuple[Column, Column]:
         F.coalesce(F.concat(F.lit(" of "), F.col("first_file")), F.lit("")),
     )
     same = F.col("name") == F.col("first_name")
+    name, first_name = (limited_column(F.col(n), MOST_OF_A_NAME) for n in ("name", "first_name"))
     error = F.struct(
         F.when(same, F.lit(str(ErrorKind.DUPLICATE_TOPOLOGY_NAME)))
         .otherwise(F.lit(str(ErrorKind.TOPOLOGY_ID_COLLISION)))
         .alias("error"),
         F.lit("topology").alias("location"),
         F.coalesce(
-            F.when(same, F.concat(F.lit("name "), F.col("name"), F.lit(", which "), at, F.lit(" has"))),
-            F.concat(F.lit("a name with the xxhash64 of "), F.col("first_name"), F.lit(" at "), at),
+            F.when(same, F.concat(F.lit("name "), name, F.lit(", which "), at, F.lit(" has"))),
+            F.concat(F.lit("a name with the xxhash64 of "), first_name, F.lit(" at "), at),
             F.lit(""),
         ).alias("found"),
         F.lit(EACH_NAME_ONCE).alias("allowed"),

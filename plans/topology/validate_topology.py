@@ -27,6 +27,9 @@ from plans.vocabulary import TopologyForm
 LINE = "line"
 """Location of an error of a whole line; the rejected table puts its number and file there."""
 
+_BEGINNING = 400
+"""Bytes of a line that is no JSON of which an error shows the first characters."""
+
 
 def _anything(allowed: str) -> Rule:
     """A value that is looked at elsewhere."""
@@ -77,7 +80,7 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
         return TopologyError(
             ErrorKind.NOT_JSON,
             LINE,
-            f"{shorten(line.decode('utf-8', 'replace'), 60)} ({e})",
+            f"{shorten(line[:_BEGINNING].decode('utf-8', 'replace'), 60)} ({e})",
             "one JSON object a line, in UTF-8",
             "files that end in .gz are unpacked, others are not" if line[:2] == b"\x1f\x8b" else "",
         )

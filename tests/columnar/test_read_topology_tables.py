@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +15,7 @@ from engine.plan_topologies import validated
 from plans.columnar.frames import to_arrow
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.topology.read_topology_tables import read_topology_tables
+from plans.columnar.topology.topology_id import topology_id
 from plans.columnar.topology.topology_tables import TopologyTables
 from plans.errors import InputError, SchemaError
 from plans.topology.read_topology_objects import read_topology_objects
@@ -166,3 +169,58 @@ def test_a_missing_table_and_a_folder_among_files(tmp_path: Path):
     given: Any = [tmp_path, tmp_path / "x.jsonl"]
     with pytest.raises(InputError, match="holds tables and cannot be read together"):
         read_topologies(given)
+
+
+def as_arrow_tables(**columns: pa.Array) -> tuple[pa.Table, pa.Table]:
+    """Topologies a and b, a source and a sink each; `columns` of either table are added or replaced."""
+    ids = [topology_id(name) for name in ("a", "a", "b", "b")]
+    tables = {
+        "topologies": {"name": pa.array(["a", "b"])},
+        "transformations": {
+            "topology_id": pa.array(ids),
+            "id": pa.array([1, 2, 1, 2], pa.int32()),
+            "kind": pa.array(["source", "sink"] * 2),
+            "inputs": pa.array([[], [1]] * 2, pa.list_(pa.int32())),
+        },
+    }
+    for name, column in columns.items():
+        tables["topologies" if name in ("name", "config") else "transformations"][name] = column
+    return pa.table(tables["topologies"]), pa.table(tables["transformations"])
+
+
+def test_maps_with_a_key_twice(spark: SparkSession, tmp_path: Path):
+    config = pa.array([[("k", "1"), ("k", "2")], []], pa.map_(pa.string(), pa.string()))
+    weights = pa.array(
+        [[], [], [("OPERATOR", 1)], [("OPERATOR", 1), ("OPERATOR", 2)]], pa.map_(pa.string(), pa.int32())
+    )
+    tables = as_arrow_tables(config=config, managed_memory=weights)
+    for name, table in zip(("topologies", "transformations"), tables, strict=True):
+        (tmp_path / name).mkdir()
+        pq.write_table(table, tmp_path / name / "part.parquet")
+    found = read_topologies(tmp_path)
+    assert list(found.rejected["error"]) == ["DuplicateKey", "DuplicateKey"]
+    with reading(validated(spark, read_with_spark(spark, tmp_path))) as expected:
+        assert frame_contents(found) == contents(expected)
+
+
+def test_flavours_and_empty_tables():
+    topologies, rows = as_arrow_tables(kind=pa.array(["source", "sink"] * 2).dictionary_encode())
+    assert list(read_topologies((topologies, rows)).topologies["name"]) == ["a", "b"]
+    assert read_topologies((topologies.slice(0, 0), rows.slice(0, 0))).inputs == 0
+    orphans = read_topologies((topologies.slice(0, 0), rows))
+    assert list(orphans.rejected["error"]) == ["NoTopology", "NoTopology"]
+
+
+def test_text_that_is_not_utf8():
+    bounds = pa.py_buffer(np.arange(3, dtype=np.int32))
+    name = pa.Array.from_buffers(pa.string(), 2, [None, bounds, pa.py_buffer(b"a\xff")])
+    with pytest.raises(SchemaError, match=r"table topologies, column name: .*Invalid UTF8"):
+        read_topologies(as_arrow_tables(name=name))
+
+
+def test_a_folder_with_other_columns_cannot_be_read(tmp_path: Path):
+    for name, table in zip(("topologies", "transformations"), as_arrow_tables(), strict=True):
+        (tmp_path / name).mkdir()
+        pq.write_table(table.append_column("extra", pa.nulls(len(table))), tmp_path / name / "part.parquet")
+    with pytest.raises(InputError, match="extra: not a column of topologies"):
+        read_topologies(tmp_path)

@@ -104,6 +104,25 @@ def test_what_flink_plans_alike_is_kept_and_what_it_refuses_is_rejected(file):
         assert planned.tables[name].equals(expected), name
 
 
+def test_a_name_that_was_rejected_before_stays_beside_the_planned_one(file, flink_says, monkeypatch):
+    """Whatever Flink says of the planned one; neither Flink nor a JDK is needed here."""
+    for name in ("flink_jars", "require_java", "compiled_planner"):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    settings = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.enabled": "false"}
+    path = file(GOOD | {"config": settings}, GOOD, GOOD)
+    flink_says(lambda plan: None)
+    kept = plan_by_flink([path])
+    assert (kept.inputs, kept.planned, kept.rejected) == (3, 1, 2)
+    flink_says(lambda plan: plan["job_graph"]["vertices"][0].update(parallelism=7))
+    refused = plan_by_flink([path])
+    assert (refused.inputs, refused.planned, refused.rejected) == (3, 0, 3)
+    assert refusals(refused) == {
+        ("good", "stream_graph", "IllegalStateException"),
+        ("good", "input", "DuplicateTopologyName"),
+        ("good", "job_graph", PLANNERS_DISAGREE),
+    }
+
+
 def test_a_refusal_on_which_both_agree_stays_as_it_is(file):
     path = file(FORWARDS)
     assert plan_by_flink([path]).tables["rejected"].equals(plan_on_driver(path).tables["rejected"])

@@ -73,6 +73,9 @@ def _zero(data_type: DataType) -> Any:
 
 def _add_topology(rows: Rows, topology: Line, expected: Line) -> None:
     name = expected["name"]
+    if "error" in expected:
+        rows["rejected"].append({"topology_id": name, **expected})
+        return
     form = "stream_graph" if "stream_graph" in topology else "transformations"
     rows["topologies"].append(
         {
@@ -83,9 +86,6 @@ def _add_topology(rows: Rows, topology: Line, expected: Line) -> None:
             "fingerprint": sha256(json.dumps(topology).encode()).hexdigest(),
         }
     )
-    if "error" in expected:
-        rows["rejected"].append({"topology_id": name, **expected})
-        return
     if "stream_graph" in expected:
         _add_stream_graph(rows, name, expected["stream_graph"])
     _add_job_graph(rows, name, expected["job_graph"])

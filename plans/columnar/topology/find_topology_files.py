@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISREG
 
+from plans.errors import InputError
 from plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
 
 _GLOB_SIGNS = frozenset("{}[]*?\\")
@@ -19,17 +20,18 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
 def find_topology_files(paths: Sequence[str]) -> list[str]:
     """Absolute paths of the files that are not empty, in the order of their names as UTF-8, each once.
 
-    A directory stands for the files in it and below; names that start with `.` or `_` are left out, but for
-    directories that are named themselves. A link to a directory that it lies in is not followed. Raises
-    InputError: a path or glob that matches nothing, a broken glob, a path of another file system.
+    A path that is there is that path, even if it could be a glob. A directory stands for the files in it and
+    below; names that start with `.` or `_` are left out, but for directories that are named themselves, and
+    so are FIFOs and devices in it. A link to a directory that it lies in is not followed. Raises InputError:
+    a path or glob that matches nothing, a broken glob, a path of another file system.
     """
     found: dict[str, None] = {}
     for path in paths:
         local = local_path(path)
-        if not _GLOB_SIGNS.isdisjoint(local):
-            roots = _expand(local, path)
+        if os.path.exists(local):
+            roots = [local]
         else:
-            roots = [local] if os.path.exists(local) else []
+            roots = [] if _GLOB_SIGNS.isdisjoint(local) else _expand(local, path)
         if not roots:
             raise no_such_path(f"file:{local}")
         for root in roots:
@@ -48,10 +50,19 @@ def local_path(path: str) -> str:
     return "/" + os.path.abspath(local).lstrip("/")
 
 
+def is_pipe(path: str) -> bool:
+    """Whether a path is a local file that is neither a regular one nor a directory: a FIFO, /dev/fd/63, …"""
+    try:
+        mode = os.stat(local_path(path)).st_mode
+    except (InputError, OSError, ValueError):
+        return False
+    return not S_ISREG(mode) and not S_ISDIR(mode)
+
+
 def _files(root: str) -> Iterator[str]:
     """The file itself, or those in and below the directory."""
     if not os.path.isdir(root):
-        if not _hidden(os.path.basename(root)) and os.stat(root).st_size:
+        if not _hidden(os.path.basename(root)) and (os.stat(root).st_size or is_pipe(root)):
             yield root
         return
     pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(root, frozenset())]
@@ -71,7 +82,7 @@ def _files(root: str) -> Iterator[str]:
                 continue
             if S_ISDIR(entry.st_mode):
                 pending.append((path, above | {identity}))
-            elif entry.st_size and not _hidden(name):
+            elif S_ISREG(entry.st_mode) and entry.st_size and not _hidden(name):
                 yield path
 
 

@@ -80,7 +80,7 @@ def _read(lines: Sequence[bytes]) -> pa.Table | None:
     at_once = json.ReadOptions(use_threads=False, block_size=len(data))
     try:
         rows = json.read_json(pa.BufferReader(data), at_once, _AS_DECLARED)
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         return None
     return rows if len(rows) == len(lines) else None
 

@@ -60,11 +60,16 @@ def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> byte
     """JSON of the columns that are set."""
     return orjson.dumps(
         {
-            key: dict(value) if key in _MAPS else _fields(value) if type(value) is dict else value
+            key: _entries(value) if key in _MAPS else _fields(value) if type(value) is dict else value
             for key, value in row.items()
             if value is not None and not (key in empty_if_not_set and not value)
         }
     )
+
+
+def _entries(pairs: list[tuple[str, Any]]) -> orjson.Fragment:
+    """A map as an object with every pair, those of a key that comes twice too."""
+    return orjson.Fragment(b"{" + b",".join(orjson.dumps({key: value})[1:-1] for key, value in pairs) + b"}")
 
 
 def _fields(resources: dict[str, Any]) -> dict[str, Any]:

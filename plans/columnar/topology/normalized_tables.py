@@ -11,6 +11,7 @@ from plans.columnar.arrow_shapes import misshapen
 from plans.columnar.frames import TOPOLOGY, arrow_schema
 from plans.columnar.topology.topology_id import XXHASH64_SEED, topology_id
 from plans.errors import SchemaError
+from plans.message_limits import first_and_count, limited
 from plans.schema import TABLES
 from plans.topology.normalized_tables import REQUIRED_OF_TOPOLOGIES, REQUIRED_OF_TRANSFORMATIONS
 from plans.vocabulary import TopologyForm
@@ -48,16 +49,20 @@ def _normalized(
 ) -> pl.DataFrame:
     problems = misshapen(given.schema, TABLES[table], required, table)
     if problems:
-        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
+        listed = first_and_count(problems, "; ")
+        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
     columns = {}
     for field in arrow_schema(table):
         kind = _nullable(field.type)
         if field.name not in given.column_names:
             default = pa.scalar(missing.get(field.name), kind)
+            # Of no map does Arrow repeat no value.
+            with_default = default.is_valid and len(given)
             columns[field.name] = (
-                pa.repeat(default, len(given)) if default.is_valid else pa.nulls(len(given), kind)
+                pa.repeat(default, len(given)) if with_default else pa.nulls(len(given), kind)
             )
             continue
+        _require_utf8(given[field.name], table, field.name)
         columns[field.name] = given[field.name]
         if not _taken_by_polars(given[field.name].type):
             columns[field.name] = given[field.name].cast(kind)
@@ -80,7 +85,17 @@ def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
 
 def _taken_by_polars(kind: pa.DataType) -> bool:
     """Whether polars makes the declared type out of this flavour of it; casts cost more than all else."""
-    return not (pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind) or pa.types.is_dictionary(kind):
+        return False
+    return all(_taken_by_polars(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _require_utf8(column: pa.ChunkedArray, table: str, name: str) -> None:
+    """SchemaError if a text is not UTF-8: Parquet files may hold any bytes, and polars panics at some."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"table {table}, column {name}: {limited(str(error))}") from None
 
 
 def _nullable(data_type: pa.DataType) -> pa.DataType:

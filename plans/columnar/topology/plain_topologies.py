@@ -13,6 +13,7 @@ from plans.arrow_walks import Ints
 from plans.columnar.frames import from_arrow
 from plans.columnar.topology.plain_transformations import Flags
 from plans.columnar.topology.topology_holds import topology_holds
+from plans.topology.duplicate_keys import may_have_duplicate_keys
 from plans.topology.fingerprint import config_text, header_text
 from plans.topology.flink_options import check_options
 from plans.topology.job_settings import FlinkRefusal, may_run_as_batch, read_job_settings
@@ -113,7 +114,9 @@ def _config(text: bytes) -> dict[str, str] | None:
         config = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return config if CONFIG.accepts(config) and not check_options(config) else None
+    if not CONFIG.accepts(config) or check_options(config) or may_have_duplicate_keys(text, config):
+        return None
+    return config
 
 
 def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from plans.columnar.side_by_side import one_after_the_other
-from plans.columnar.topology.find_topology_files import find_topology_files
+from plans.columnar.topology.find_topology_files import find_topology_files, is_pipe
 from plans.columnar.topology.parse_block import Block, parse_block
 from plans.columnar.topology.topologies_of_lines import topologies_of_lines
 from plans.columnar.topology.topology_tables import TopologyTables
@@ -31,7 +31,7 @@ _SPARK_ONLY = (".deflate", ".lz4", ".snappy")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class _TooLong(NamedTuple):
+class LineTooLong(NamedTuple):
     """A line that is not read: its file, its ordinal and its size."""
 
     file: str
@@ -55,31 +55,37 @@ def read_topology_files(
     if not paths:
         raise no_files_given()
 
-    def parse(block: Block | _TooLong) -> list[pa.RecordBatch]:
+    def parse(block: Block | LineTooLong) -> list[pa.RecordBatch]:
         if isinstance(block, Block):
             return parse_block(block)
         error = line_too_long(block.size_bytes, max_line_bytes)
         return [rejected_line(block.file, block.ordinal, error)]
 
-    blocks = _blocks(find_topology_files(paths), max_line_bytes, before_block)
+    blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
     tables = topologies_of_lines(chain.from_iterable(one_after_the_other(parse, blocks)))
     if tables.inputs == 0:
         raise no_topologies(paths)
     return tables
 
 
-def _blocks(
-    files: list[str], max_line_bytes: int, before_block: Callable[[], None]
-) -> Iterator[Block | _TooLong]:
+def blocks_of_files(
+    files: Sequence[str], max_line_bytes: int, before_block: Callable[[], None] = lambda: None
+) -> Iterator[Block | LineTooLong]:
+    """The lines of the files, in order, some megabytes at a time. Raises InputError."""
     for file in files:
         lines, name = 0, os.fsencode(file).decode(errors="backslashreplace")  # bytes that are not UTF-8
         for found in whole_lines(_texts(file, before_block), max_line_bytes):
             if isinstance(found, LongLine):
-                yield _TooLong(name, lines, found.size_bytes)
+                yield LineTooLong(name, lines, found.size_bytes)
                 lines += 1
                 continue
             yield Block(found.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else found, name, lines)
             lines += found.count(b"\n")
+
+
+def _opened(file: str) -> pa.NativeFile:
+    """The file to read; Arrow's own files seek, which pipes cannot."""
+    return pa.PythonFile(open(file, "rb")) if is_pipe(file) else pa.OSFile(os.fsencode(file))
 
 
 def _texts(file: str, before_block: Callable[[], None]) -> Iterator[bytes]:
@@ -88,7 +94,7 @@ def _texts(file: str, before_block: Callable[[], None]) -> Iterator[bytes]:
         raise unusable_path(file, f"{suffix} files are read by Spark only")
     codec = CODECS.get(suffix)
     try:
-        with pa.OSFile(os.fsencode(file)) as raw:
+        with _opened(file) as raw:
             stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
             before_block()
             while text := stream.read(BLOCK_BYTES):

@@ -19,9 +19,10 @@ from plans.columnar.topology.row_errors import no_topology, row_errors
 from plans.columnar.topology.settings_of_topologies import settings_of_topologies
 from plans.columnar.topology.sound_topologies import sound_topologies
 from plans.columnar.topology.topology_tables import TopologyTables
+from plans.errors import SchemaError
 from plans.schema import JOB_SETTINGS
 from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.input_errors import missing_table
+from plans.topology.input_errors import missing_table, unusable_path
 from plans.topology.parse_lines import SETTINGS_ROWS, parse_lines, shown
 
 _Refused = dict[int, tuple[str, list[Any]]]
@@ -39,10 +40,14 @@ def holds_tables(path: str) -> bool:
 def read_topology_folder(path: str) -> TopologyTables:
     """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
-    As plans.topology.read_topology_tables.
+    As plans.topology.read_topology_tables; but columns that are not the declared ones are an InputError.
     """
     folder = Path(local_path(path))
-    return read_topology_tables(_load(folder / "topologies"), _load(folder / "transformations"))
+    topologies, transformations = _load(folder / "topologies"), _load(folder / "transformations")
+    try:
+        return read_topology_tables(topologies, transformations)
+    except SchemaError as error:
+        raise unusable_path(path, error.message) from None
 
 
 def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> TopologyTables:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from plans.columnar.topology.topology_id import topology_id
+from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.read_topology_tables import ALLOWED_AND_HINT
 
@@ -25,7 +26,7 @@ def row_errors(ids: Sequence[int], names: Sequence[str | None]) -> dict[int, dic
         if name is not None and i != topology_id(name):
             of_id[i] = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
         elif i in names_of and len(names_of[i]) == 1:
-            found = "" if name is None else f"name {name} on {with_id[i]} rows"
+            found = "" if name is None else f"name {limited(name, MOST_OF_A_NAME)} on {with_id[i]} rows"
             of_id[i] = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, found)
         elif i in names_of:
             of_id[i] = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")

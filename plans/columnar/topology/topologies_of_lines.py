@@ -12,6 +12,7 @@ from plans.columnar.frames import TOPOLOGY, empty, from_arrow
 from plans.columnar.topology.rejected_rows import Refused, rejected_rows
 from plans.columnar.topology.topology_id import topology_id
 from plans.columnar.topology.topology_tables import TopologyTables
+from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.schema import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 
@@ -109,12 +110,13 @@ def _repeated(name: str, first_name: str, first: _Place) -> dict[str, str]:
     """The error of a topology whose name or id another one before it has."""
     at = f"object {first.number}" if first.file is None else f"line {first.line} of {first.file}"
     same = name == first_name
+    shown, first_shown = limited(name, MOST_OF_A_NAME), limited(first_name, MOST_OF_A_NAME)
     return {
         "error": str(ErrorKind.DUPLICATE_TOPOLOGY_NAME if same else ErrorKind.TOPOLOGY_ID_COLLISION),
         "location": "topology",
-        "found": f"name {name}, which {at} has"
+        "found": f"name {shown}, which {at} has"
         if same
-        else f"a name with the xxhash64 of {first_name} at {at}",
+        else f"a name with the xxhash64 of {first_shown} at {at}",
         "allowed": EACH_NAME_ONCE,
         "hint": RENAME_ONE,
     }

@@ -1,0 +1,129 @@
+"""Keys that a JSON object has twice: parsers keep the last and say nothing."""
+
+import re
+from typing import Any
+
+import orjson
+
+from plans.errors import TopologyError
+from plans.message_limits import limited
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.rules import shorten
+from plans.vocabulary import TopologyForm
+
+Path = tuple[str | int, ...]
+
+_ESCAPED = b"\\u003"
+"""What an escaped colon starts with."""
+_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
+_LONGEST_PATH = 200
+_DEEPEST = 24
+"""Parts of a path that are kept; of a deeper one the first, and the key itself."""
+
+
+def may_have_duplicate_keys(text: bytes, parsed: Any) -> bool:
+    """Whether an object in `text`, JSON that gives `parsed`, may have a key twice; False if surely none has.
+
+    A key that is dropped takes its colon with it, so colons are counted: a parse that keeps all pairs takes
+    ten times as long as the one that gave `parsed`.
+    """
+    if _ESCAPED in text:
+        return True
+    try:
+        return text.count(b":") != orjson.dumps(parsed).count(b":")
+    except TypeError:  # nested more deeply than orjson writes
+        return True
+
+
+def duplicate_keys(text: bytes, parsed: dict[str, Any]) -> list[TopologyError]:
+    """A DuplicateKey for each key that an object of the topology line `text` has twice or more, at any level.
+
+    In: the line, which is JSON, and what it gives. Nothing recurses here, whatever the depth.
+    """
+    if not may_have_duplicate_keys(text, parsed):
+        return []
+    return [
+        TopologyError(
+            ErrorKind.DUPLICATE_KEY,
+            _location(path, parsed),
+            f"key {_shown(path)} {count} times",
+            "each key of an object once",
+            "keep one of them",
+        )
+        for path, count in paths_of_duplicates(text).items()
+    ]
+
+
+def paths_of_duplicates(text: bytes) -> dict[Path, int]:
+    """Keys and positions from the outermost value to each key that an object has more than once; how often.
+
+    In: valid JSON. Of objects with one path, since the key that holds them comes twice, the most counts.
+    """
+    found: dict[Path, int] = {}
+    path: list[str | int] = []
+    keys: list[dict[str, int]] = []
+    before_key = False
+    for token in _TOKENS.finditer(text):
+        match token[0]:
+            case b"{":
+                keys.append({})
+                path.append("")
+                before_key = True
+            case b"[":
+                keys.append({})
+                path.append(0)
+                before_key = False
+            case b"}" | b"]":
+                keys.pop()
+                path.pop()
+                before_key = False
+            case b",":
+                place = path[-1]
+                before_key = isinstance(place, str)
+                if isinstance(place, int):
+                    path[-1] = place + 1
+            case string if before_key:
+                before_key = False
+                key = path[-1] = orjson.loads(string)
+                count = keys[-1][key] = keys[-1].get(key, 0) + 1
+                if count > 1:
+                    kept = tuple(path) if len(path) <= _DEEPEST else (*path[:_DEEPEST], "…", key)
+                    found[kept] = max(found.get(kept, 0), count)
+    return found
+
+
+def _location(path: Path, topology: dict[str, Any]) -> str:
+    """The transformation, node or edge that the key is in, as other errors name it."""
+    match path:
+        case (TopologyForm.TRANSFORMATIONS, int(place), _, *_):
+            found = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
+            at_position = f"transformation at position {place + 1}"
+            return f"transformation {found}" if type(found) is int else at_position
+        case (TopologyForm.STREAM_GRAPH, "nodes" | "edges" as listed, int(place), _, *_):
+            graph = topology.get(TopologyForm.STREAM_GRAPH)
+            entry = _entry(graph.get(listed) if type(graph) is dict else None, place)
+            what, key = ("node", "id") if listed == "nodes" else ("edge", "edge_id")
+            return f"{what} {shorten(entry[key])}" if key in entry else f"{what} at position {place + 1}"
+        case (TopologyForm.STREAM_GRAPH, _, *_):
+            return "stream_graph"
+    return "topology"
+
+
+def _entry(entries: Any, place: int) -> dict[str, Any]:
+    found = entries[place] if type(entries) is list and place < len(entries) else None
+    return found if type(found) is dict else {}
+
+
+def _shown(path: Path) -> str:
+    """The path below what `_location` names, such as managed_memory.OPERATOR."""
+    match path:
+        case (TopologyForm.TRANSFORMATIONS, int(), _, *_):
+            below = path[2:]
+        case (TopologyForm.STREAM_GRAPH, "nodes" | "edges", int(), _, *_):
+            below = path[3:]
+        case (TopologyForm.STREAM_GRAPH, _, *_):
+            below = path[1:]
+        case _:
+            below = path
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in below)
+    return limited("".join(parts).removeprefix("."), _LONGEST_PATH)
