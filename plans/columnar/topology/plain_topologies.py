@@ -14,10 +14,10 @@ from plans.columnar.frames import from_arrow
 from plans.columnar.topology.plain_transformations import Flags
 from plans.columnar.topology.topology_holds import topology_holds
 from plans.topology.fingerprint import config_text, header_text
-from plans.topology.flink_options import check_options
-from plans.topology.job_settings import FlinkRefusal, may_run_as_batch, read_job_settings
+from plans.topology.job_settings import may_run_as_batch, read_job_settings
 from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.validate_topology import CONFIG
 from plans.vocabulary import TopologyForm
 
@@ -113,7 +113,7 @@ def _config(text: bytes) -> dict[str, str] | None:
         config = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return config if CONFIG.accepts(config) and not check_options(config) else None
+    return config if CONFIG.accepts(config) else None
 
 
 def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:
