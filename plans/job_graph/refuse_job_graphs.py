@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local, rename
+from plans.job_graph.refuse_memory_fractions import refuse_memory_fractions
 from plans.refusals import (
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
@@ -119,6 +120,7 @@ def refuse_job_graphs(
             _buffer_timeouts(connected_edges, stream_nodes),
             *_hybrid(connected_edges, named_vertices, job_settings),
             _co_locations(named_vertices),
+            refuse_memory_fractions(operators, named_vertices, MEMORY_FRACTION),
         ]
     )
 

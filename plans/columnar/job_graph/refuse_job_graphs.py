@@ -6,6 +6,7 @@ import polars as pl
 
 from plans.columnar.frames import TOPOLOGY, join_topology, rename
 from plans.columnar.job_graph.connect_vertices import CONNECTED
+from plans.columnar.job_graph.refuse_memory_fractions import refuse_memory_fractions
 from plans.columnar.job_graph.walk_stream_graph import HEAD
 from plans.columnar.refusals import (
     ILLEGAL_ARGUMENT,
@@ -49,6 +50,7 @@ def refuse_job_graphs(
             _buffer_timeouts(connected_edges, stream_nodes),
             *_hybrid(connected_edges, named_vertices, job_settings),
             _co_locations(named_vertices),
+            refuse_memory_fractions(operators, named_vertices, spark.MEMORY_FRACTION),
         ]
     )
 
