@@ -33,6 +33,7 @@ from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.refuse_uid_hashes import refuse_uid_hashes
 from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.stream_graph_columns import placed_edges, stream_edge_columns, stream_node_columns
 from plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
@@ -197,7 +198,10 @@ def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> _Pa
         return _rejected(place, None, INPUT_STAGE, [topology])
     errors = validate_topology(topology)
     if errors:
-        return _rejected(place, topology.get("name"), INPUT_STAGE, errors)
+        refusal = refuse_uid_hashes(topology, errors)
+        if refusal is None:
+            return _rejected(place, topology.get("name"), INPUT_STAGE, errors)
+        return _rejected(place, topology["name"], refusal.error_stage, refusal.as_topology_errors())
     try:
         return _accepted(topology, place)
     except FlinkRefusal as refusal:
