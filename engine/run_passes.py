@@ -130,7 +130,9 @@ class _Run:
         }
         if first is not None:
             first = self._keep(first)
-            rejected = rejected.unionByName(reject_refused(first, self.tables["topologies"]))
+            rejected = rejected.unionByName(
+                reject_refused(first, self.tables["topologies"], self.tables["job_settings"])
+            )
             gone = first.select(TOPOLOGY)
             planned = {table: join_local(rows, gone, {}, "left_anti") for table, rows in planned.items()}
         return Planned(

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from plans.frames import TOPOLOGY, join_local
 from plans.limited_column import limited_column
 from plans.schema import REJECTED
+from plans.topology.error_kinds import ErrorKind
 
 UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"
@@ -17,7 +18,12 @@ HINT = "Flink refuses this job; change the job as the message says"
 
 
 def refusals(
-    rows: DataFrame, stage: str, precedence: list[Column], error: str, message: Column, location: Column
+    rows: DataFrame,
+    stage: str,
+    precedence: list[Column],
+    error: str | Column,
+    message: Column,
+    location: Column,
 ) -> DataFrame:
     """One row a reason to refuse, of rows that each give one.
 
@@ -34,6 +40,17 @@ def refusals(
     )
 
 
+def refused_settings(job_settings: DataFrame) -> DataFrame:
+    """The settings that Flink refuses once it reads them: topology_id and the columns of SETTING_REFUSAL."""
+    return job_settings.select(TOPOLOGY, F.inline("setting_refusals"))
+
+
+def settings_refused_at(settings: DataFrame, stage: str, precedence: list[Column]) -> DataFrame:
+    """The reasons (see refusals) that `settings` (see refused_settings) are where Flink reads them."""
+    message, location = F.col("message"), F.col("location")
+    return refusals(settings, stage, precedence, F.col("error"), message, location)
+
+
 def first_refusals(reasons: list[DataFrame]) -> DataFrame:
     """One row a refused topology: the reason that Flink would come upon first."""
     first = F.min(F.struct("precedence", "error_stage", "error", "message", "location")).alias("first")
@@ -45,12 +62,26 @@ def first_refusals(reasons: list[DataFrame]) -> DataFrame:
     )
 
 
-def reject_refused(refused: DataFrame, topologies: DataFrame) -> DataFrame:
-    """Rows of the table rejected. In: refused (see first_refusals), topologies."""
+def reject_refused(refused: DataFrame, topologies: DataFrame, job_settings: DataFrame) -> DataFrame:
+    """Rows of the table rejected. In: refused (see first_refusals), topologies, job_settings.
+
+    Beside Flink's error of a setting stands Penstock's.
+    """
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
+    settings = job_settings.select(TOPOLOGY, "setting_refusals")
+    ours = F.transform(
+        F.filter("setting_refusals", lambda refusal: refusal["location"] == F.col("location")),
+        lambda refusal: F.struct(
+            F.lit(str(ErrorKind.INVALID_OPTION_VALUE)).alias("error"),
+            *(limited_column(refusal[name]).alias(name) for name in ("location", "found")),
+            *(refusal[name].alias(name) for name in ("allowed", "hint")),
+        ),
+    )
     quoted = {column: limited_column(F.col(column)) for column in ("message", "location")}
     return (
-        join_local(refused.withColumns(quoted), places, {})
+        join_local(join_local(refused, places, {}), settings, {})
+        .withColumn("ours", ours)
+        .withColumns(quoted)
         .select(
             TOPOLOGY,
             "name",
@@ -59,14 +90,17 @@ def reject_refused(refused: DataFrame, topologies: DataFrame) -> DataFrame:
             "error_stage",
             "error",
             "message",
-            F.array(
-                F.struct(
-                    "error",
-                    "location",
-                    F.col("message").alias("found"),
-                    F.lit(ALLOWED).alias("allowed"),
-                    F.lit(HINT).alias("hint"),
-                )
+            F.concat(
+                F.array(
+                    F.struct(
+                        "error",
+                        "location",
+                        F.col("message").alias("found"),
+                        F.lit(ALLOWED).alias("allowed"),
+                        F.lit(HINT).alias("hint"),
+                    )
+                ),
+                "ours",
             ).alias("errors"),
         )
         .select(*REJECTED.names)

@@ -179,6 +179,7 @@ def plan_columnar(
     done_at = {step.produces: place for place, step in enumerate(todo)}
     done_at |= {name: place for place, step in enumerate(todo) for name in inputs_of(step.derive)}
     done_at |= dict.fromkeys([*refusing, "topologies"], all_known_at)
+    done_at["job_settings"] = max(done_at["job_settings"], all_known_at)
     planned: dict[str, pa.Table] = {}
 
     def finish(place: int) -> None:
@@ -188,7 +189,9 @@ def plan_columnar(
         if place == all_known_at:
             report(WITHOUT_REFUSED)
             first = first_refused([tables[name] for name in refusing if name in tables])
-            rejected = pl.concat([rejected, reject_refused(first, tables["topologies"])])
+            rejected = pl.concat(
+                [rejected, reject_refused(first, tables["topologies"], tables["job_settings"])]
+            )
             refused = np.sort(first[TOPOLOGY].to_numpy())
             if len(refused):
                 planned = {table: rows.slice(0, 0) for table, rows in planned.items()}

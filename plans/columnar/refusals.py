@@ -9,6 +9,7 @@ from plans.columnar.runs import runs
 from plans.message_limits import limited
 from plans.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.schema import REJECTED
+from plans.topology.error_kinds import ErrorKind
 
 __all__ = [
     "ILLEGAL_ARGUMENT",
@@ -17,7 +18,9 @@ __all__ = [
     "UNSUPPORTED_OPERATION",
     "first_refusals",
     "refusals",
+    "refused_settings",
     "reject_refused",
+    "settings_refused_at",
 ]
 
 _FIRST = {
@@ -33,7 +36,12 @@ NO_REASON = pl.DataFrame(schema=_REASONS)
 
 
 def refusals(
-    rows: pl.DataFrame, stage: str, precedence: list[pl.Expr], error: str, message: pl.Expr, location: pl.Expr
+    rows: pl.DataFrame,
+    stage: str,
+    precedence: list[pl.Expr],
+    error: str | pl.Expr,
+    message: pl.Expr,
+    location: pl.Expr,
 ) -> pl.DataFrame:
     """One row a reason to refuse, of rows that each give one. As plans.refusals."""
     if rows.is_empty():
@@ -41,11 +49,24 @@ def refusals(
     return rows.select(
         TOPOLOGY,
         pl.lit(str(stage)).alias("error_stage"),
-        pl.lit(error).alias("error"),
+        (pl.lit(error) if isinstance(error, str) else error).alias("error"),
         message.alias("message"),
         location.alias("location"),
         pl.concat_list(position.cast(pl.Int32) for position in precedence).alias("precedence"),
     )
+
+
+def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The settings that Flink refuses once it reads them. As plans.refusals."""
+    refused = job_settings.select(TOPOLOGY, "setting_refusals").filter(
+        pl.col("setting_refusals").list.len() > 0
+    )
+    return refused.explode("setting_refusals").unnest("setting_refusals")
+
+
+def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.Expr]) -> pl.DataFrame:
+    """The reasons that `settings` are where Flink reads them. As plans.refusals."""
+    return refusals(settings, stage, precedence, pl.col("error"), pl.col("message"), pl.col("location"))
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
@@ -87,8 +108,13 @@ def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
     return None if kept.all() else pl.Series(values=kept[of_topologies.of_row])
 
 
-def reject_refused(refused: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the table rejected. In: refused (see first_refusals), topologies. As plans.refusals."""
+def reject_refused(
+    refused: pl.DataFrame, topologies: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """Rows of the table rejected. In: refused (see first_refusals), topologies, job_settings.
+
+    As plans.refusals.
+    """
     if refused.is_empty():
         return empty("rejected")
     error = pl.struct(
@@ -99,9 +125,28 @@ def reject_refused(refused: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFr
         pl.lit(HINT).alias("hint"),
     )
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
-    quoted = pl.col("message", "location").map_elements(limited, return_dtype=pl.String)
-    return (
-        join_topology(refused.with_columns(quoted), places, {})
-        .with_columns(pl.concat_list(error).alias("errors"))
-        .select(*REJECTED.names)
+    ours = join_topology(
+        refused.select(TOPOLOGY, "location"), refused_settings(job_settings), {"location": "location"}
+    ).select(
+        TOPOLOGY,
+        pl.struct(
+            pl.lit(str(ErrorKind.INVALID_OPTION_VALUE)).alias("error"),
+            _limited("location"),
+            _limited("found"),
+            "allowed",
+            "hint",
+        ).alias("errors"),
     )
+    quoted = refused.with_columns(_limited("message"), _limited("location"))
+    rows = join_topology(quoted, places, {}).with_columns(error.alias("errors"))
+    errors = (
+        pl.concat([rows.select(TOPOLOGY, "errors"), ours])
+        .group_by(TOPOLOGY, maintain_order=True)
+        .agg("errors")
+    )
+    return join_topology(rows.drop("errors"), errors, {}).select(*REJECTED.names)
+
+
+def _limited(column: str) -> pl.Expr:
+    """What a message says of foreign text, cut."""
+    return pl.col(column).map_elements(limited, return_dtype=pl.String)

@@ -4,25 +4,48 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local, rename
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION, first_refusals, refusals
+from plans.job_graph.refuse_memory_fractions import refuse_memory_fractions
+from plans.refusals import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    UNSUPPORTED_OPERATION,
+    first_refusals,
+    refusals,
+    refused_settings,
+    settings_refused_at,
+)
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.vocabulary import JobType, Layer, ResultPartitionType
+from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.topology.setting_refusals import SettingStep
+from plans.vocabulary import ChainingStrategy, JobType, Layer, ResultPartitionType
 
 (
-    BACKLOG_INTERVAL,
+    LOCAL_RECOVERY,
+    CHECKPOINTING,
+    CHAINING,
     COLLISION,
+    FORCE_UNALIGNED,
     UNALIGNED,
     PAUSED_SOURCES,
+    CHAINED_SOURCE,
     EMPTY_NAME,
     FORWARD_GROUP,
     CONNECT,
     HYBRID_JOB,
     HYBRID_GROUP,
     CO_LOCATION,
-) = range(10)
+    MEMORY_FRACTION,
+) = range(15)
+SETTING_STEPS = {
+    SettingStep.APPROXIMATE_LOCAL_RECOVERY: LOCAL_RECOVERY,
+    SettingStep.CHECKPOINTING: CHECKPOINTING,
+    SettingStep.OPERATOR_CHAINING: CHAINING,
+    SettingStep.FORCE_UNALIGNED: FORCE_UNALIGNED,
+    SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
+}
+"""Where Flink reads the settings that every JobGraph needs."""
 BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
 HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
-PAUSING_SOURCES = "Pausing sources"
 COLLIDING_UID = (
     'Hash collision on user-specified ID "',
     '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
@@ -89,13 +112,15 @@ def refuse_job_graphs(
         [
             _uid_collisions(walked),
             _unaligned_custom_partitioners(stream_edges, job_settings),
-            _checkpoint_intervals(job_settings),
+            _settings(job_settings),
+            _chained_sources(stream_edges, stream_nodes, job_settings),
             _empty_names(operators, walked),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, stream_nodes),
             *_hybrid(connected_edges, named_vertices, job_settings),
             _co_locations(named_vertices),
+            refuse_memory_fractions(operators, named_vertices, MEMORY_FRACTION),
         ]
     )
 
@@ -121,12 +146,30 @@ def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFr
     return refusals(rows, Layer.JOB_GRAPH, [F.lit(UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
-def _checkpoint_intervals(job_settings: DataFrame) -> DataFrame:
-    """The interval during backlog is checked first, pausing sources only behind custom partitioners."""
-    rows = job_settings.filter(F.col("checkpointing_refusal").isNotNull())
-    message = F.col("checkpointing_refusal")
-    precedence = F.when(message.startswith(PAUSING_SOURCES), PAUSED_SOURCES).otherwise(BACKLOG_INTERVAL)
-    return refusals(rows, Layer.JOB_GRAPH, [precedence], ILLEGAL_ARGUMENT, message, F.lit("config"))
+def _settings(job_settings: DataFrame) -> DataFrame:
+    """Settings that Flink reads whatever the graph looks like."""
+    place = F.coalesce(*(F.when(F.col("step") == step, place) for step, place in SETTING_STEPS.items()))
+    rows = refused_settings(job_settings).select("*", place.alias("place")).filter("place IS NOT NULL")
+    return settings_refused_at(rows, Layer.JOB_GRAPH, [F.col("place")])
+
+
+def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame) -> DataFrame:
+    """Of a head with several inputs, Flink looks at the sources that may run inside it."""
+    settings = refused_settings(job_settings).filter(
+        F.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
+    )
+    one_output = stream_edges.groupBy(TOPOLOGY, "source").agg(F.count(F.lit(1)).alias("outputs"))
+    unread = F.array(*(F.lit(reason.value) for reason in MAX_PARALLELISM_UNREAD))
+    edges = join_local(
+        stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons"), settings, {}
+    ).filter(~F.arrays_overlap("not_chainable_reasons", unread))
+    sources = rename(stream_nodes.filter("source"), source_id="id")
+    heads = rename(stream_nodes.filter(F.col("chaining") == ChainingStrategy.HEAD_WITH_SOURCES), head_id="id")
+    single = rename(one_output.filter("outputs = 1"), single_source="source")
+    read = join_local(edges, sources, {"source": "source_id"}, "left_semi")
+    read = join_local(read, heads, {"target": "head_id"}, "left_semi")
+    read = join_local(read, single, {"source": "single_source"}, "left_semi")
+    return settings_refused_at(read, Layer.JOB_GRAPH, [F.lit(CHAINED_SOURCE)])
 
 
 def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:

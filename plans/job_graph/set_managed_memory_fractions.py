@@ -16,8 +16,8 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
 
     In: operators (see assign_operators_to_vertices), named_vertices (with slot_sharing_group). Out:
     chained_operators. Every operator of a slot sharing group has a fraction for every use case of the group:
-    its weight over the sum of the group's weights, rounded down to 16 decimals, at operator scope; 1 or 0 at
-    slot scope.
+    its weight over the sum of the group's weights (an int, as in Java), rounded down to 16 decimals, at
+    operator scope; 1 or 0 at slot scope.
 
     Source: StreamingJobGraphGenerator.setManagedMemoryFraction, ManagedMemoryUtils.getFractionRoundedDown.
     """
@@ -38,7 +38,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
         )
         .groupBy(TOPOLOGY, "slot_sharing_group")
         .agg(
-            F.sum(F.when(F.col("weighs"), F.col("weight"))).alias("group_weight"),
+            wrapped(F.sum(F.when(F.col("weighs"), F.col("weight")))).alias("group_weight"),
             *(F.bool_or(use_case.value).alias(f"group_{use_case.value}") for use_case in SLOT_SCOPE),
         )
     )
@@ -48,7 +48,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
             F.col("group_weight").isNotNull(),
             F.struct(
                 F.lit(ManagedMemoryUseCase.OPERATOR.value),
-                _fraction_rounded_down(weight, F.col("group_weight")),
+                fraction_rounded_down(weight, F.col("group_weight")),
             ),
         ),
         *(
@@ -84,7 +84,13 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     )
 
 
-def _fraction_rounded_down(weight: Column, total: Column) -> Column:
+def wrapped(total: Column) -> Column:
+    """A sum as Flink's int holds it."""
+    low_bits = total.bitwiseAND(F.lit(0xFFFF_FFFF))
+    return F.when(low_bits < 2**31, low_bits).otherwise(low_bits - 2**32)
+
+
+def fraction_rounded_down(weight: Column, total: Column) -> Column:
     """weight / total cut off behind the 16th decimal, exactly: in decimal arithmetic until the last step."""
     exact = F.call_function(
         "div", weight.cast("decimal(20,0)") * F.expr("10000000000000000BD"), total.cast("decimal(20,0)")

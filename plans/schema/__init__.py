@@ -29,7 +29,7 @@ from plans.schema.job_graph import (
 )
 from plans.schema.slots import EXECUTION_SLOT_SHARING_GROUPS, MANAGED_MEMORY, NETWORK_BUFFERS, REQUIRED_SLOTS
 from plans.schema.stream_graph import STREAM_EDGES, STREAM_NODES
-from plans.schema.topology import JOB_SETTINGS, REJECTED, TOPOLOGIES, TRANSFORMATIONS
+from plans.schema.topology import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, TOPOLOGIES, TRANSFORMATIONS
 
 __all__ = [
     "CHAINED_OPERATORS",
@@ -50,6 +50,7 @@ __all__ = [
     "REJECTED",
     "REQUIRED_SLOTS",
     "RUNS",
+    "SETTING_REFUSAL",
     "SLOT_SHARING_GROUPS",
     "STREAM_EDGES",
     "STREAM_NODES",

@@ -82,6 +82,17 @@ REJECTED = table(
     ),
 )
 
+SETTING_REFUSAL = table(
+    ("step", STR, "SettingStep: where Flink reads the option"),
+    ("error", STR, "Flink's exception class"),
+    ("message", STR, "Flink's message"),
+    ("location", STR, "the option's key in the configuration"),
+    ("found", STR, "what was found"),
+    ("allowed", STR, "what is allowed"),
+    ("hint", STR, "what to do"),
+)
+"""A setting that Flink refuses, and Penstock's error beside Flink's."""
+
 JOB_SETTINGS = table(
     TOPOLOGY_ID,
     ("job_name", STR, "the JobGraph's name"),
@@ -101,7 +112,11 @@ JOB_SETTINGS = table(
     ("checkpointing_interval_milliseconds", LONG, "-1 = checkpointing is off"),
     ("unaligned_checkpoints", BOOL, "unaligned checkpoints are enabled"),
     ("force_unaligned_checkpoints", BOOL, "… and forced"),
-    ("checkpointing_refusal", STR, "Flink's message if preValidate refuses the intervals; else null", True),
+    (
+        "setting_refusals",
+        ArrayType(SETTING_REFUSAL, False),
+        "options that Flink refuses once it comes upon them",
+    ),
     ("savepoint_restore_path", STR, "null = no restore", True),
     ("allow_non_restored_state", BOOL, "ignore unclaimed state on restore"),
     ("user_artifacts", CONFIG, "distributed cache: name to path"),

@@ -6,10 +6,10 @@ from pyspark.sql import functions as F
 from operators.kinds import OPERATOR_KINDS
 from plans.frames import TOPOLOGY, join_local
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION, first_refusals, refusals
+from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID, refuse_settings
 from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 MAX_INPUTS = 63
-BEFORE_INPUTS, INPUT_COUNT, EDGES, UID, MEMORY = range(5)
 FORWARD_CHANGES_PARALLELISM = (
     "Forward partitioning does not allow change of parallelism. Upstream operation: ",
     " parallelism: ",
@@ -29,12 +29,16 @@ CONFLICTING_WEIGHTS = (
 
 
 def refuse_stream_graphs(
-    transformations: DataFrame, resolved_inputs: DataFrame, marked_edges: DataFrame, job_settings: DataFrame
+    transformations: DataFrame,
+    resolved_inputs: DataFrame,
+    marked_edges: DataFrame,
+    stream_edges: DataFrame,
+    job_settings: DataFrame,
 ) -> DataFrame:
     """One row a refused topology (see first_refusals).
 
-    In: transformations, resolved_inputs, marked_edges, job_settings. Flink translates operators in creation
-    order, each one's sources just before it; it raises what it meets first on that way.
+    In: transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates operators
+    in creation order, each one's sources just before it; it raises what it meets first on that way.
 
     Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
     MultipleInputSelectionHandler.checkSupportedInputCount,
@@ -46,6 +50,7 @@ def refuse_stream_graphs(
             _missing_uids(transformations, resolved_inputs, job_settings),
             _too_many_inputs(transformations),
             _conflicting_weights(transformations, resolved_inputs, job_settings),
+            *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
         ]
     )
 
@@ -91,6 +96,7 @@ def _missing_uids(
         F.when(is_source, F.col("use.target")).otherwise(F.col("id")),
         F.when(is_source, BEFORE_INPUTS).otherwise(UID),
         F.when(is_source, F.col("use.in_index")).otherwise(0),
+        F.lit(UID),
     ]
     translated = placed.filter(~is_source | F.col("use").isNotNull())
     return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())

@@ -1,25 +1,25 @@
-"""The Flink options that planning reads: keys, deprecated keys, types, defaults, and their check.
+"""The Flink options that Flink reads while it plans: keys, deprecated keys, types and defaults.
 
 Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
-JobManagerOptions. Options that are not in this table are carried with the job and not looked at.
+JobManagerOptions, StateChangelogOptions. Options that are not in this table are carried with the job and not
+looked at.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
 from plans.topology.flink_values import (
     enum_parser,
     parse_boolean,
-    parse_cached_files,
     parse_duration,
     parse_int,
+    parse_long,
+    parse_max_parallelism,
     parse_memory_size,
     parse_string,
 )
 from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.topology.rules import shorten, suggestion
+from plans.topology.parse_cached_files import parse_cached_files
 
 
 class FlinkOption(NamedTuple):
@@ -33,8 +33,8 @@ class FlinkOption(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-def _enum(key: str, default: str | None, *values: str) -> FlinkOption:
-    return FlinkOption(key, enum_parser(values), default, ", ".join(values), (), values)
+def _enum(key: str, default: str | None, *values: str, deprecated: tuple[str, ...] = ()) -> FlinkOption:
+    return FlinkOption(key, enum_parser(values), default, ", ".join(values), deprecated, values)
 
 
 def _flag(key: str, default: bool, *deprecated: str) -> FlinkOption:
@@ -45,11 +45,8 @@ def _duration(key: str, default: int | None, *deprecated: str) -> FlinkOption:
     return FlinkOption(key, parse_duration, default, "a duration such as 100 ms, 10 s or PT1M", deprecated)
 
 
-def _parse_max_parallelism(value: str) -> int:
-    number = parse_int(value)
-    if number > MAX_PARALLELISM:
-        raise ValueError(f"is above {MAX_PARALLELISM}")
-    return number
+def _number(key: str, default: int) -> FlinkOption:
+    return FlinkOption(key, parse_int, default, "a 32-bit integer")
 
 
 RUNTIME_MODE = _enum("execution.runtime-mode", "STREAMING", "STREAMING", "BATCH", "AUTOMATIC")
@@ -71,7 +68,7 @@ BATCH_STATE_BACKEND = _flag("execution.batch-state-backend.enabled", True)
 SCHEDULER = _enum("jobmanager.scheduler", None, "Default", "Adaptive", "AdaptiveBatch")
 JOB_NAME = FlinkOption("pipeline.name", parse_string, None, "a string")
 MAX_PARALLELISM_OPTION = FlinkOption(
-    "pipeline.max-parallelism", _parse_max_parallelism, -1, f"an integer up to {MAX_PARALLELISM}"
+    "pipeline.max-parallelism", parse_max_parallelism, -1, f"an integer up to {MAX_PARALLELISM}"
 )
 AUTO_GENERATE_UIDS = _flag("pipeline.auto-generate-uids", True)
 OPERATOR_CHAINING = _flag("pipeline.operator-chaining.enabled", True, "pipeline.operator-chaining")
@@ -88,6 +85,43 @@ CHECKPOINTING_INTERVAL = _duration("execution.checkpointing.interval", None)
 CHECKPOINTING_INTERVAL_DURING_BACKLOG = _duration("execution.checkpointing.interval-during-backlog", None)
 CHECKPOINTING_MODE = _enum("execution.checkpointing.mode", "EXACTLY_ONCE", "EXACTLY_ONCE", "AT_LEAST_ONCE")
 CHECKPOINTING_TIMEOUT = _duration("execution.checkpointing.timeout", 600_000)
+CHECKPOINTING_MIN_PAUSE = _duration("execution.checkpointing.min-pause", 0)
+MAX_CONCURRENT_CHECKPOINTS = _number("execution.checkpointing.max-concurrent-checkpoints", 1)
+TOLERABLE_FAILED_CHECKPOINTS = _number("execution.checkpointing.tolerable-failed-checkpoints", 0)
+CHECKPOINT_RETENTION = _enum(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    "NO_EXTERNALIZED_CHECKPOINTS",
+    "DELETE_ON_CANCELLATION",
+    "RETAIN_ON_CANCELLATION",
+    "NO_EXTERNALIZED_CHECKPOINTS",
+)
+CHECKPOINTS_AFTER_TASKS_FINISH = _flag(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    True,
+    "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
+)
+ALIGNED_CHECKPOINT_TIMEOUT = _duration(
+    "execution.checkpointing.aligned-checkpoint-timeout", 0, "execution.checkpointing.alignment-timeout"
+)
+RECOVER_OUTPUT_ON_DOWNSTREAM = _flag(
+    "execution.checkpointing.unaligned.recover-output-on-downstream.enabled", False
+)
+CHECKPOINT_ID_OF_IGNORED_IN_FLIGHT_DATA = FlinkOption(
+    "execution.state-recovery.without-channel-state.checkpoint-id",
+    parse_long,
+    -1,
+    "a 64-bit integer",
+    ("execution.checkpointing.recover-without-channel-state.checkpoint-id",),
+)
+STATE_CHANGELOG = _flag("state.changelog.enabled", False, "state.backend.changelog.enabled")
+CLAIM_MODE = _enum(
+    "execution.state-recovery.claim-mode",
+    "NO_CLAIM",
+    "CLAIM",
+    "NO_CLAIM",
+    "LEGACY",
+    deprecated=("execution.savepoint-restore-mode",),
+)
 UNALIGNED = _flag("execution.checkpointing.unaligned.enabled", False, "execution.checkpointing.unaligned")
 FORCE_UNALIGNED = _flag("execution.checkpointing.unaligned.forced", False)
 PAUSE_SOURCES = _flag("pipeline.sources.pause-until-first-checkpoint", False)
@@ -104,36 +138,15 @@ APPROXIMATE_LOCAL_RECOVERY = _flag(
 )
 
 OPTIONS: tuple[FlinkOption, ...] = tuple(v for v in globals().values() if isinstance(v, FlinkOption))
-"""Every option that planning reads."""
-
-_BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.deprecated)}
+"""Every option in this table."""
 
 
-def check_options(config: Mapping[str, str]) -> list[TopologyError]:
-    """One InvalidOptionValue for each known option (or deprecated key) whose value Flink could not parse."""
-    errors = []
-    for key, value in config.items():
-        option = _BY_KEY.get(key)
-        if option is None:
-            continue
-        try:
-            option.parse(value)
-        except ValueError as e:
-            errors.append(
-                TopologyError(
-                    ErrorKind.INVALID_OPTION_VALUE,
-                    f"config {key}",
-                    f"{shorten(value)}, which {e}",
-                    option.allowed,
-                    suggestion(value, option.values),
-                )
-            )
-    return errors
+def key_set(config: Mapping[str, str], option: FlinkOption) -> str | None:
+    """The key under which the option is set: its own before deprecated ones; None if under none."""
+    return next((key for key in (option.key, *option.deprecated) if key in config), None)
 
 
 def read_option(config: Mapping[str, str], option: FlinkOption) -> Any:
-    """The option's value, else that of a deprecated key, else its default (Configuration.get)."""
-    for key in (option.key, *option.deprecated):
-        if key in config:
-            return option.parse(config[key])
-    return option.default
+    """The option's value, else its default (Configuration.get). Raises ValueError for what is none."""
+    key = key_set(config, option)
+    return option.default if key is None else option.parse(config[key])

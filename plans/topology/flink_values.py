@@ -1,7 +1,12 @@
-"""Flink's option values from strings, as Flink 2.3 parses them; every parser raises ValueError."""
+"""Flink's option values from strings, as Flink 2.3 parses them; every parser raises ValueError.
+
+FlinkValueError is raised where Flink says something else than that it could not parse the value.
+"""
 
 import re
 from collections.abc import Callable, Iterable
+
+from plans.topology.operator_rules import MAX_PARALLELISM
 
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 _MAX_LONG = 2**63 - 1
@@ -30,13 +35,24 @@ _ISO_DURATION = re.compile(
 )
 
 
+class FlinkValueError(ValueError):
+    """A value that Flink can parse and then refuses: why, Flink's exception class and its message."""
+
+    def __init__(self, reason: str, error: str, flink_message: str) -> None:
+        super().__init__(reason)
+        self.error = error
+        self.flink_message = flink_message
+
+
 def parse_duration(value: str) -> int:
     """Whole milliseconds of a Flink duration: "10 s", "100" (ms), "PT1M" (TimeUtils.parseDuration)."""
     trimmed = value.strip(_JAVA_WHITESPACE)
     number, unit = _LEADING_NUMBER.fullmatch(trimmed).groups()  # type: ignore[union-attr]
     nanos = int(number) * _lookup(_NANOS, unit, "time unit") if number else _iso_nanos(trimmed)
+    if nanos // 10**9 > _MAX_LONG:
+        raise ValueError("does not fit 64 bits of seconds")
     if nanos // 10**6 > _MAX_LONG:
-        raise ValueError("does not fit a duration")
+        raise FlinkValueError("does not fit 64 bits of milliseconds", "ArithmeticException", "long overflow")
     return nanos // 10**6
 
 
@@ -86,6 +102,22 @@ def parse_int(value: str) -> int:
     return int(value)
 
 
+def parse_max_parallelism(value: str) -> int:
+    """A job's max parallelism; 0 and less mean none (OperatorValidationUtils.validateMaxParallelism)."""
+    number = parse_int(value)
+    if number > MAX_PARALLELISM:
+        message = f"Maximum parallelism must be between 1 and {MAX_PARALLELISM}. Found: {number}"
+        raise FlinkValueError(f"is above {MAX_PARALLELISM}", "IllegalArgumentException", message)
+    return number
+
+
+def parse_long(value: str) -> int:
+    """A 64-bit integer in decimal."""
+    if not re.fullmatch(r"[-+]?[0-9]+", value) or not -_MAX_LONG - 1 <= int(value) <= _MAX_LONG:
+        raise ValueError("is not a 64-bit integer")
+    return int(value)
+
+
 def parse_string(value: str) -> str:
     """The string itself."""
     return value
@@ -106,44 +138,32 @@ def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
 def split_escaped(value: str, delimiter: str) -> list[str]:
     """Parts between delimiters; a part in quotes may hold them, a doubled quote is a quote.
 
+    Between two delimiters in a row is an empty part; before the first and after the last is none.
     Flink: StructuredOptionsSplitter.splitEscaped.
     """
     parts: list[str] = []
-    cursor, after_quoted = 0, False
+    cursor, after_quoted, after_delimiter = 0, False, False
     while cursor < len(value):
         char = value[cursor]
         if char == delimiter:
-            after_quoted = False
+            if after_delimiter:
+                parts.append("")
+            after_quoted, after_delimiter = False, True
             cursor += 1
         elif char.isspace():
             cursor += 1
         elif after_quoted:
-            raise ValueError(f"has text behind a quote at position {cursor}")
+            raise ValueError(f"Could not split string. Illegal quoting at position: {cursor - 1}")
         elif char in "'\"":
             end = re.compile(f"{char}((?:[^{char}]|{char}{char})*){char}").match(value, cursor)
             if end is None:
-                raise ValueError(f"has a quote at position {cursor} that is not closed")
+                raise ValueError("Could not split string. Quoting was not closed properly.")
             parts.append(end.group(1).replace(char * 2, char))
-            cursor, after_quoted = end.end(), True
+            cursor, after_quoted, after_delimiter = end.end(), True, False
         else:
+            after_delimiter = False
             end_at = value.find(delimiter, cursor)
             end_at = len(value) if end_at < 0 else end_at
             parts.append(value[cursor:end_at].strip(_JAVA_WHITESPACE))
             cursor = end_at
     return parts
-
-
-def parse_cached_files(value: str) -> dict[str, str]:
-    """Name to path of `name:a,path:b;…` (DistributedCache.parseCachedFilesFromString)."""
-    artifacts: dict[str, str] = {}
-    for entry in split_escaped(value, ";"):
-        pairs = [split_escaped(item, ":") for item in split_escaped(entry, ",")]
-        if any(len(pair) != 2 for pair in pairs):
-            raise ValueError("has an item that is not key:value")
-        fields = dict(pairs)
-        if not {"name", "path"} <= fields.keys():
-            raise ValueError("has a file without name or path")
-        if fields["name"] in artifacts:
-            raise ValueError(f"has two files named {fields['name']}")
-        artifacts[fields["name"]] = fields["path"]
-    return artifacts

@@ -4,18 +4,30 @@ Flink: StreamGraphGenerator.configureStreamGraph, ExecutionConfig, CheckpointCon
 SavepointRestoreSettings.fromConfiguration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from plans.errors import TopologyError
 from plans.topology import flink_options as options
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.flink_options import read_option
+from plans.topology.checkpointing_settings import (
+    Checkpointing,
+    pausing_refusal,
+    read_checkpointing,
+    read_interval,
+    read_unaligned,
+)
+from plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
+from plans.topology.flink_options import FlinkOption, read_option
+from plans.topology.setting_refusals import (
+    ILLEGAL_STATE,
+    JOB_GRAPH_STEPS,
+    FlinkRefusal,
+    SettingRefusal,
+    SettingStep,
+    read_setting,
+)
 from plans.vocabulary import GlobalStreamExchangeMode, JobType
-
-_MINIMAL_CHECKPOINT_TIME = 10
-_DISABLED_INTERVAL = 2**63 - 1
 
 _BATCH_EXCHANGE_MODES = {
     "ALL_EXCHANGES_PIPELINED": GlobalStreamExchangeMode.ALL_EDGES_PIPELINED,
@@ -25,23 +37,12 @@ _BATCH_EXCHANGE_MODES = {
 }
 
 
-class FlinkRefusal(Exception):
-    """Flink refuses the job for its settings: the stage, its exception class and its message."""
-
-    def __init__(self, error_stage: str, error: str, flink_message: str) -> None:
-        super().__init__(flink_message)
-        self.error_stage = error_stage
-        self.error = error
-        self.flink_message = flink_message
-
-    def as_topology_error(self) -> TopologyError:
-        """`found` is Flink's message, word for word."""
-        return TopologyError(self.error, "topology", self.flink_message, "", "")
-
-
 def may_run_as_batch(config: Mapping[str, str]) -> bool:
     """Whether the job type depends on the boundedness of its sources."""
-    return bool(config) and read_option(config, options.RUNTIME_MODE) != JobType.STREAMING
+    try:
+        return bool(config) and read_option(config, options.RUNTIME_MODE) != JobType.STREAMING
+    except ValueError:
+        return False
 
 
 def read_job_settings(
@@ -55,65 +56,109 @@ def read_job_settings(
 ) -> dict[str, Any]:
     """The JOB_SETTINGS values (without topology_id) of a `transformations` topology.
 
-    `config` has passed `check_options`. The job's name is pipeline.name, else the topology's. A
-    `legacy_source` that an operator reads is unbounded, a `source` is bounded.
-    Raises FlinkRefusal where Flink refuses the settings.
+    The job's name is pipeline.name, else the topology's. A `legacy_source` that an operator reads is
+    unbounded, a `source` is bounded. What Flink refuses once it has begun to translate transformations is in
+    `setting_refusals`. Raises FlinkRefusal where Flink refuses the settings before that.
     """
-    derived = _derived(tuple(config.items()), transformations_have_unbounded_source)
-    return {
-        **derived,
-        **_given(derived, config, topology_name, parallelism, max_parallelism),
-        "chaining_enabled": chaining and derived["chaining_enabled"],
+    # As their author sets them, these two are in Flink's configuration before it is read.
+    given = {
+        **config,
+        **({} if max_parallelism is None else {options.MAX_PARALLELISM_OPTION.key: str(max_parallelism)}),
+        **({} if chaining else {options.OPERATOR_CHAINING.key: "false"}),
     }
+    derived = _derived(tuple(given.items()), transformations_have_unbounded_source)
+    return {**derived, **_given(derived, config, topology_name, parallelism, max_parallelism)}
+
+
+def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
+    """What is wrong with the settings of a topology whose transformations are, too."""
+    try:
+        derived = _derived(tuple(config.items()), False)
+    except FlinkRefusal as refusal:
+        return list(refusal.ours)
+    slots = ("location", "found", "allowed", "hint")
+    return [
+        TopologyError(ErrorKind.INVALID_OPTION_VALUE, *(row[slot] for slot in slots))
+        for row in derived["setting_refusals"]
+    ]
 
 
 @lru_cache(maxsize=1024)
 def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict[str, Any]:
     """What follows from configuration and boundedness alone; a fleet has few different configurations."""
     config = dict(config_items)
-    mode = read_option(config, options.RUNTIME_MODE)
+    try:
+        batch, first = _before_transformations(config, unbounded)
+    except SettingRefusal as refusal:
+        raise FlinkRefusal.of_setting(STREAM_GRAPH_STAGE, refusal) from refusal
+    return {**_common(config, batch), **first}
+
+
+def _before_transformations(config: Mapping[str, str], unbounded: bool) -> tuple[bool, dict[str, Any]]:
+    """Whether the job is a batch job, and what else StreamGraphGenerator reads first, in its order."""
+    _read_restore_settings(config)
+    mode = read_setting(config, options.RUNTIME_MODE)
     if mode == JobType.BATCH and unbounded:
         raise FlinkRefusal(
-            "stream_graph",
-            "IllegalStateException",
+            STREAM_GRAPH_STAGE,
+            ILLEGAL_STATE,
             "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH'. This combination "
             "is not allowed, please set the 'execution.runtime-mode' to STREAMING or AUTOMATIC",
         )
     batch = mode == JobType.BATCH or (mode == "AUTOMATIC" and not unbounded)
-    if batch:
-        exchange_mode = _BATCH_EXCHANGE_MODES[read_option(config, options.BATCH_SHUFFLE_MODE)]
-        if read_option(config, options.BATCH_STATE_BACKEND) and not read_option(config, options.SORT_INPUTS):
-            raise FlinkRefusal(
-                "stream_graph",
-                "IllegalStateException",
-                "Batch state backend requires the sorted inputs to be enabled!",
-            )
-    elif read_option(config, options.APPROXIMATE_LOCAL_RECOVERY):
-        exchange_mode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE
-        if _unaligned(config, batch):
-            raise FlinkRefusal(
-                "stream_graph",
-                "IllegalStateException",
-                "Approximate Local Recovery and Unaligned Checkpoint can not be used together yet",
-            )
-    else:
-        exchange_mode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
-    refusal = _checkpointing_refusal(config, batch)
-    if refusal is not None and batch and read_option(config, options.BATCH_STATE_BACKEND):
-        raise FlinkRefusal("stream_graph", "IllegalArgumentException", refusal)
-    scheduler = read_option(config, options.SCHEDULER)
-    return {
-        **_common(config, batch),
+    of_graph = _graph_options(config)
+    scheduler = read_setting(config, options.SCHEDULER)
+    exchange_mode = _batch_exchange_mode(config) if batch else _streaming_exchange_mode(config)
+    return batch, {
         "job_type": str(JobType.BATCH if batch else JobType.STREAMING),
         "dynamic": batch and scheduler in (None, "AdaptiveBatch"),
         "global_exchange_mode": str(exchange_mode),
-        "chaining_enabled": read_option(config, options.OPERATOR_CHAINING),
-        "chain_different_max_parallelism": read_option(config, options.CHAIN_DIFFERENT_MAX_PARALLELISM),
         "all_vertices_in_same_slot_sharing_group": not batch,
-        "vertex_description_mode": read_option(config, options.VERTEX_DESCRIPTION_MODE),
-        "vertex_name_include_index_prefix": read_option(config, options.VERTEX_NAME_INDEX_PREFIX),
-        "checkpointing_interval_milliseconds": _interval(config, batch),
+        **of_graph,
     }
+
+
+def _graph_options(config: Mapping[str, str]) -> dict[str, Any]:
+    """What StreamGraphGenerator.configureStreamGraph reads of every job before it looks at the mode."""
+    description_mode = read_setting(config, options.VERTEX_DESCRIPTION_MODE)
+    index_prefix = read_setting(config, options.VERTEX_NAME_INDEX_PREFIX)
+    auto_parallelism = read_setting(config, options.AUTO_PARALLELISM)
+    read_setting(config, options.CHECKPOINTS_AFTER_TASKS_FINISH)
+    read_setting(config, options.SCHEDULER)
+    return {
+        "vertex_description_mode": description_mode,
+        "vertex_name_include_index_prefix": index_prefix,
+        "auto_parallelism_enabled": auto_parallelism,
+    }
+
+
+def _read_restore_settings(config: Mapping[str, str]) -> tuple[str | None, bool]:
+    """The path to restore from, and whether state that nobody claims is ignored."""
+    path = read_setting(config, options.SAVEPOINT_PATH)
+    ignores_unclaimed = read_setting(config, options.IGNORE_UNCLAIMED_STATE)
+    read_setting(config, options.CLAIM_MODE)
+    return path, path is not None and ignores_unclaimed
+
+
+def _batch_exchange_mode(config: Mapping[str, str]) -> GlobalStreamExchangeMode:
+    read_interval(config, batch=True)
+    state_backend = read_setting(config, options.BATCH_STATE_BACKEND)
+    sorts = read_setting(config, options.SORT_INPUTS)
+    if state_backend and not sorts:
+        message = "Batch state backend requires the sorted inputs to be enabled!"
+        raise FlinkRefusal(STREAM_GRAPH_STAGE, ILLEGAL_STATE, message)
+    if state_backend:
+        read_checkpointing(config, batch=True, reads_changelog=False)
+    return _BATCH_EXCHANGE_MODES[read_setting(config, options.BATCH_SHUFFLE_MODE)]
+
+
+def _streaming_exchange_mode(config: Mapping[str, str]) -> GlobalStreamExchangeMode:
+    if not read_setting(config, options.APPROXIMATE_LOCAL_RECOVERY):
+        return GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
+    if read_unaligned(config, batch=False):
+        message = "Approximate Local Recovery and Unaligned Checkpoint can not be used together yet"
+        raise FlinkRefusal(STREAM_GRAPH_STAGE, ILLEGAL_STATE, message)
+    return GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE
 
 
 def read_stream_graph_settings(
@@ -140,21 +185,27 @@ def read_stream_graph_settings(
         "vertex_description_mode",
         "vertex_name_include_index_prefix",
     )
-    interval = _interval(config, batch) if graph["checkpointing"] else -1
-    common = _common(config, batch)
-    return {
+    try:
+        _read_restore_settings(config)
+        read_setting(config, options.RUNTIME_MODE)
+        common = {**_graph_options(config), **_common(config, batch)}
+    except SettingRefusal as refusal:
+        raise FlinkRefusal.of_setting(STREAM_GRAPH_STAGE, refusal) from refusal
+    of_job_graph = [row for row in common["setting_refusals"] if row["step"] in JOB_GRAPH_STEPS]
+    given = {
         **common,
+        "setting_refusals": of_job_graph,
         **_given(common, config, topology_name, parallelism, max_parallelism),
         **{key: graph[key] for key in copied},
-        "checkpointing_interval_milliseconds": interval,
     }
+    return given if graph["checkpointing"] else {**given, "checkpointing_interval_milliseconds": -1}
 
 
 def check_stream_graph_checkpointing(
     graph: Mapping[str, Any], config: Mapping[str, str]
 ) -> list[TopologyError]:
     """A stream graph with checkpointing needs the interval, which only `config` can give."""
-    if graph["checkpointing"] is not True or read_option(config, options.CHECKPOINTING_INTERVAL):
+    if graph["checkpointing"] is not True or _sets_interval(config):
         return []
     return [
         TopologyError(
@@ -165,6 +216,14 @@ def check_stream_graph_checkpointing(
             f'add "config": {{"{options.CHECKPOINTING_INTERVAL.key}": "…"}}',
         )
     ]
+
+
+def _sets_interval(config: Mapping[str, str]) -> bool:
+    """Whether there is an interval, be it one that Flink could not parse."""
+    try:
+        return bool(read_option(config, options.CHECKPOINTING_INTERVAL))
+    except ValueError:
+        return True
 
 
 def _given(
@@ -184,64 +243,73 @@ def _given(
 
 
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
-    """What only the configuration says, whichever way the topology came in."""
-    timeout = read_option(config, options.BUFFER_TIMEOUT)
-    path = read_option(config, options.SAVEPOINT_PATH)
-    max_parallelism = read_option(config, options.MAX_PARALLELISM_OPTION)
+    """What the configuration alone says, whichever way the topology came in.
+
+    An option that Flink refuses when it comes upon it has its default here and a row in `setting_refusals`.
+    """
+    refusals: list[dict[str, str]] = []
+
+    def read(step: SettingStep, reads: Callable[[], Any], otherwise: Any) -> Any:
+        try:
+            return reads()
+        except SettingRefusal as refusal:
+            refusals.append(refusal.as_row(step))
+            return otherwise
+
+    def option(step: SettingStep, option: FlinkOption) -> Any:
+        return read(step, lambda: read_setting(config, option), option.default)
+
+    max_parallelism = option(SettingStep.MAX_PARALLELISM, options.MAX_PARALLELISM_OPTION)
+    sorts = batch and read_setting(config, options.SORT_INPUTS)
+    memory = options.SORTED_INPUTS_MEMORY
+    memory_size = option(SettingStep.SORTED_INPUTS_MEMORY, memory) if sorts else memory.default
+    path, allow_non_restored_state = _read_restore_settings(config)
+    if batch:
+        option(SettingStep.APPROXIMATE_LOCAL_RECOVERY, options.APPROXIMATE_LOCAL_RECOVERY)
+    state_backend = batch and read_setting(config, options.BATCH_STATE_BACKEND)
+    checkpointing = read(
+        SettingStep.CHECKPOINTING,
+        lambda: read_checkpointing(config, batch, reads_changelog=not state_backend),
+        Checkpointing(),
+    )
+    forced = checkpointing.unaligned and option(SettingStep.FORCE_UNALIGNED, options.FORCE_UNALIGNED)
+    pausing = pausing_refusal(config, checkpointing)
+    if pausing is not None:
+        refusals.append(pausing.as_row(SettingStep.PAUSE_SOURCES))
     return {
         "job_name": read_option(config, options.JOB_NAME),
         "max_parallelism": max_parallelism if max_parallelism > 0 else -1,
-        "auto_parallelism_enabled": read_option(config, options.AUTO_PARALLELISM),
-        "auto_generate_uids": read_option(config, options.AUTO_GENERATE_UIDS),
-        "buffer_timeout": -1 if batch or not read_option(config, options.BUFFER_TIMEOUT_ENABLED) else timeout,
-        "sort_inputs": batch and read_option(config, options.SORT_INPUTS),
-        "sorted_inputs_memory_mebibytes": _sorted_inputs_weight(config),
-        "unaligned_checkpoints": _unaligned(config, batch),
-        "checkpointing_refusal": _checkpointing_refusal(config, batch),
-        "force_unaligned_checkpoints": read_option(config, options.FORCE_UNALIGNED),
+        "chaining_enabled": option(SettingStep.OPERATOR_CHAINING, options.OPERATOR_CHAINING),
+        "chain_different_max_parallelism": option(
+            SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM, options.CHAIN_DIFFERENT_MAX_PARALLELISM
+        ),
+        "auto_generate_uids": option(SettingStep.AUTO_GENERATE_UIDS, options.AUTO_GENERATE_UIDS),
+        "buffer_timeout": -1
+        if batch
+        else read(
+            SettingStep.BUFFER_TIMEOUT, lambda: _buffer_timeout(config), options.BUFFER_TIMEOUT.default
+        ),
+        "sort_inputs": sorts,
+        "sorted_inputs_memory_mebibytes": _sorted_inputs_weight(memory_size),
+        "checkpointing_interval_milliseconds": checkpointing.interval,
+        "unaligned_checkpoints": checkpointing.unaligned,
+        "force_unaligned_checkpoints": forced,
         "savepoint_restore_path": path,
-        "allow_non_restored_state": path is not None and read_option(config, options.IGNORE_UNCLAIMED_STATE),
-        "user_artifacts": read_option(config, options.CACHED_FILES),
+        "allow_non_restored_state": allow_non_restored_state,
+        "user_artifacts": option(SettingStep.CACHED_FILES, options.CACHED_FILES),
+        "setting_refusals": refusals,
     }
 
 
-def _sorted_inputs_weight(config: Mapping[str, str]) -> int:
+def _buffer_timeout(config: Mapping[str, str]) -> int:
+    """StreamGraphGenerator.getBufferTimeout: the interval is read where timeouts are enabled."""
+    if not read_setting(config, options.BUFFER_TIMEOUT_ENABLED):
+        return -1
+    timeout: int = read_setting(config, options.BUFFER_TIMEOUT)
+    return timeout
+
+
+def _sorted_inputs_weight(size: int) -> int:
     """BatchExecutionUtils.deriveMemoryWeight, MemorySize.getMebiBytes: an int has no room for 2 PiB."""
-    size: int = read_option(config, options.SORTED_INPUTS_MEMORY)
     low_bits = size >> 20 & 0xFFFF_FFFF
     return max(1, low_bits if low_bits < 2**31 else low_bits - 2**32)
-
-
-def _interval(config: Mapping[str, str], batch: bool) -> int:
-    """Milliseconds; -1 where checkpointing is off, as it always is in BATCH mode."""
-    return -1 if batch else read_option(config, options.CHECKPOINTING_INTERVAL) or -1
-
-
-def _unaligned(config: Mapping[str, str], batch: bool) -> bool:
-    """CheckpointingOptions.isUnalignedCheckpointEnabled: counts with exactly-once checkpoints only."""
-    exactly_once = (
-        _interval(config, batch) > 0 and read_option(config, options.CHECKPOINTING_MODE) == "EXACTLY_ONCE"
-    )
-    return exactly_once and bool(read_option(config, options.UNALIGNED))
-
-
-def _checkpointing_refusal(config: Mapping[str, str], batch: bool) -> str | None:
-    """The message of CheckpointConfig.getCheckpointIntervalDuringBacklog, else of preValidate; or null.
-
-    Flink raises it while it makes the JobGraph, behind other refusals; with the batch state backend before
-    it translates anything.
-    """
-    interval = _interval(config, batch)
-    given = read_option(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
-    backlog = interval if given is None else given
-    effective = interval if interval >= _MINIMAL_CHECKPOINT_TIME else _DISABLED_INTERVAL
-    backlog = backlog if backlog >= _MINIMAL_CHECKPOINT_TIME else _DISABLED_INTERVAL
-    if backlog < effective:
-        return "Checkpoint interval during backlog must be larger than or equal to that in normal situation."
-    if interval > 0 and backlog == _DISABLED_INTERVAL and read_option(config, options.PAUSE_SOURCES):
-        return (
-            "Pausing sources until first checkpoint is incompatible with disabling checkpoints during "
-            "backlog processing. Please review and choose whether you require "
-            f"{options.PAUSE_SOURCES.key} or {options.CHECKPOINTING_INTERVAL_DURING_BACKLOG.key}"
-        )
-    return None

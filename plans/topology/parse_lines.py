@@ -33,14 +33,11 @@ from plans.schema import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRA
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
-from plans.topology.job_settings import (
-    FlinkRefusal,
-    may_run_as_batch,
-    read_job_settings,
-    read_stream_graph_settings,
-)
+from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
 from plans.topology.line_too_long import line_too_long
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.refuse_uid_hashes import refuse_uid_hashes
+from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.stream_graph_columns import placed_edges, stream_edge_columns, stream_node_columns
 from plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
 from plans.topology.validate_topology import LINE, parse_topology, validate_topology
@@ -88,6 +85,11 @@ _SPARK_TO_ARROW: dict[type, pa.DataType] = {
     IntegerType: pa.int32(),
     BooleanType: pa.bool_(),
     MapType: _MAP,
+    ArrayType: pa.list_(
+        pa.struct(
+            [(name, pa.string()) for name in JOB_SETTINGS["setting_refusals"].dataType.elementType.names]
+        )
+    ),
 }
 SETTINGS_ROWS = pa.struct(
     [(f.name, _SPARK_TO_ARROW[type(f.dataType)]) for f in JOB_SETTINGS.fields if f.name != "topology_id"]
@@ -222,11 +224,14 @@ def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> _Pa
         return _rejected(place, None, INPUT_STAGE, [topology])
     errors = duplicate_keys(value, topology) + validate_topology(topology)
     if errors:
-        return _rejected(place, topology.get("name"), INPUT_STAGE, errors)
+        refusal = refuse_uid_hashes(topology, errors)
+        if refusal is None:
+            return _rejected(place, topology.get("name"), INPUT_STAGE, errors)
+        return _rejected(place, topology["name"], refusal.error_stage, refusal.as_topology_errors())
     try:
         return _accepted(topology, place)
     except FlinkRefusal as refusal:
-        return _rejected(place, topology["name"], refusal.error_stage, [refusal.as_topology_error()])
+        return _rejected(place, topology["name"], refusal.error_stage, refusal.as_topology_errors())
 
 
 def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> _Parsed:

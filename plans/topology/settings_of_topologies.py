@@ -7,11 +7,10 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from plans.errors import TopologyError
-from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.flink_options import check_options
-from plans.topology.job_settings import FlinkRefusal, read_job_settings
+from plans.topology.job_settings import read_job_settings
 from plans.topology.parse_lines import ERROR_ROWS, ERRORS_TYPE, SETTINGS, SETTINGS_ROWS, as_arrow, shown
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.setting_refusals import FlinkRefusal
 
 SETTLED = StructType(
     [
@@ -52,13 +51,9 @@ def settings_or_errors(
     topology: Mapping[str, Any], reads_unbounded: bool
 ) -> tuple[str | None, list[TopologyError], dict[str, Any] | None]:
     """Stage and errors of a TOPOLOGIES row with right values, or its job settings."""
-    config = dict(topology["config"])
-    found = check_options(config)
-    if found:
-        return INPUT_STAGE, found, None
     try:
         derived = read_job_settings(
-            config,
+            dict(topology["config"]),
             topology_name=topology["name"],
             parallelism=topology["parallelism"],
             max_parallelism=topology["max_parallelism"],
@@ -66,7 +61,7 @@ def settings_or_errors(
             transformations_have_unbounded_source=reads_unbounded,
         )
     except FlinkRefusal as refusal:
-        return refusal.error_stage, [refusal.as_topology_error()], None
+        return refusal.error_stage, refusal.as_topology_errors(), None
     return None, [], derived
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from plans.topology.transformation_columns import cells, list_array, resources_array, weights_array
 
@@ -95,6 +96,11 @@ def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
     complex_keys = ("managed_memory", "slot_scope", "min_resources", "preferred_resources")
     values = cells(nodes, (*_NODE_COLUMNS, *complex_keys))
     columns = {key: pa.array(values[key], data_type) for key, data_type in _NODE_COLUMNS.items()}
+    # StreamingJobGraphGenerator.createChain asks for either.
+    columns["no_output_until_end_of_input"] = pc.or_(
+        columns["no_output_until_end_of_input"],
+        pa.array([node["output_only_after_end_of_stream"] for node in nodes], _BOOL),
+    )
     columns |= {
         "managed_memory": weights_array(values["managed_memory"]),
         "slot_scope": list_array(values["slot_scope"], _STRING),

@@ -6,8 +6,7 @@ import orjson
 
 from plans.errors import TopologyError
 from plans.topology.error_kinds import ErrorKind
-from plans.topology.flink_options import check_options
-from plans.topology.job_settings import check_stream_graph_checkpointing
+from plans.topology.job_settings import check_stream_graph_checkpointing, setting_errors
 from plans.topology.operator_rules import MAX_PARALLELISM_RULE, PARALLELISM
 from plans.topology.rules import (
     Rule,
@@ -92,13 +91,12 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
 def validate_topology(topology: dict[str, Any]) -> list[TopologyError]:
     """Every error of one topology (SPEC section 1), empty if it can be planned.
 
-    Looks at the whole line: top-level keys, Flink options whose values planning reads, and all of
-    `transformations` or `stream_graph`. Nothing here depends on other topologies.
+    Looks at the whole line: top-level keys and all of `transformations` or `stream_graph`; beside what is
+    wrong there, also at Flink options, which Flink itself refuses where they are all that is wrong. Nothing
+    here depends on other topologies.
     """
     errors = explain_keys(topology, _RULES, ("name",), "topology")
     config = topology.get("config", {})
-    if type(config) is dict:
-        errors += check_options({k: v for k, v in config.items() if type(v) is str})
     forms = [form for form in TopologyForm if form in topology]
     if len(forms) != 1:
         errors.append(
@@ -128,4 +126,6 @@ def validate_topology(topology: dict[str, Any]) -> list[TopologyError]:
                     "a stream graph says it in chaining_enabled",
                 )
             )
+    if errors and type(config) is dict:
+        errors += setting_errors({k: v for k, v in config.items() if type(v) is str})
     return errors

@@ -5,15 +5,13 @@ from typing import Any
 import pytest
 
 from plans.schema import JOB_SETTINGS
-from plans.topology.flink_options import OPTIONS, check_options
-from plans.topology.flink_values import (
-    parse_cached_files,
-    parse_duration,
-    parse_memory_size,
-    split_escaped,
-)
-from plans.topology.job_settings import FlinkRefusal, read_job_settings, read_stream_graph_settings
+from plans.topology import flink_options as options
+from plans.topology.flink_options import OPTIONS, FlinkOption
+from plans.topology.flink_values import parse_duration, parse_memory_size, parse_string, split_escaped
+from plans.topology.job_settings import read_job_settings, read_stream_graph_settings
+from plans.topology.parse_cached_files import parse_cached_files
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.setting_refusals import FlinkRefusal, SettingRefusal, read_setting
 from tests.topology.builders import stream_graph
 
 
@@ -59,10 +57,11 @@ def test_cached_files():
         "b": "hdfs:///y",
     }
     assert split_escaped("'it''s';b ; c", ";") == ["it's", "b", "c"]
+    assert split_escaped(";a;;b; ", ";") == ["a", "", "b"]
+    assert parse_cached_files("path:b") == {"": "b"}
     for wrong in (
         "foo",
         "name:a",
-        "path:b",
         "name:a,path:x;name:a,path:y",
         "name:a,path:'x",
         "name:a,path:'x'y",
@@ -71,39 +70,27 @@ def test_cached_files():
             parse_cached_files(wrong)
 
 
-WRONG = {
-    "execution.runtime-mode": "FOO",
-    "execution.batch-shuffle-mode": "ALL",
-    "execution.buffer-timeout": "-1",
-    "execution.buffer-timeout.interval": "soon",
-    "execution.buffer-timeout.enabled": "yes",
-    "execution.sorted-inputs.enabled": "1",
-    "execution.sorted-inputs.memory": "much",
-    "jobmanager.scheduler": "Ng",
-    "pipeline.max-parallelism": "40000",
-    "pipeline.auto-generate-uids": "no",
-    "pipeline.operator-chaining": "on",
-    "pipeline.vertex-description-mode": "FOREST",
-    "pipeline.cached-files": "foo",
-    "execution.checkpointing.interval": "often",
-    "execution.checkpointing.mode": "ONCE",
-    "execution.checkpointing.unaligned": "maybe",
-}
+PARSED = [option for option in OPTIONS if option.parse is not parse_string]
 
 
-@pytest.mark.parametrize("key", WRONG)
-def test_a_value_that_flink_cannot_parse(key: str):
-    (error,) = check_options({key: WRONG[key], "my.own.option": "anything"})
-    assert error.error == "InvalidOptionValue"
-    assert error.location == f"config {key}"
-    assert WRONG[key] in error.found
+@pytest.mark.parametrize("option", PARSED, ids=lambda option: option.key)
+def test_a_value_that_flink_cannot_parse_under_any_key(option: FlinkOption):
+    for key in (option.key, *option.deprecated):
+        with pytest.raises(SettingRefusal) as caught:
+            read_setting({key: "x"}, option)
+        assert caught.value.error == "IllegalArgumentException"
+        ours = caught.value.ours
+        assert (ours.error, ours.location) == ("InvalidOptionValue", f"config {key}")
+        assert "'x'" in ours.found
 
 
 def test_every_option_takes_its_own_values():
     for option in OPTIONS:
         for value in option.values:
-            assert check_options({option.key: value.lower()}) == []
-    assert check_options({"execution.runtime-mode": "BATHC"})[0].hint == "did you mean BATCH?"
+            assert read_setting({option.key: value.lower()}, option) == value
+    with pytest.raises(SettingRefusal) as caught:
+        read_setting({"execution.runtime-mode": "BATHC"}, options.RUNTIME_MODE)
+    assert caught.value.ours.hint == "did you mean BATCH?"
 
 
 def test_settings_by_default():
@@ -236,14 +223,14 @@ def test_intervals_that_flink_refuses_with_the_job_graph():
         "execution.checkpointing.interval": "60 s",
         "execution.checkpointing.interval-during-backlog": "10 s",
     }
-    refusal = settings_of(config)["checkpointing_refusal"]
-    assert refusal.startswith("Checkpoint interval during backlog must be larger")
+    (refusal,) = settings_of(config)["setting_refusals"]
+    assert refusal["message"].startswith("Checkpoint interval during backlog must be larger")
     paused = {**config, "execution.checkpointing.interval-during-backlog": "0 s"}
-    assert settings_of(paused)["checkpointing_refusal"] is None
-    refusal = settings_of({**paused, "pipeline.sources.pause-until-first-checkpoint": "true"})[
-        "checkpointing_refusal"
+    assert settings_of(paused)["setting_refusals"] == []
+    (refusal,) = settings_of({**paused, "pipeline.sources.pause-until-first-checkpoint": "true"})[
+        "setting_refusals"
     ]
-    assert refusal.startswith("Pausing sources until first checkpoint is incompatible")
+    assert refusal["message"].startswith("Pausing sources until first checkpoint is incompatible")
 
 
 @pytest.mark.parametrize(

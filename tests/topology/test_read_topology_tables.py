@@ -133,7 +133,7 @@ def test_wrong_rows_are_rejected_like_lines(spark: SparkSession):
             "range": ("input", ["OutOfRange"]),
             "key": ("input", ["KeyNotAllowed"]),
             "missing": ("input", ["MissingKey"]),
-            "option": ("input", ["InvalidOptionValue"]),
+            "option": ("stream_graph", ["IllegalArgumentException", "InvalidOptionValue"]),
             "batch": ("stream_graph", ["IllegalStateException"]),
         }
 

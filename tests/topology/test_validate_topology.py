@@ -125,7 +125,7 @@ def test_right_topologies_have_no_errors():
         (simple(config={"a": 1}), ("WrongType", "topology")),
         (simple(config=[]), ("WrongType", "topology")),
         (
-            simple(config={"execution.runtime-mode": "FOO"}),
+            simple(parallelism=0, config={"execution.runtime-mode": "FOO"}),
             ("InvalidOptionValue", "config execution.runtime-mode"),
         ),
         (stream_graph(transformations=simple()["transformations"]), ("KeyNotAllowed", "topology")),

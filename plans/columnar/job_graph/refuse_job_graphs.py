@@ -6,6 +6,7 @@ import polars as pl
 
 from plans.columnar.frames import TOPOLOGY, join_topology, rename
 from plans.columnar.job_graph.connect_vertices import CONNECTED
+from plans.columnar.job_graph.refuse_memory_fractions import refuse_memory_fractions
 from plans.columnar.job_graph.walk_stream_graph import HEAD
 from plans.columnar.refusals import (
     ILLEGAL_ARGUMENT,
@@ -13,10 +14,14 @@ from plans.columnar.refusals import (
     UNSUPPORTED_OPERATION,
     first_refusals,
     refusals,
+    refused_settings,
+    settings_refused_at,
 )
 from plans.job_graph import refuse_job_graphs as spark
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.vocabulary import JobType, Layer
+from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.topology.setting_refusals import SettingStep
+from plans.vocabulary import ChainingStrategy, JobType, Layer
 
 
 def refuse_job_graphs(
@@ -37,13 +42,15 @@ def refuse_job_graphs(
         [
             _uid_collisions(walked, stream_nodes),
             _unaligned_custom_partitioners(stream_edges, job_settings),
-            _checkpoint_intervals(job_settings),
+            _settings(job_settings),
+            _chained_sources(stream_edges, stream_nodes, job_settings),
             _empty_names(operators),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, stream_nodes),
             *_hybrid(connected_edges, named_vertices, job_settings),
             _co_locations(named_vertices),
+            refuse_memory_fractions(operators, named_vertices, spark.MEMORY_FRACTION),
         ]
     )
 
@@ -73,13 +80,35 @@ def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.
     return _refusals(rows, [pl.lit(spark.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
-def _checkpoint_intervals(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The interval during backlog is checked first, pausing sources only behind custom partitioners."""
-    rows = job_settings.filter(pl.col("checkpointing_refusal").is_not_null())
-    message = pl.col("checkpointing_refusal")
-    pausing = message.str.starts_with(spark.PAUSING_SOURCES)
-    precedence = pl.when(pausing).then(spark.PAUSED_SOURCES).otherwise(spark.BACKLOG_INTERVAL)
-    return _refusals(rows, [precedence], ILLEGAL_ARGUMENT, message, pl.lit("config"))
+def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
+    """Settings that Flink reads whatever the graph looks like."""
+    places = {str(step): place for step, place in spark.SETTING_STEPS.items()}
+    place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
+    rows = refused_settings(job_settings).with_columns(place.alias("place")).drop_nulls("place")
+    return settings_refused_at(rows, Layer.JOB_GRAPH, [pl.col("place")])
+
+
+def _chained_sources(
+    stream_edges: pl.DataFrame, stream_nodes: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """Of a head with several inputs, Flink looks at the sources that may run inside it."""
+    settings = refused_settings(job_settings).filter(
+        pl.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
+    )
+    if settings.is_empty():
+        return _none()
+    reasons = pl.col("not_chainable_reasons").cast(pl.List(pl.String)).list
+    unread = pl.any_horizontal(reasons.contains(reason.value) for reason in MAX_PARALLELISM_UNREAD)
+    of_nodes = stream_nodes.select(TOPOLOGY, "id", "source", "chaining")
+    sources = of_nodes.filter("source").select(TOPOLOGY, "id")
+    heads = of_nodes.filter(pl.col("chaining") == ChainingStrategy.HEAD_WITH_SOURCES).select(TOPOLOGY, "id")
+    single = stream_edges.group_by(TOPOLOGY, "source").len().filter(pl.col("len") == 1).drop("len")
+    edges = stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons").filter(~unread)
+    edges = edges.join(sources, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "id"], how="semi")
+    edges = edges.join(heads, left_on=[TOPOLOGY, "target"], right_on=[TOPOLOGY, "id"], how="semi")
+    edges = edges.join(single, on=[TOPOLOGY, "source"], how="semi")
+    read = edges.join(settings, on=TOPOLOGY)
+    return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(spark.CHAINED_SOURCE)])
 
 
 def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:

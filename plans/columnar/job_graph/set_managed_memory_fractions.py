@@ -59,18 +59,30 @@ def _of_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
     own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
     sums = np.zeros(int(of_groups.max(initial=-1)) + 1, np.int64)
     np.add.at(sums, of_groups, own.to_numpy())
-    pairs = pl.DataFrame({"weight": own, "group_weight": sums[of_groups]})
-    fractions = pairs.filter(pl.col("weight") > 0).unique().with_columns(_fraction_rounded_down())
+    pairs = pl.DataFrame({"weight": own, "group_weight": sums[of_groups]}).with_columns(
+        wrapped(pl.col("group_weight"))
+    )
+    fractions = (
+        pairs.filter((pl.col("weight") > 0) & (pl.col("group_weight") != 0))
+        .unique()
+        .with_columns(fraction_rounded_down())
+    )
     found = pairs.join(fractions, on=["weight", "group_weight"], how="left", maintain_order="left")
     return found["fraction"].fill_null(0.0)
 
 
-def _fraction_rounded_down() -> pl.Expr:
-    """weight / group_weight cut off behind the 16th decimal: exact in 128 bits, then read as a decimal."""
+def wrapped(total: pl.Expr) -> pl.Expr:
+    """A sum as Flink's int holds it."""
+    return (total + 2**31) % 2**32 - 2**31
+
+
+def fraction_rounded_down() -> pl.Expr:
+    """weight / group_weight cut off after the 16th decimal: exact in 128 bits, then read as a decimal."""
     one = 10**_DECIMALS
-    scaled = pl.col("weight").cast(pl.Int128) * one // pl.col("group_weight")
+    scaled = pl.col("weight").cast(pl.Int128) * one // pl.col("group_weight").abs()
     decimals = (scaled % one).cast(pl.Int64).cast(pl.String).str.zfill(_DECIMALS)
-    digits = pl.concat_str((scaled // one).cast(pl.String), pl.lit("."), decimals)
+    sign = pl.when(pl.col("group_weight") < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    digits = pl.concat_str(sign, (scaled // one).cast(pl.String), pl.lit("."), decimals)
     return digits.cast(pl.Float64).alias("fraction")
 
 

@@ -5,18 +5,15 @@ import polars as pl
 from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import TOPOLOGY, join_topology
 from plans.columnar.refusals import NO_REASON, first_refusals, refusals
+from plans.columnar.stream_graph.refuse_settings import refuse_settings
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
 from plans.stream_graph.refuse_stream_graphs import (
-    BEFORE_INPUTS,
     CONFLICTING_WEIGHTS,
-    EDGES,
     FORWARD_CHANGES_PARALLELISM,
-    INPUT_COUNT,
     MAX_INPUTS,
-    MEMORY,
     MISSING_UID,
     TOO_MANY_INPUTS,
-    UID,
 )
 from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
@@ -47,6 +44,7 @@ def refuse_stream_graphs(
     transformations: pl.DataFrame,
     resolved_inputs: pl.DataFrame,
     marked_edges: pl.DataFrame,
+    stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row a refused topology (see first_refusals). As plans.stream_graph.refuse_stream_graphs."""
@@ -56,6 +54,7 @@ def refuse_stream_graphs(
             _missing_uids(transformations, resolved_inputs, job_settings),
             _too_many_inputs(transformations),
             _conflicting_weights(transformations, resolved_inputs, job_settings),
+            *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
         ]
     )
 
@@ -98,6 +97,7 @@ def _missing_uids(
         pl.when(is_source).then("target").otherwise("id"),
         pl.when(is_source).then(BEFORE_INPUTS).otherwise(UID),
         pl.when(is_source).then("in_index").otherwise(0),
+        pl.lit(UID),
     ]
     translated = placed.filter(~is_source | pl.col("target").is_not_null())
     return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)

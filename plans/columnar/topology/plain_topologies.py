@@ -15,10 +15,10 @@ from plans.columnar.topology.plain_transformations import Flags
 from plans.columnar.topology.topology_holds import topology_holds
 from plans.topology.duplicate_keys import may_have_duplicate_keys
 from plans.topology.fingerprint import config_text, header_text
-from plans.topology.flink_options import check_options
-from plans.topology.job_settings import FlinkRefusal, may_run_as_batch, read_job_settings
+from plans.topology.job_settings import may_run_as_batch, read_job_settings
 from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.validate_topology import CONFIG
 from plans.vocabulary import TopologyForm
 
@@ -114,7 +114,7 @@ def _config(text: bytes) -> dict[str, str] | None:
         config = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    if not CONFIG.accepts(config) or check_options(config) or may_have_duplicate_keys(text, config):
+    if not CONFIG.accepts(config) or may_have_duplicate_keys(text, config):
         return None
     return config
 

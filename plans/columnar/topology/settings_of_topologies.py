@@ -13,7 +13,6 @@ from plans.columnar.runs import runs
 from plans.columnar.topology.canonical_headers import config_text
 from plans.errors import TopologyError
 from plans.schema import JOB_SETTINGS
-from plans.topology.flink_options import check_options
 from plans.topology.job_settings import may_run_as_batch
 from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
@@ -73,8 +72,7 @@ def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) ->
     configs = jobs.select("config_text", "config").unique("config_text", keep="first", maintain_order=True)
     texts = []
     for row in configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
-        config = dict(row["config"])
-        if not check_options(config) and may_run_as_batch(config):
+        if may_run_as_batch(dict(row["config"])):
             texts.append(row["config_text"])
     batch = jobs.filter(pl.col("config_text").is_in(texts)).select(TOPOLOGY)
     if batch.is_empty():

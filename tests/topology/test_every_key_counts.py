@@ -1,0 +1,312 @@
+"""Every key that topologies may have changes some plan, or it is listed here why it cannot."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from engine.plan_on_driver import plan_on_driver
+from plans.passes import LAYER_TABLES
+from plans.topology.operator_rules import TRANSFORMATION_RULES
+from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
+from plans.vocabulary import Layer
+from tests.topology.builders import stream_edge, stream_graph, stream_node
+
+Topology = dict[str, Any]
+LATER_LAYERS = (Layer.JOB_GRAPH, Layer.EXECUTION_GRAPH, Layer.SLOTS)
+BATCH = {"execution.runtime-mode": "BATCH"}
+RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1}
+MORE_RESOURCES = RESOURCES | {"cpu_cores": 2.0}
+
+WITHOUT_EFFECT = {
+    "setting sinks": "StreamingJobGraphGenerator never asks StreamGraph.getSinkIDs",
+    "setting vertex_description_mode": "shapes the operators' pretty name, which is no part of the tables",
+    "node buffer_timeout": "StreamEdge has a copy, and the JobGraph asks StreamEdge.getBufferTimeout",
+    "node coordinated": "coordinators are serialized into the JobVertex and decide nothing about the plan",
+    "node operator_factory": "only whether there is one counts, and then there is a chaining strategy",
+    "node input_requirements": "goes into the StreamConfig of the task, where the operator reads it",
+    "edge inter_inputs_keys_correlated": "StreamEdge.configureKeyCorrelation derives it from the "
+    "partitioner; only adaptive optimizers at run time set it otherwise",
+    "edge intra_input_key_correlated": "as inter_inputs_keys_correlated",
+    "edge unaligned_checkpoints": "goes into the task's StreamConfig (NonChainedOutput)",
+    "edge chainable": "StreamingJobGraphGenerator.isChainable works it out anew",
+}
+"""Key to why it has no effect on the JobGraph or what is made of it, from Flink 2.3.0's source."""
+
+
+def chained_graph() -> Topology:
+    """1 -> 2 ~> 3, where the first two are chained; in STREAMING mode."""
+    edges = [
+        stream_edge(1, 2),
+        stream_edge(2, 3, partitioner="REBALANCE", partitioner_class="RebalancePartitioner", pointwise=False),
+    ]
+    graph = stream_graph()
+    graph["stream_graph"] |= {
+        "nodes": [
+            stream_node(
+                1, source=True, out_edges=[edges[0]["edge_id"]], invokable="SourceOperatorStreamTask"
+            ),
+            stream_node(2, in_edges=[edges[0]["edge_id"]], out_edges=[edges[1]["edge_id"]]),
+            stream_node(3, in_edges=[edges[1]["edge_id"]]),
+        ],
+        "edges": edges,
+    }
+    return graph
+
+
+def graph_with(
+    settings: Topology | None = None, nodes: Topology | None = None, edges: Topology | None = None
+):
+    """`chained_graph` with these values in all settings, nodes or edges."""
+    topology = chained_graph()
+    graph = topology["stream_graph"]
+    graph |= settings or {}
+    for entries, values in ((graph["nodes"], nodes), (graph["edges"], edges)):
+        for entry in entries:
+            entry.update(values or {})
+    return topology
+
+
+def changed(topology: Topology, part: str, key: str, value: Any, place: int = 1) -> Topology:
+    """A copy with another value in one node, edge or setting."""
+    other = deepcopy(topology)
+    graph = other["stream_graph"]
+    (graph if part == "setting" else graph[f"{part}s"][place])[key] = value
+    return other
+
+
+def with_other_ids() -> Topology:
+    """`chained_graph` with node 3 called 4."""
+    topology = chained_graph()
+    graph = topology["stream_graph"]
+    edge = graph["edges"][1] | {"target": 4, "edge_id": "n2-2_n4-4_0_FORWARD_0"}
+    graph["edges"][1] = edge
+    graph["nodes"][1]["out_edges"] = [edge["edge_id"]]
+    graph["nodes"][2] |= {"id": 4, "in_edges": [edge["edge_id"]]}
+    return topology
+
+
+BASE = chained_graph()
+UNCHAINED = graph_with({"chaining_enabled": False})
+DIFFERENT_MAX = changed(BASE, "node", "max_parallelism", 64)
+DYNAMIC = graph_with(
+    {"job_type": "BATCH", "dynamic": True, "global_exchange_mode": "ALL_EDGES_BLOCKING"},
+    edges={"buffer_timeout": -1},
+)
+FORMATS = graph_with(nodes={"supports_concurrent_execution_attempts": True})
+CHECKPOINTED = {
+    **changed(BASE, "edge", "partitioner_class", "CustomPartitionerWrapper"),
+    "config": {
+        "execution.checkpointing.interval": "1 s",
+        "execution.checkpointing.unaligned.enabled": "true",
+    },
+}
+LEGACY = changed(BASE, "node", "yielding", True)
+
+GRAPHS: dict[str, tuple[Topology, Topology]] = {
+    "setting sources": (BASE, changed(BASE, "setting", "sources", [])),
+    "setting sinks": (BASE, changed(BASE, "setting", "sinks", [3])),
+    "setting chaining_enabled": (BASE, UNCHAINED),
+    "setting global_exchange_mode": (
+        BASE,
+        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}, edges={"buffer_timeout": -1}),
+    ),
+    "setting dynamic": (changed(DYNAMIC, "setting", "dynamic", False), DYNAMIC),
+    "setting chain_different_max_parallelism": (
+        DIFFERENT_MAX,
+        changed(DIFFERENT_MAX, "setting", "chain_different_max_parallelism", False),
+    ),
+    "setting all_vertices_in_same_slot_sharing_group": (
+        DYNAMIC,
+        changed(DYNAMIC, "setting", "all_vertices_in_same_slot_sharing_group", False),
+    ),
+    "setting job_type": (
+        changed(BASE, "edge", "exchange_mode", "HYBRID_FULL"),
+        changed(changed(BASE, "edge", "exchange_mode", "HYBRID_FULL"), "setting", "job_type", "BATCH"),
+    ),
+    "setting vertex_description_mode": (
+        BASE,
+        changed(BASE, "setting", "vertex_description_mode", "CASCADING"),
+    ),
+    "setting vertex_name_include_index_prefix": (
+        BASE,
+        changed(BASE, "setting", "vertex_name_include_index_prefix", True),
+    ),
+    "setting checkpointing": (CHECKPOINTED, changed(CHECKPOINTED, "setting", "checkpointing", True)),
+    "node id": (BASE, with_other_ids()),
+    "node source": (
+        graph_with(nodes={"chaining": "HEAD_WITH_SOURCES"}),
+        changed(graph_with(nodes={"chaining": "HEAD_WITH_SOURCES"}), "node", "source", False, 0),
+    ),
+    "node legacy_source": (LEGACY, changed(LEGACY, "node", "legacy_source", True, 0)),
+    "node yielding": (
+        changed(BASE, "node", "legacy_source", True, 0),
+        changed(LEGACY, "node", "legacy_source", True, 0),
+    ),
+    "node parallelism_configured": (DYNAMIC, changed(DYNAMIC, "node", "parallelism_configured", True)),
+    "node buffer_timeout": (BASE, changed(BASE, "node", "buffer_timeout", 7)),
+    "node max_parallelism": (BASE, changed(BASE, "node", "max_parallelism", 64, 0)),
+    "node co_location_group": (BASE, changed(BASE, "node", "co_location_group", "group", 0)),
+    "node invokable": (BASE, changed(BASE, "node", "invokable", "OtherStreamTask", 0)),
+    "node min_resources": (
+        graph_with(nodes={"min_resources": RESOURCES, "preferred_resources": MORE_RESOURCES}),
+        graph_with(nodes={"min_resources": MORE_RESOURCES, "preferred_resources": MORE_RESOURCES}),
+    ),
+    "node preferred_resources": (
+        graph_with(nodes={"min_resources": RESOURCES, "preferred_resources": RESOURCES}),
+        graph_with(nodes={"min_resources": RESOURCES, "preferred_resources": MORE_RESOURCES}),
+    ),
+    "node input_format": (FORMATS, changed(FORMATS, "node", "input_format", True)),
+    "node output_format": (FORMATS, changed(FORMATS, "node", "output_format", True)),
+    "node in_edges": (BASE, changed(BASE, "node", "in_edges", [])),
+    "node out_edges": (BASE, changed(BASE, "node", "out_edges", [])),
+    "edge edge_id": (BASE, with_other_ids()),
+    "edge source": (BASE, changed(BASE, "edge", "source", 1)),
+    "edge target": (BASE, changed(BASE, "edge", "target", 2)),
+    "edge partitioner_class": (
+        changed(BASE, "edge", "partitioner_class", "RebalancePartitioner", 0),
+        BASE,
+    ),
+    "edge output_tag": (
+        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}),
+        changed(graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}), "edge", "output_tag", "late"),
+    ),
+    "edge buffer_timeout": (
+        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}, edges={"buffer_timeout": -1}),
+        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}),
+    ),
+}
+OTHER_VALUES: dict[str, Any] = {
+    "node name": "other",
+    "node parallelism": 3,
+    "node slot_sharing_group": "other",
+    "node uid": "uid",
+    "node uid_hash": "a" * 32,
+    "node chaining": "NEVER",
+    "node coordinated": True,
+    "node operator_factory": "OtherFactory",
+    "node no_output_until_end_of_input": True,
+    "node output_only_after_end_of_stream": True,
+    "node supports_concurrent_execution_attempts": False,
+    "node managed_memory": {"OPERATOR": 1},
+    "node slot_scope": ["PYTHON"],
+    "node input_requirements": {"0": "SORTED"},
+    "edge type_number": 1,
+    "edge partitioner": "OTHER",
+    "edge pointwise": True,
+    "edge broadcast": True,
+    "edge exchange_mode": "HYBRID_FULL",
+    "edge unaligned_checkpoints": True,
+    "edge inter_inputs_keys_correlated": True,
+    "edge intra_input_key_correlated": False,
+    "edge chainable": False,
+}
+"""Another value, of the middle node and of the edge behind it."""
+
+RULES = {"setting": SETTING_RULES, "node": NODE_RULES, "edge": EDGE_RULES}
+KEYS = [f"{part} {key}" for part, rules in RULES.items() for key in rules]
+
+
+def written(**keys: Any) -> Topology:
+    """Source, partition, keyed operator with these keys, side output, sink."""
+    transformations = [
+        {"id": 1, "kind": "source", "name": "s"},
+        {"id": 2, "kind": "partition", "partitioner": "hash", "inputs": [1]},
+        {"id": 3, "kind": "one_input", "name": "m", "inputs": [2], **keys},
+        {"id": 4, "kind": "side_output", "tag": "late", "inputs": [3]},
+        {"id": 5, "kind": "select", "names": ["a"], "inputs": [4]},
+        {"id": 6, "kind": "one_input", "name": "k", "inputs": [5]},
+    ]
+    return {"name": "job", "parallelism": 2, "transformations": transformations}
+
+
+def with_key(place: int, key: str, value: Any) -> Topology:
+    topology = written()
+    topology["transformations"][place][key] = value
+    return topology
+
+
+OF_TRANSFORMATIONS: dict[str, Topology] = {
+    "id": with_key(2, "id", 7),
+    "kind": with_key(2, "kind", "async"),
+    "inputs": with_key(2, "inputs", [1]),
+    "name": written(name="other"),
+    "parallelism": written(parallelism=3),
+    "max_parallelism": written(max_parallelism=64),
+    "uid": written(uid="uid"),
+    "uid_hash": written(uid_hash="a" * 32),
+    "slot_sharing_group": written(slot_sharing_group="other"),
+    "co_location_group": written(co_location_group="group"),
+    "buffer_timeout": written(buffer_timeout=7),
+    "chaining": written(chaining="NEVER"),
+    "managed_memory": written(managed_memory={"OPERATOR": 3}),
+    "slot_scope": written(slot_scope=["PYTHON"]),
+    "min_resources": written(min_resources=RESOURCES, preferred_resources=RESOURCES),
+    "preferred_resources": written(
+        min_resources=RESOURCES, preferred_resources=RESOURCES | {"cpu_cores": 2.0}
+    ),
+    "partitioner": with_key(1, "partitioner", "rebalance"),
+    "exchange_mode": with_key(1, "exchange_mode", "PIPELINED"),
+    "tag": with_key(3, "tag", "other"),
+    "names": with_key(4, "names", ["b"]),
+}
+
+
+OF_TOPOLOGIES: dict[str, Topology] = {
+    key: {**written(), key: value}
+    for key, value in (("parallelism", 3), ("max_parallelism", 64), ("chaining", False), ("config", BATCH))
+}
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, list[Any]]:
+    """What is planned after the layer in which a topology comes in, and its refusal; by case, in one run."""
+    cases: dict[str, Topology] = {"written": written()}
+    for name in KEYS:
+        part, key = name.split()
+        base, other = GRAPHS[name] if name in GRAPHS else (BASE, changed(BASE, part, key, OTHER_VALUES[name]))
+        cases |= {f"{name} before": base, f"{name} after": other}
+    cases |= {f"transformation {key}": topology for key, topology in OF_TRANSFORMATIONS.items()}
+    cases |= {f"topology {key}": topology for key, topology in OF_TOPOLOGIES.items()}
+    tables = plan_on_driver([{**topology, "name": name} for name, topology in cases.items()]).tables
+    names = {row["topology_id"]: row["name"] for row in tables["topologies"].to_pylist()}
+    found: dict[str, list[Any]] = {name: [] for name in cases}
+    for row in tables["rejected"].to_pylist():
+        found[row["name"]].append((row["error_stage"], row["error"], row["message"]))
+    of_graphs = list(LAYER_TABLES[Layer.STREAM_GRAPH])
+    for table in [*of_graphs, *(name for layer in LATER_LAYERS for name in LAYER_TABLES[layer])]:
+        for row in tables[table].to_pylist():
+            name = names[row.pop("topology_id")]
+            if table not in of_graphs or name not in {f"{key} {when}" for key in KEYS for when in WHEN}:
+                found[name].append((table, row))
+    return found
+
+
+WHEN = ("before", "after")
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_of_a_stream_graph_counts_or_is_listed(name: str, plans: dict[str, list[Any]]):
+    before, after = (plans[f"{name} {when}"] for when in WHEN)
+    assert before
+    assert (before == after) == (name in WITHOUT_EFFECT)
+
+
+@pytest.mark.parametrize("key", TRANSFORMATION_RULES)
+def test_a_key_of_a_transformation_counts(key: str, plans: dict[str, list[Any]]):
+    assert plans[f"transformation {key}"] != plans["written"]
+
+
+@pytest.mark.parametrize("key", OF_TOPOLOGIES)
+def test_a_key_of_a_topology_counts(key: str, plans: dict[str, list[Any]]):
+    assert plans[f"topology {key}"] != plans["written"]
+
+
+@pytest.mark.parametrize("key", ["no_output_until_end_of_input", "output_only_after_end_of_stream"])
+def test_what_comes_at_the_end_of_a_stream_is_blocking(key: str):
+    """StreamingJobGraphGenerator.createChain asks for either, and hands it on along the chain."""
+    graphs = [{**changed(BASE, "node", key, True, place), "name": f"{place}"} for place in (0, 1)]
+    planned = plan_on_driver(graphs)
+    sets = planned.tables["intermediate_data_sets"]
+    assert sets["result_partition_type"].to_pylist() == ["BLOCKING", "BLOCKING"]
+    assert planned.tables["rejected"].num_rows == 0
