@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar
 
+from operators.chain.describe_error import Described, describe_record
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
 from operators.process.results import Results
 from operators.records.map_records import current
@@ -22,6 +23,8 @@ from operators.state.timer_queue import TimerQueue
 _RESULTS_AT_ONCE = 8192
 #: Roughly what a timer takes. Timers get a quarter of the memory for state.
 _BYTES_A_TIMER = 200
+#: What failed, in error messages.
+KEY_SELECTOR = "key selector"
 
 
 class KeyedOperator(Operator):
@@ -41,7 +44,7 @@ class KeyedOperator(Operator):
     def open(self) -> None:
         """Make the subtask's state and timers."""
         self.backend = KeyedStateBackend(self.context)
-        self.results = Results()
+        self.results = Results(self.output)
         self.event_timers = TimerQueue()
         self.processing_timers = TimerQueue()
         self.watermark = MIN_WATERMARK
@@ -87,7 +90,7 @@ class KeyedOperator(Operator):
         if backend.cold:
             backend.load(set(keys))
         self.handle(number, values, timestamps, keys)
-        self.results.flush(self.output)
+        self.results.flush()
         backend.relieve(len(values), keys)
         self.fire_processing_time()
         for timers in (self.event_timers, self.processing_timers):
@@ -100,7 +103,7 @@ class KeyedOperator(Operator):
             self.watermark = watermark
             self._fire(self.event_timers.due(watermark, self._load_keys_of), self.on_event_time)
             self.fire_processing_time()
-        self.results.flush(self.output)
+        self.results.flush()
         self.output.watermark(watermark)
 
     def fire_processing_time(self) -> None:
@@ -111,7 +114,7 @@ class KeyedOperator(Operator):
             if first <= now:
                 due = self.processing_timers.due(now, self._load_keys_of)
                 self._fire(due, self.on_processing_time)
-                self.results.flush(self.output)
+                self.results.flush()
 
     def end_key(self) -> None:
         """Fire all timers of the current key, put out what is final, forget the key.
@@ -133,7 +136,7 @@ class KeyedOperator(Operator):
 
     def finish(self) -> None:
         """Put out what is left."""
-        self.results.flush(self.output)
+        self.results.flush()
 
     def close(self) -> None:
         """Let go of state and timers."""
@@ -169,15 +172,15 @@ class KeyedOperator(Operator):
                 backend.load((backend.key,))
             try:
                 function(timestamp, namespace)
-            except Exception as error:
-                what = f"timer of key {backend.current_key()!r} at {timestamp}"
-                raise self.failed(error, what) from error
+            except BaseException as error:
+                what = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
+                raise self.failed(error, Described(what)) from error
             self._flush_if_many()
 
     def _flush_if_many(self) -> None:
         """Let results of several timers, or of many small keys in BATCH mode, go out together."""
         if self.results.count() >= _RESULTS_AT_ONCE:
-            self.results.flush(self.output)
+            self.results.flush()
 
     def _load_keys_of(self, entries: list[Any]) -> None:
         keys = {entry[0] for entry in entries} if self.timers_have_namespaces else set(entries)
@@ -188,12 +191,12 @@ class KeyedOperator(Operator):
     def _key_of(self, select: Callable[[Any], Any], value: Any) -> Any:
         try:
             return dictionary_key(select(value))
-        except Exception as error:
-            raise self.failed(error, value) from error
+        except BaseException as error:
+            raise self.failed(error, value, KEY_SELECTOR) from error
 
     def _keys_of(self, select: Callable[[Any], Any], values: Values) -> Sequence[Any]:
         rest = iter(values)
         try:
             return dictionary_keys([select(value) for value in rest])
-        except Exception as error:
-            raise self.failed(error, current(values, rest)) from error
+        except BaseException as error:
+            raise self.failed(error, current(values, rest), KEY_SELECTOR) from error

@@ -36,7 +36,7 @@ class MapBatchesOperator(FunctionOperator):
             several = [results] if isinstance(results, pa.RecordBatch) else list(results)
             if self.output_schema is not None:
                 several = [_as_declared(one, self.output_schema) for one in several]
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, batch.slice(0, 1).to_pylist()) from error
         for one in several:
             if one.num_rows:
@@ -56,7 +56,7 @@ class FilterBatchesOperator(Operator):
         given = batch if timestamps is None else batch.append_column(_STAMPS, timestamps)
         try:
             kept = given.filter(self.expression)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, batch.slice(0, 1).to_pylist()) from error
         if not kept.num_rows:
             return

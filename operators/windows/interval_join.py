@@ -127,7 +127,7 @@ class IntervalJoinOperator(KeyedOperator):
             for value, time, key in zip(values, timestamps, keys, strict=False):
                 self.backend.key = key
                 self._add(number, value, time)  # type: ignore[arg-type] # None is not among them
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, value) from error
 
     def _add(self, number: int, value: Any, time: int) -> None:
