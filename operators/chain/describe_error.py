@@ -4,6 +4,7 @@ What an author's exception or record says of itself is that author's code: it ma
 length. A message about a failure must come through all the same.
 """
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -12,6 +13,10 @@ from operators.common.row import Row, create_row
 _ERROR_CHARACTERS = 2000
 _RECORD_CHARACTERS = 200
 _DEPTH = 6
+
+
+#: Stands for the record where none was being handled.
+NO_RECORD: Any = object()
 
 
 class Described(str):
@@ -24,7 +29,9 @@ def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
     try:
         text = str(error)
     except BaseException as failure:
-        text = f"(its text cannot be shown: __str__ raised {type(failure).__name__}) {_arguments(error)}".strip()
+        text = (
+            f"(its text cannot be shown: __str__ raised {type(failure).__name__}) {_arguments(error)}".strip()
+        )
     return f"{name}: {shortened(text, limit)}" if text else name
 
 
@@ -37,6 +44,16 @@ def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
     except BaseException:
         return f"<{type(value).__name__}>"
     return shortened(text, limit)
+
+
+def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:
+    """The first of `values` that `convert` raises for on its own; NO_RECORD if it raises for none."""
+    for value in values:
+        try:
+            convert([value])
+        except Exception:
+            return value
+    return NO_RECORD
 
 
 def hint_for(error: BaseException) -> str:
@@ -78,7 +95,9 @@ def _cut(value: Any, limit: int, depth: int) -> Any:
     if kind is Row:
         if len(value._values) > limit:
             return list(islice(value._values, limit))
-        return create_row(value._names, [_cut(one, limit, depth - 1) for one in value._values], value._row_kind)
+        return create_row(
+            value._names, [_cut(one, limit, depth - 1) for one in value._values], value._row_kind
+        )
     if kind is dict:
         some = islice(value.items(), limit)
         return {key: _cut(item, limit, depth - 1) for key, item in some}

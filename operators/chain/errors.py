@@ -28,7 +28,7 @@ class UserFunctionError(Exception):
         )
 
 
-class EnoughResults(BaseException):  # noqa: N818 it is no error
+class EnoughResults(BaseException):
     """Nobody takes further results: ends the calls of a chain, from the operator that puts out to the head.
 
     A BaseException, so that no function of the job's author that catches Exception keeps it.

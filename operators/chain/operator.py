@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from operators.chain.describe_error import describe_error, describe_record, hint_for
+from operators.chain.describe_error import NO_RECORD, describe_error, describe_record, hint_for
 from operators.chain.errors import EnoughResults, UserFunctionError
 
 Values = list[Any]
@@ -24,10 +24,6 @@ Timestamps = list[int | None] | None
 
 MIN_WATERMARK = -(2**63)
 MAX_WATERMARK = 2**63 - 1
-
-
-#: Stands for the record where none was being handled.
-NO_RECORD = object()
 
 
 def _now() -> int:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, Protocol
 
-from operators.chain.operator import NO_RECORD, Operator, Timestamps, Values
+from operators.chain.describe_error import NO_RECORD
+from operators.chain.operator import Operator, Timestamps, Values
 from operators.process.results import UNCHANGING, Results, close_iterator
 
 

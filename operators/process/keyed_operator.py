@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar
 
-from operators.chain.describe_error import Described, describe_record
+from operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from operators.functions.runtime_context import RuntimeContext
 from operators.process.results import Results
+from operators.records.key_selection import opened_functions
 from operators.records.map_records import current
 from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.keys import dictionary_key, dictionary_keys
@@ -48,6 +50,8 @@ class KeyedOperator(Operator):
         self.event_timers = TimerQueue()
         self.processing_timers = TimerQueue()
         self.watermark = MIN_WATERMARK
+        for function in opened_functions(*self.key_selectors):
+            function.open(RuntimeContext(self.context, self.backend))
         self._timers_in_memory = self.context.state_memory_bytes // _BYTES_A_TIMER // 4
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
@@ -79,13 +83,12 @@ class KeyedOperator(Operator):
     def _process(self, number: int, values: Values, timestamps: Timestamps) -> None:
         if not values:
             return
-        select = self.key_selectors[number - 1]
         if self.context.batch:
-            self.backend.key = key = self._key_of(select, values[0])
+            (self.backend.key,) = (key,) = self._dictionary_keys(number, values[:1])
             self.handle(number, values, timestamps, repeat(key, len(values)))
             self._flush_if_many()
             return
-        keys = self._keys_of(select, values)
+        keys = self._dictionary_keys(number, values)
         backend = self.backend
         if backend.cold:
             backend.load(set(keys))
@@ -139,7 +142,9 @@ class KeyedOperator(Operator):
         self.results.flush()
 
     def close(self) -> None:
-        """Let go of state and timers."""
+        """Close key selectors, let go of state and timers."""
+        for function in opened_functions(*self.key_selectors):
+            function.close()
         if hasattr(self, "backend"):
             self.backend.close()
             self.event_timers.clear()
@@ -188,15 +193,20 @@ class KeyedOperator(Operator):
         if self.backend.cold:
             self.backend.load(keys)
 
-    def _key_of(self, select: Callable[[Any], Any], value: Any) -> Any:
+    def keys_of(self, number: int, values: Values) -> list[Any]:
+        """The keys of records of input `number`, from 1, as its selector gives them."""
+        select, rest = self.key_selectors[number - 1], iter(values)
         try:
-            return dictionary_key(select(value))
-        except BaseException as error:
-            raise self.failed(error, value, KEY_SELECTOR) from error
-
-    def _keys_of(self, select: Callable[[Any], Any], values: Values) -> Sequence[Any]:
-        rest = iter(values)
-        try:
-            return dictionary_keys([select(value) for value in rest])
+            return [select(value) for value in rest]
         except BaseException as error:
             raise self.failed(error, current(values, rest), KEY_SELECTOR) from error
+
+    def _dictionary_keys(self, number: int, values: Values) -> Sequence[Any]:
+        keys = self.keys_of(number, values)
+        try:
+            return dictionary_keys(keys)
+        except Exception as error:
+            places = list(range(len(values)))
+            failing = misfit(places, lambda some: dictionary_key(keys[some[0]]))
+            record = values[failing] if failing in places else NO_RECORD
+            raise self.failed(error, record, KEY_SELECTOR) from error

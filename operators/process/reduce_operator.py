@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
 
-from operators.chain.operator import MAX_WATERMARK, NO_RECORD, Timestamps, Values
+from operators.chain.describe_error import NO_RECORD
+from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from operators.chain.piece_size import PieceSize
 from operators.process.keyed_process_operators import KeyedFunctionOperator
 from operators.process.results import UNCHANGING, frozen

@@ -28,7 +28,9 @@ class CoMapOperator(FunctionOperator):
         self._map(self.function.map2, values, timestamps)
 
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
-        self._results.of(lambda value: None if (result := function(value)) is None else (result,), values, timestamps)
+        self._results.of(
+            lambda value: None if (result := function(value)) is None else (result,), values, timestamps
+        )
 
 
 class CoFlatMapOperator(FunctionOperator):
