@@ -34,6 +34,7 @@ def output_spec(
     readers: Mapping[str, Mapping[int, tuple[int, int]]],
     by_node: Mapping[int, Transformation],
     batch: bool,
+    limit: int | None = None,
 ) -> OutputSpec:
     """A JobEdge (`row` of table job_edges) as its producer writes it."""
     edge = _edge_parts(row, given)
@@ -51,6 +52,7 @@ def output_spec(
         consumers=consumer["parallelism"],
         consumer_max_parallelism=consumer["max_parallelism"],
         consumer_name=target.name,
+        limit=limit,
         reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
         key_selector=None if partition is None else partition.key_selector,
         key_type=None if partition is None else partition.key_type,

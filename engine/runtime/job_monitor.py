@@ -31,6 +31,7 @@ class Attempt:
     bytes_out: int = 0
     host: str | None = None
     failure: dict[str, str] | None = None
+    lost_at: int | None = None  #: when it hung up without having said how it ended
 
     def enter(self, state: ExecutionState, at: int | None = None) -> None:
         """Record a state; a final one stays."""
@@ -78,10 +79,13 @@ class JobMonitor:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 known = False
+                line = b""
                 for line in self.rfile:
                     known = monitor._take(line, known)
                     if not known:
                         return
+                if known:
+                    monitor._hung_up(line)
 
         self._server = socketserver.ThreadingTCPServer((self._host, 0), Handler, bind_and_activate=False)
         self._server.daemon_threads = True
@@ -124,6 +128,16 @@ class JobMonitor:
         failed = [attempt for attempt in self.attempts.values() if attempt.failure is not None]
         return min(failed, key=lambda one: one.state_timestamps.get("FAILED", 0), default=None)
 
+    def first_lost(self, seconds: float = 2.0) -> Attempt | None:
+        """The attempt that first hung up without a last word; waits up to `seconds` for one that does."""
+        until = time.monotonic() + seconds
+        while True:
+            with self._lock:
+                lost = [one for one in self.attempts.values() if one.lost_at is not None]
+            if lost or time.monotonic() > until:
+                return min(lost, key=lambda one: one.lost_at or 0, default=None)
+            time.sleep(0.02)
+
     def summary(self, vertex: int) -> dict[str, int]:
         """Of a vertex: finished subtasks, attempts, and records and bytes of the attempts that count."""
         with self._lock:
@@ -146,6 +160,14 @@ class JobMonitor:
             self.attempts[key] = Attempt(vertex, subtask, number)
         return self.attempts[key]
 
+    def _hung_up(self, line: bytes) -> None:
+        """The connection whose last report is `line` has ended."""
+        message = json.loads(line)
+        with self._lock:
+            one = self._attempt(message["vertex"], message["subtask"], message["attempt_number"])
+            if message.get("state") not in FINAL_STATES:
+                one.lost_at = now()
+
     def _take(self, line: bytes, known: bool) -> bool:
         """Take a report in; False where it does not come from a task of this job."""
         try:
@@ -166,7 +188,7 @@ class JobMonitor:
                 if message["state"] == "FAILED":
                     one.failure = {
                         key: message[key]
-                        for key in ("error", "traceback", "operator", "record", "cause")
+                        for key in ("error", "traceback", "operator", "record", "cause", "during", "hint")
                         if key in message
                     }
                 one.enter(ExecutionState(message["state"]), message["at"])

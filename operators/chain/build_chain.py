@@ -189,7 +189,7 @@ class Chain:
             writer.flush()
 
     def close(self) -> None:
-        """Close what chooses subtasks, then the operators, tail first; all of them, whatever one of them raises.
+        """Close what chooses subtasks, then the operators, tail first: all of them, whatever one raises.
 
         Raises the first failure. Source: RegularOperatorChain.closeAllOperators.
         """

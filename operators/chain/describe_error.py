@@ -65,8 +65,8 @@ def hint_for(error: BaseException) -> str:
 
 
 _HINTS: dict[type[BaseException], str] = {
-    SystemExit: "a function must not end the worker's process; raise an exception to fail the job, and return "
-    "to go on",
+    SystemExit: "a function must not end the worker's process; raise an exception to fail the job, return to "
+    "go on",
     KeyboardInterrupt: "the function raised it itself; cancel a job from outside with its JobClient",
     GeneratorExit: "the function raised it itself; a generator ends with return",
     StopIteration: "call next() with a default, or catch StopIteration; it does not end the stream",

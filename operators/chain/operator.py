@@ -130,7 +130,7 @@ class Operator:
 def failure(
     context: OperatorContext, error: BaseException, value: Any, during: str = ""
 ) -> UserFunctionError:
-    """`error` with the job, operator, subtask and record (`value`, NO_RECORD where there is none) it happened at.
+    """`error` with the job, operator, subtask and record (`value`; NO_RECORD: none) it happened at.
 
     `during` says what the operator was about where that is not its function. Raises `error` itself where it
     has been described before, and where it only ends the chain's calls.

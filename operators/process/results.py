@@ -122,7 +122,7 @@ class Results:
             self._flush_sides()
 
     def relieve(self) -> None:
-        """Put out the results of the main output if they are enough; to be called once there are `piece.limit`."""
+        """Put out the results of the main output if they are enough: ask once there are `piece.limit`."""
         if self.piece.is_full(self.values):
             self.flush()
 

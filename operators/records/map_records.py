@@ -42,7 +42,7 @@ class MapOperator(FunctionOperator):
     def _map_some(self, rest: Iterator[Any], count: int, results: Values) -> None:
         function = self._map
         if not self._changing:
-            # the first one on its own: what tells that results may change has to be known before the next call
+            # the first one alone: whether results may change has to be known before the next call
             first = [function(value) for value in islice(rest, 1)]
             self._changing = any(map(is_changing, first))
             if not self._changing:
