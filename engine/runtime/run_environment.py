@@ -81,7 +81,7 @@ def ship_python(context: SparkContext, job: Job) -> None:
         _add_once(context, context.addArchive, archive if folder is None else f"{archive}#{folder}")
 
 
-#: What was sent to the workers of each Spark application. Spark sends a path once, and warns of the next time.
+#: What was sent to the workers of each Spark application. Spark sends a path once, and warns the next time.
 _sent: dict[str, set[tuple[str, str]]] = {}
 
 

@@ -9,8 +9,8 @@ from pyspark import cloudpickle
 from engine.datastream.data_stream import DataStream
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from engine.runtime.plan_job import plan_job
+from engine.runtime.run_job import _values
 from engine.runtime.run_settings import task_settings
-from operators.exchange.blocks import decode
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from operators.task.run_task import run_task
 from operators.task.task_spec import TaskSettings, TaskSpec
@@ -40,7 +40,7 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
     mine.sort(key=lambda row: (row["channel"], row["sequence"]))
     values: list[Any] = []
     for row in mine:
-        values += decode(pa.py_buffer(row["payload"]), terminal.transformation.output_type).values or []
+        values += _values(pa.py_buffer(row["payload"]), terminal)
     return values
 
 
