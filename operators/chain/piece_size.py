@@ -12,7 +12,7 @@ _PIECE_BYTES = 8 << 20
 _MOST_RESULTS = 1 << 16
 #: Results before the first look: of an operator, and of a piece once its results are known to be small.
 _FIRST, _FIRST_OF_PIECE = 16, 1024
-_GROWTH = 4
+_GROWTH = 16
 _SAMPLE = 8
 
 

@@ -42,9 +42,8 @@ def call_function(
 
     Its results go to `results`. Raises UserFunctionError with the record it failed at.
     """
-    waiting, append_stamp, add_other = results.values, results.stamps.append, results.add_other
-    piece = results.piece
-    append, limit = waiting.append, piece.limit
+    append, append_stamp, add_other = results.values.append, results.stamps.append, results.add_other
+    room = results.room()
     unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
     stamps = repeat(None, len(values)) if timestamps is None else timestamps
     value: Any = NO_RECORD
@@ -62,10 +61,11 @@ def call_function(
                         append_stamp(stamp)
                     else:
                         add_other(result, stamp)
-                    if len(waiting) >= limit:
+                    room -= 1
+                    if not room:
                         results.relieve()
-                        waiting, append_stamp = results.values, results.stamps.append
-                        append, limit = waiting.append, piece.limit
+                        append, append_stamp = results.values.append, results.stamps.append
+                        room = results.room()
     except BaseException as error:
         close_iterator(given)
         raise operator.failed(error, value) from error

@@ -42,6 +42,8 @@ class ReduceOperator(KeyedFunctionOperator):
         updates: Values = []
         value: Any = NO_RECORD
         done = 0
+        piece = self._piece
+        limit = piece.limit
         try:
             for value, key in zip(values, keys, strict=True):
                 before = entries.get(key)
@@ -53,13 +55,15 @@ class ReduceOperator(KeyedFunctionOperator):
                 else:
                     # The function may change what it is given the next time.
                     updates.append(frozen(after))
-                if len(updates) >= self._piece.limit and self._piece.is_full(updates):
-                    self.output.collect(updates, span(timestamps, done, len(updates)))
-                    done += len(updates)
-                    updates = []
+                if len(updates) >= limit:
+                    if piece.is_full(updates):
+                        self.output.collect(updates, span(timestamps, done, len(updates)))
+                        done += len(updates)
+                        updates = []
+                    limit = piece.limit
         except BaseException as error:
             raise self.failed(error, value) from error
-        self._piece.begin()
+        piece.begin()
         if updates:
             self.output.collect(updates, span(timestamps, done, len(updates)))
 

@@ -122,9 +122,13 @@ class Results:
             self._flush_sides()
 
     def relieve(self) -> None:
-        """Put out the results of the main output if they are enough: ask once there are `piece.limit`."""
-        if self.piece.is_full(self.values):
+        """Put out the results of the main output if they are enough; to be called after `room` results."""
+        if len(self.values) >= self.piece.limit and self.piece.is_full(self.values):
             self.flush()
+
+    def room(self) -> int:
+        """After how many further results of the main output, at least one, to call `relieve`."""
+        return max(1, self.piece.limit - len(self.values))
 
     def flush(self) -> None:
         """Put everything out."""

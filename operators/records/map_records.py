@@ -1,7 +1,7 @@
 """Map, filter and flat map over records."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice, repeat
+from itertools import islice
 from sys import getrefcount
 from typing import Any
 
@@ -28,10 +28,13 @@ class MapOperator(FunctionOperator):
         done = 0
         piece.begin()
         while done + len(results) < len(values):
+            room = piece.limit - len(results)
+            fits = room >= len(values) - done - len(results)
             try:
-                self._map_some(rest, piece.limit - len(results), results)
+                some = self._mapped(rest if fits else islice(rest, room))
             except BaseException as error:
                 raise self.failed(error, current(values, rest)) from error
+            results = results + some if results else some
             if len(results) >= piece.limit and piece.is_full(results):
                 self.output.collect(results, span(timestamps, done, len(results)))
                 done += len(results)
@@ -39,24 +42,25 @@ class MapOperator(FunctionOperator):
         if results:
             self.output.collect(results, span(timestamps, done, len(results)))
 
-    def _map_some(self, rest: Iterator[Any], count: int, results: Values) -> None:
+    def _mapped(self, rest: Iterator[Any]) -> Values:
         function = self._map
         if not self._changing:
             # the first one alone: whether results may change has to be known before the next call
-            first = [function(value) for value in islice(rest, 1)]
-            self._changing = any(map(is_changing, first))
+            results = [function(value) for value in islice(rest, 1)]
+            self._changing = any(map(is_changing, results))
             if not self._changing:
-                first += [function(value) for value in islice(rest, count - 1)]
-                self._changing = not CONSTANT.issuperset(map(type, first))
-                results += first
-                return
-            results += map(frozen, first)
-            count -= 1
-        for value in islice(rest, count):
+                results += [function(value) for value in rest]
+                self._changing = not CONSTANT.issuperset(map(type, results))
+                return results
+            results = list(map(frozen, results))
+        else:
+            results = []
+        for value in rest:
             result = function(value)
             # an object that the function still refers to may be changed before it goes on
             shared = result is not value and getrefcount(result) > _UNSHARED
             results.append(frozen(result) if shared else result)
+        return results
 
 
 class FilterOperator(FunctionOperator):
@@ -119,11 +123,14 @@ class FlatMapResults:
         """
         rest = iter(values)
         some: Any = None
-        stamps = repeat(None) if timestamps is None else timestamps
+        stamp: int | None = None
+        stamps = iter(timestamps or ())
         stamped = timestamps is not None
         results, limit = self._results, self._piece.limit
         try:
-            for value, stamp in zip(rest, stamps, strict=False):
+            for value in rest:
+                if stamped:
+                    stamp = next(stamps)
                 some = function(value)
                 if some is None:
                     continue
