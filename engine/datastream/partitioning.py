@@ -102,11 +102,11 @@ def selector_of(key_selector: Any) -> Callable[[Any], Any]:
 
 
 def opened(function: Any, kind: type, method: str) -> Callable[..., Any]:
-    """`method` of a function object, which is opened first where it has an `open` of its own; or the plain
-    callable `function`.
+    """`method` of a function object, which is opened and closed where it has an `open` or `close` of its own;
+    or the plain callable `function`.
     """
     if not isinstance(function, kind):
         return function  # type: ignore[no-any-return]
-    if type(function).open is not kind.open:  # type: ignore[attr-defined]
+    if any(getattr(type(function), name) is not getattr(kind, name) for name in ("open", "close")):
         return OpenedMethod(function, method)
     return getattr(function, method)  # type: ignore[no-any-return]

@@ -62,11 +62,12 @@ class StreamOutputs(StreamSettings):
     ) -> CloseableIterator | list[Any]:
         """Run all that is registered with the environment, and give this stream's records.
 
-        With `limit`: a list of at most that many. ValueError for a limit below 1; and as `execute`.
+        With `limit`: a list of at most that many, and where nothing else is registered, the job ends as soon
+        as there are enough. ValueError for a limit below 1; and as `execute`.
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
-        sink = self._collect_sink()
+        sink = self._collect_sink(limit)
         self._environment.add_operator(sink)
         results = self._environment.collect(job_execution_name or COLLECT_JOB, sink)
         return CloseableIterator(results) if limit is None else list(islice(results, limit))
@@ -106,8 +107,8 @@ class StreamOutputs(StreamSettings):
             )
         return DataStreamSink(self._environment, self._environment.add_operator(self._ending(sink, name)))
 
-    def _collect_sink(self) -> Transformation:
-        sink = self._ending(CollectSink(), COLLECT_SINK)
+    def _collect_sink(self, limit: int | None = None) -> Transformation:
+        sink = self._ending(CollectSink(limit), COLLECT_SINK)
         sink.parallelism = 1
         sink.uid = f"dataStreamCollect_{sink.created}"
         return sink

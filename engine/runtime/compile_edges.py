@@ -34,6 +34,7 @@ def output_spec(
     readers: Mapping[str, Mapping[int, tuple[int, int]]],
     by_node: Mapping[int, Transformation],
     batch: bool,
+    limit: int | None = None,
 ) -> OutputSpec:
     """A JobEdge (`row` of table job_edges) as its producer writes it."""
     edge = _edge_parts(row, given)
@@ -50,6 +51,8 @@ def output_spec(
         type_info=(edge.tag or edge.source).output_type,
         consumers=consumer["parallelism"],
         consumer_max_parallelism=consumer["max_parallelism"],
+        consumer_name=target.name,
+        limit=limit,
         reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
         key_selector=None if partition is None else partition.key_selector,
         key_type=None if partition is None else partition.key_type,
@@ -74,7 +77,6 @@ def gate_spec(
         input_number=edge.number,
         target_node=row["target_node"],
         type_info=(edge.tag or edge.source).output_type,
-        key_selector=None if edge.partition is None else edge.partition.key_selector,
         grouped=_grouped(row["ship_strategy"].lower(), target, batch),
         first=_first(row, target),
     )

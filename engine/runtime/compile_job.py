@@ -16,7 +16,7 @@ from engine.runtime.errors import JobCompileError
 from engine.runtime.resolve_inputs import StreamInput, inputs_of
 from operators.chain.build_chain import chain_order
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from operators.connectors.sink import Sink
+from operators.connectors.sink import CollectSink, Sink
 from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from operators.task.sink_operators import terminal_operator
 
@@ -76,15 +76,29 @@ def compile_job(
     readers = readers_of(rows)
     wants_batches = _columnar_sources(by_node, stream_edges)
     terminals = _terminals(by_node, rows["chained_operators"])
+    read = {edge["source"] for edge in stream_edges.values()}
+    if len(inputs.keys() - read) > 1:
+        for terminal in terminals.values():
+            if isinstance(terminal.sink, CollectSink):
+                terminal.sink.limit = None  # ending early would take records from the other ends
 
     vertices = []
     for vertex in sorted(rows["job_vertices"], key=lambda row: row["topological_order"]):
         key = vertex["vertex"]
         members = [row for row in rows["chained_operators"] if row["vertex"] == key]
+        outgoing = [row for row in job_edges if row["source_vertex"] == key]
         outputs = tuple(
-            output_spec(row, given, edge_numbers, sizes, readers, by_node, batch)
-            for row in job_edges
-            if row["source_vertex"] == key
+            output_spec(
+                row,
+                given,
+                edge_numbers,
+                sizes,
+                readers,
+                by_node,
+                batch,
+                limit=_limit(row, terminals) if len(outgoing) == 1 else None,
+            )
+            for row in outgoing
         )
         gates = tuple(
             gate_spec(row, given, edge_numbers, by_node, batch)
@@ -169,6 +183,12 @@ def _terminals(by_node: Mapping[int, Transformation], members: Rows) -> dict[int
             started = one.operator.start(type_info=one.output_type)
             found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, one)
     return found
+
+
+def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None:
+    """How many records the reader of a job edge takes at most."""
+    terminal = terminals.get(row["target_node"])
+    return terminal.sink.limit if terminal is not None and isinstance(terminal.sink, CollectSink) else None
 
 
 def _chain(

@@ -7,6 +7,7 @@ which puts each row into exactly the Spark partition that is the subtask, and so
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel, cloudpickle
@@ -16,6 +17,10 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from engine.pyflink_names import installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
+from engine.runtime.errors import JobCompileError
+from operators.chain.chain_spec import ChainSpec
+from operators.chain.describe_error import describe_error, shortened
+from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.task.run_task import task_function
 from operators.task.task_spec import TaskSettings, TaskSpec
@@ -86,7 +91,7 @@ class JobFrames:
         self, vertex: CompiledVertex
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec = TaskSpec(chain=vertex.chain, settings=self._settings)
-        pickled: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]
+        pickled = _pickled(spec)
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
         return task_function(pickled, [folder for folder in sys.path if folder], installed())
 
@@ -140,3 +145,39 @@ class JobFrames:
     def _has_terminals(self, vertex: CompiledVertex) -> bool:
         nodes = {terminal.node for terminal in self._job.terminals}
         return any(one.node in nodes for one in vertex.chain.operators)
+
+
+def _pickled(spec: TaskSpec) -> bytes:
+    """The spec as workers get it. JobCompileError names the operator whose function cannot be pickled."""
+    try:
+        return cloudpickle.dumps(spec)  # type: ignore[no-any-return, no-untyped-call]
+    except Exception as error:
+        job, vertex = spec.settings.job_name, shortened(spec.chain.name, 200)
+        for what, function in _functions(spec.chain):
+            try:
+                cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+            except Exception as own:
+                found = describe_unpicklable(function, what, own)
+                raise JobCompileError(f"job {job!r}, vertex {vertex!r}: {found}") from None
+        raise JobCompileError(
+            f"job {job!r}, vertex {vertex!r} cannot be sent to Spark's workers: {describe_error(error)}"
+        ) from error
+
+
+def _functions(chain: ChainSpec) -> Iterator[tuple[str, Any]]:
+    """What a chain runs of the author's, with a name for messages."""
+    for one in chain.operators:
+        operator = one.operator
+        for number, selector in enumerate(getattr(operator, "key_selectors", ()), 1):
+            yield f"key selector {number} of operator {one.name!r}", selector
+        function = getattr(operator, "function", None)
+        yield (
+            (f"the function of operator {one.name!r}", function)
+            if function is not None
+            else (f"operator {one.name!r}", operator)
+        )
+        yield f"operator {one.name!r}", operator
+        yield from ((f"a split of source {one.name!r}", split) for some in one.splits for split in some)
+    for output in chain.outputs:
+        yield f"the key selector of operator {output.consumer_name!r}", output.key_selector
+        yield f"the partitioner before operator {output.consumer_name!r}", output.custom_partitioner

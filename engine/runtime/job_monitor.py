@@ -30,6 +30,7 @@ class Attempt:
     bytes_out: int = 0
     host: str | None = None
     failure: dict[str, str] | None = None
+    lost_at: int | None = None  #: when it hung up without having said how it ended
 
     def enter(self, state: ExecutionState, at: int | None = None) -> None:
         """Record a state; a final one stays."""
@@ -42,7 +43,7 @@ FINAL_STATES = frozenset({ExecutionState.FINISHED, ExecutionState.FAILED, Execut
 COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
 """What is counted of an attempt."""
 
-FAILURE = ("error", "traceback", "operator", "record", "cause")
+FAILURE = ("error", "traceback", "operator", "record", "cause", "during", "hint")
 """What is told of a failure."""
 
 MOST_ATTEMPTS = 10_000
@@ -75,7 +76,7 @@ class JobMonitor:
         self.attempts: dict[tuple[int, int, int], Attempt] = {}
         self._lock = threading.Lock()
         self._token = secrets.token_hex(16)
-        self._server = ReportServer(host, self._token, self._take, lambda: on_change(self))
+        self._server = ReportServer(host, self._token, self._take, self._hung_up, lambda: on_change(self))
         for vertex, count in parallelism.items():
             for subtask in range(count):
                 self._attempt(vertex, subtask, 0).enter(ExecutionState.CREATED)
@@ -105,16 +106,30 @@ class JobMonitor:
 
     def ended(self, *, finished: bool) -> None:
         """Spark's job has ended: attempts that said nothing of their end are told by how it ended."""
-        self._server.drain()
+        self.catch_up()
         with self._lock:
             for attempt in self.attempts.values():
                 if attempt.state not in FINAL_STATES:
                     attempt.enter(ExecutionState.FINISHED if finished else ExecutionState.CANCELED)
 
+    def catch_up(self) -> None:
+        """Take in what subtasks have reported by now."""
+        self._server.drain()
+
     def first_failure(self) -> Attempt | None:
         """The attempt that failed first."""
         failed = [attempt for attempt in self.attempts.values() if attempt.failure is not None]
         return min(failed, key=lambda one: one.state_timestamps.get("FAILED", 0), default=None)
+
+    def first_lost(self, seconds: float = 2.0) -> Attempt | None:
+        """The attempt that first hung up without a last word; waits up to `seconds` for one that does."""
+        until = time.monotonic() + seconds
+        while True:
+            with self._lock:
+                lost = [one for one in self.attempts.values() if one.lost_at is not None]
+            if lost or time.monotonic() > until:
+                return min(lost, key=lambda one: one.lost_at or 0, default=None)
+            time.sleep(0.02)
 
     def summary(self, vertex: int) -> dict[str, int]:
         """Of a vertex: finished subtasks, attempts, and records and bytes of the attempts that count."""
@@ -137,6 +152,13 @@ class JobMonitor:
         if key not in self.attempts:
             self.attempts[key] = Attempt(vertex, subtask, number)
         return self.attempts[key]
+
+    def _hung_up(self, report: Mapping[str, Any]) -> None:
+        """The connection whose last report is `report` has ended."""
+        with self._lock:
+            one = self._attempt(report["vertex"], report["subtask"], report["attempt_number"])
+            if one.state not in FINAL_STATES:
+                one.lost_at = now()
 
     def _take(self, report: Mapping[str, Any]) -> bool:
         """Take a report in; False where it does not say of which attempt. The rest is used if it fits."""

@@ -34,16 +34,23 @@ _BACKLOG = 1024
 
 
 class ReportServer:
-    """A context manager that hands reports to `take`, and says so by `on_change`; both run on its thread.
+    """A context manager that hands reports to `take`, and says so by `on_change`; all run on its thread.
 
     A connection first sends an object whose `token` is the job's, then any number of reports. It is closed at
-    a line that is too long or no JSON object, and where `take` returns False; nothing is printed.
+    a line that is too long or no JSON object, and where `take` returns False; nothing is printed. `hung_up`
+    gets the last report that was taken of a connection that has ended.
     """
 
     def __init__(
-        self, host: str, token: str, take: Callable[[dict[str, Any]], bool], on_change: Callable[[], None]
+        self,
+        host: str,
+        token: str,
+        take: Callable[[dict[str, Any]], bool],
+        hung_up: Callable[[dict[str, Any]], None],
+        on_change: Callable[[], None],
     ) -> None:
-        self._host, self._token, self._take, self._on_change = host, token.encode(), take, on_change
+        self._host, self._token = host, token.encode()
+        self._take, self._hung_up, self._on_change = take, hung_up, on_change
         self._connections: set[socket.socket] = set()
         self._strangers: dict[asyncio.Task[None], float] = {}  # since when, the oldest first
         self._room = asyncio.Event()
@@ -130,6 +137,7 @@ class ReportServer:
 
     async def _hear(self, connection: socket.socket) -> None:
         received = bytearray()
+        taken = None
         try:
             async with asyncio.timeout(AUTHENTICATION_SECONDS):
                 greeting = await self._message(connection, received, LONGEST_GREETING)
@@ -140,6 +148,7 @@ class ReportServer:
             while (report := await self._message(connection, received, LONGEST_REPORT)) is not None:
                 if not self._take(report):
                     return
+                taken = report
                 if self._change is None:
                     self._change = self._loop.call_later(CHANGE_SECONDS, self._tell)
         except OSError:  # a timeout too
@@ -147,6 +156,8 @@ class ReportServer:
         finally:
             self._connections.discard(connection)
             connection.close()
+            if taken is not None:
+                self._hung_up(taken)
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(errors="replace"), self._token)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def cached_files_on_spark(context: SparkContext, files: Mapping[str, CachedFile]
         path = Path(file.path.removeprefix("file://"))
         if not path.exists():
             raise JobCompileError(f"cached file {name!r}: {path} does not exist")
-        context.addFile(str(path), recursive=path.is_dir())
+        _add_once(context, context.addFile, str(path), path.is_dir())
         sent[name] = path.name
     return sent
 
@@ -73,11 +74,25 @@ def cached_files_on_spark(context: SparkContext, files: Mapping[str, CachedFile]
 def ship_python(context: SparkContext, job: Job) -> None:
     """Send python files, packages of a requirements file, and archives to the workers."""
     for file in job.python_files:
-        context.addPyFile(str(_zipped(Path(file)) if Path(file).is_dir() else file))
+        if Path(file).is_dir():
+            context.addPyFile(str(_zipped(Path(file))))
+        else:
+            _add_once(context, context.addPyFile, file)
     if job.requirements is not None:
         context.addPyFile(str(_installed(job.requirements, job.requirements_cache)))
     for archive, folder in job.archives:
-        context.addArchive(archive if folder is None else f"{archive}#{folder}")
+        _add_once(context, context.addArchive, archive if folder is None else f"{archive}#{folder}")
+
+
+#: What was sent to the workers of each Spark application. Spark sends a path once, and warns the next time.
+_sent: dict[str, set[tuple[str, str]]] = {}
+
+
+def _add_once(context: SparkContext, add: Callable[..., None], path: str, *arguments: Any) -> None:
+    sent = _sent.setdefault(context.applicationId, set())
+    if (add.__name__, path) not in sent:
+        add(path, *arguments)
+        sent.add((add.__name__, path))
 
 
 @contextmanager

@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation
-from engine.describe_spark_error import describe_spark_error
 from engine.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
-from engine.runtime.errors import JobCancelledError, JobExecutionError
+from engine.runtime.describe_failure import describe_failure
+from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
 from engine.runtime.plan_job import plan_job
@@ -162,10 +162,11 @@ def _run(
         cancelled = control.cancel_requested.is_set() or "SPARK_JOB_CANCELLED" in str(error)
         if cancelled:
             monitor.cancelling()
-        monitor.ended(finished=False)
-        if cancelled:
+            monitor.ended(finished=False)
             raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from None
-        raise _failure(job, compiled, monitor, error) from None
+        failure = describe_failure(job.name, compiled, monitor, error)
+        monitor.ended(finished=False)
+        raise failure from None
     finally:
         if frames is not None:
             frames.release()
@@ -219,24 +220,6 @@ def _values(payload: pa.Buffer, terminal: Terminal) -> list[Any]:
         return block.values
     assert block.batch is not None
     return values_of_batch(block.batch, type_info)
-
-
-def _failure(job: Job, compiled: CompiledJob, monitor: JobMonitor, error: Exception) -> JobExecutionError:
-    attempt = monitor.first_failure()
-    if attempt is None or attempt.failure is None:
-        return JobExecutionError(f"job {job.name!r} failed: {describe_spark_error(error)}")
-    vertex = next(one.chain for one in compiled.vertices if one.chain.vertex == attempt.vertex)
-    failure = attempt.failure
-    where = f"operator {failure['operator']!r} of vertex" if "operator" in failure else "vertex"
-    message = (
-        f"job {job.name!r} failed in {where} {vertex.name!r}, subtask {attempt.subtask + 1} of "
-        f"{vertex.parallelism}, attempt {attempt.attempt_number}: {failure.get('cause') or failure['error']}"
-    )
-    if failure.get("record"):
-        message += f"\n  record: {failure['record']}"
-    result = JobExecutionError(message)
-    result.add_note(failure["traceback"])
-    return result
 
 
 def _driver_host(spark: SparkSession) -> str:

@@ -51,7 +51,7 @@ class AsyncWaitOperator(FunctionOperator):
         timeout = self.timeout_milliseconds / 1000 if self.timeout_milliseconds > 0 else None
         self._attempts = Attempts(self.function, timeout, self.retry_strategy, self._finished)
         self._waiting: WaitingRecords = RecordsInOrder() if self.ordered else RecordsAsTheyCome()
-        self._results = Results()
+        self._results = Results(self.output)
         self._complete: deque[WaitingRecord] = deque()
         self._changed = Condition()
         self._loop = EventLoop(f"{self.context.operator_name} {self.context.subtask}")
@@ -121,6 +121,6 @@ class AsyncWaitOperator(FunctionOperator):
             if isinstance(one, WaitingRecord):
                 results.add(one.results, one.timestamp)
             else:
-                results.flush(self.output)
+                results.flush()
                 self.output.watermark(one)
-        results.flush(self.output)
+        results.flush()

@@ -1,10 +1,10 @@
 """Wires the operators of a chain: direct calls inside, writers at the ends.
 
 Source: org.apache.flink.streaming.runtime.tasks.OperatorChain (createOutputCollector, the order of
-initializeStateAndOpenOperators and finishOperators).
+initializeStateAndOpenOperators, finishOperators and closeAllOperators).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,40 +12,77 @@ from typing import Any
 import pyarrow as pa
 
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from operators.chain.operator import Operator, OperatorContext, Timestamps, Values
+from operators.chain.describe_error import NO_RECORD, misfit
+from operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
 from operators.common.typeinfo import TypeInformation
-from operators.exchange.channel_writer import ChannelWriter
+from operators.exchange.channel_writer import MISFIT, ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
 
 
 class ChainedInput:
-    """The target end of a chained edge: hands over lists, or batches where the operator takes those."""
+    """The target end of a chained edge: hands over lists, or batches where the operator takes those.
 
-    def __init__(self, operator: Operator, number: int, type_info: TypeInformation | None) -> None:
+    `producer` is the context of the operator whose records they are. Whatever goes wrong leaves as a
+    UserFunctionError that names the operator it went wrong in.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        number: int,
+        type_info: TypeInformation | None,
+        producer: OperatorContext | None = None,
+    ) -> None:
         self._operator, self._type_info = operator, type_info
-        self._columnar = operator.columnar
-        if self._columnar:
-            self.collect = self._convert_values
-            self.collect_batch = operator.process_batch
-        else:
-            self.collect = (
-                operator.process
-                if number == 1
-                else operator.process_second
-                if number == 2
-                else lambda values, timestamps: operator.process_input(number, values, timestamps)
-            )
-            self.collect_batch = self._convert_batch
-        self.watermark: Callable[[int], None] = operator.process_watermark
+        self._producer = producer or operator.context
+        process = (
+            operator.process
+            if number == 1
+            else operator.process_second
+            if number == 2
+            else lambda values, timestamps: operator.process_input(number, values, timestamps)
+        )
+        self.collect = self._convert_values if operator.columnar else _guarded(process, operator)
+        self.collect_batch = (
+            _guarded(operator.process_batch, operator) if operator.columnar else self._convert_batch
+        )
+        self._process_batch = self.collect_batch
+        self.watermark: Callable[[int], None] = self._watermark
+
+    def _watermark(self, timestamp: int) -> None:
+        try:
+            self._operator.process_watermark(timestamp)
+        except BaseException as error:
+            raise self._operator.failed(error, NO_RECORD, "watermark") from error
 
     def _convert_values(self, values: Values, timestamps: Timestamps) -> None:
         stamps = None if timestamps is None else pa.array(timestamps, pa.int64())
-        self._operator.process_batch(batch_of_values(values, self._type_info), stamps)
+        try:
+            batch = batch_of_values(values, self._type_info)
+        except Exception as error:
+            record = misfit(values, lambda some: batch_of_values(some, self._type_info))
+            raise failure(self._producer, error, record, MISFIT) from error
+        self._process_batch(batch, stamps)
 
     def _convert_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         stamps = None if timestamps is None else timestamps.to_pylist()
-        self.collect(values_of_batch(batch, self._type_info), stamps)
+        try:
+            values = values_of_batch(batch, self._type_info)
+        except Exception as error:
+            raise failure(self._producer, error, NO_RECORD, MISFIT) from error
+        self.collect(values, stamps)
+
+
+def _guarded(process: Callable[[Any, Any], None], operator: Operator) -> Callable[[Any, Any], None]:
+    # not *arguments: a call with them takes room on the stack of the thread, of which a long chain has little
+    def guarded(records: Any, timestamps: Any) -> None:
+        try:
+            process(records, timestamps)
+        except BaseException as error:
+            raise operator.failed(error, NO_RECORD) from error
+
+    return guarded
 
 
 Receiver = ChainedInput | ChannelWriter
@@ -92,50 +129,86 @@ class Chain:
     """The running operators of one subtask."""
 
     def __init__(
-        self, spec: ChainSpec, context: OperatorContext, writer: Callable[[OutputSpec], ChannelWriter]
+        self,
+        spec: ChainSpec,
+        context: OperatorContext,
+        writer: Callable[[OutputSpec, OperatorContext], ChannelWriter],
     ) -> None:
         self.spec = spec
-        self.writers = [writer(output) for output in spec.outputs]
+        self.contexts = {
+            one.node: replace(context, operator_name=one.name, metrics={}) for one in spec.operators
+        }
+        self.writers = [writer(output, self.contexts[output.source_node]) for output in spec.outputs]
         self.operators: dict[int, Operator] = {
             one.node: one.operator for one in spec.operators if not one.source
         }
+        self._edges_of: dict[int, list[ChainedEdge]] = {}
+        for edge in spec.edges:
+            self._edges_of.setdefault(edge.source_node, []).append(edge)
         inputs = Counter(edge.target_node for edge in spec.edges)
+        chained = set(inputs)
         inputs.update(gate.target_node for gate in spec.gates)
         #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
-        self.multiple_input_heads = [
-            node
-            for node, count in inputs.items()
-            if count > 1 and any(edge.target_node == node for edge in spec.edges)
-        ]
+        self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
         for one in reversed(spec.operators):
             output = self._output_of(one)
             self.outputs[one.node] = output
             if not one.source:
-                self.operators[one.node].setup(_context_of(context, one), output)
+                self.operators[one.node].setup(self.contexts[one.node], output)
 
     def open(self) -> None:
-        """Open the operators, tail first."""
+        """Open the operators, tail first, then what chooses subtasks for their records."""
         for operator in reversed(list(self.operators.values())):
-            operator.open()
+            try:
+                operator.open()
+            except BaseException as error:
+                raise operator.failed(error, NO_RECORD, "open") from error
+        for writer in self.writers:
+            writer.open()
+
+    def watermark(self, node: int, timestamp: int) -> None:
+        """A watermark for a head, or from a source, of the chain."""
+        operator = self.operators.get(node)
+        if operator is None:
+            self.outputs[node].watermark(timestamp)
+            return
+        try:
+            operator.process_watermark(timestamp)
+        except BaseException as error:
+            raise operator.failed(error, NO_RECORD, "watermark") from error
 
     def finish(self) -> None:
         """Finish the operators, head first, then put out what is buffered."""
         for operator in self.operators.values():
-            operator.finish()
+            try:
+                operator.finish()
+            except BaseException as error:
+                raise operator.failed(error, NO_RECORD, "finish") from error
         for writer in self.writers:
             writer.flush()
 
     def close(self) -> None:
-        """Close the operators, head first; all of them, whatever one of them raises."""
-        failure: Exception | None = None
-        for operator in self.operators.values():
+        """Close what chooses subtasks, then the operators, tail first: all of them, whatever one raises.
+
+        Raises the first failure. Source: RegularOperatorChain.closeAllOperators.
+        """
+        failures: list[BaseException] = []
+        for writer in self.writers:
+            try:
+                writer.close()
+            except BaseException as error:
+                failures.append(error)
+        for operator in reversed(list(self.operators.values())):
             try:
                 operator.close()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+            except BaseException as error:
+                try:
+                    raise operator.failed(error, NO_RECORD, "close") from error
+                except BaseException as described:
+                    failures.append(described)
+        if failures:
+            raise failures[0]
 
     def input_of(self, node: int, number: int, type_info: TypeInformation | None) -> ChainedInput:
         """Where records for input `number` of a head go in."""
@@ -144,14 +217,14 @@ class Chain:
     def _output_of(self, one: OperatorSpec) -> OperatorOutput:
         main: list[Receiver] = []
         sides: dict[str, list[Receiver]] = {}
-        for edge in self.spec.edges:
-            if edge.source_node == one.node:
-                type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
-                reader = ChainedInput(self.operators[edge.target_node], edge.input_number, type_info)
-                if edge.target_node in self.multiple_input_heads:
-                    # chained sources are read before the gates: until then no input's watermark counts alone
-                    reader.watermark = _no_watermark
-                (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
+        for edge in self._edges_of.get(one.node, ()):
+            type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
+            target = self.operators[edge.target_node]
+            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[one.node])
+            if edge.target_node in self.multiple_input_heads:
+                # chained sources are read before the gates: until then no input's watermark counts alone
+                reader.watermark = _no_watermark
+            (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
             if output.source_node == one.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
@@ -162,21 +235,19 @@ def _no_watermark(timestamp: int) -> None:
     """Of a source whose operator has further inputs."""
 
 
-def _context_of(context: OperatorContext, one: OperatorSpec) -> OperatorContext:
-    return replace(context, operator_name=one.name, metrics={})
-
-
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:
     """Nodes of a chain, every operator before those that read it."""
-    waiting = {node: sum(edge.target_node == node for edge in edges) for node in operators}
-    ready = [node for node, count in waiting.items() if count == 0]
+    waiting = Counter(edge.target_node for edge in edges)
+    readers: dict[int, list[int]] = {}
+    for edge in edges:
+        readers.setdefault(edge.source_node, []).append(edge.target_node)
+    ready = deque(node for node in operators if not waiting[node])
     order: list[int] = []
     while ready:
-        node = ready.pop(0)
+        node = ready.popleft()
         order.append(node)
-        for edge in edges:
-            if edge.source_node == node:
-                waiting[edge.target_node] -= 1
-                if waiting[edge.target_node] == 0:
-                    ready.append(edge.target_node)
+        for target in readers.get(node, ()):
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
     return order

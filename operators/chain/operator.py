@@ -9,13 +9,14 @@ TwoInputStreamOperator} and OperatorChain, for the calls and their order.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from operators.chain.errors import UserFunctionError
+from operators.chain.describe_error import NO_RECORD, describe_error, describe_record, hint_for
+from operators.chain.errors import EnoughResults, UserFunctionError
 
 Values = list[Any]
 #: Milliseconds since the epoch, one a value; None in place of the list: no value has one.
@@ -121,31 +122,27 @@ class Operator:
     def close(self) -> None:
         """Called head first at the end, also after a failure: let go of everything."""
 
-    def failed(self, error: Exception, value: Any) -> UserFunctionError:
-        """`error` of a user's function, with the job, operator, subtask and record it happened at."""
-        if isinstance(error, UserFunctionError):
-            return error
-        context = self.context
-        return UserFunctionError(
-            job=context.job_name,
-            operator=context.operator_name,
-            subtask=context.subtask,
-            record=describe_record(value),
-            cause=f"{type(error).__name__}: {error}",
-        )
+    def failed(self, error: BaseException, value: Any, during: str = "") -> UserFunctionError:
+        """As `failure` does, for this operator."""
+        return failure(self.context, error, value, during)
 
 
-def describe_record(value: Any, limit: int = 200) -> str:
-    """At most `limit` characters of the record's repr; its type's name where repr itself fails."""
-    try:
-        text = repr(value)
-    except Exception:
-        return f"<{type(value).__name__}>"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def failure(
+    context: OperatorContext, error: BaseException, value: Any, during: str = ""
+) -> UserFunctionError:
+    """`error` with the job, operator, subtask and record (`value`; NO_RECORD: none) it happened at.
 
-
-def repeated(timestamps: Timestamps, counts: Sequence[int]) -> Timestamps:
-    """The timestamp of each input record, as often as it had results."""
-    if timestamps is None:
-        return None
-    return [stamp for stamp, count in zip(timestamps, counts, strict=True) for _ in range(count)]
+    `during` says what the operator was about where that is not its function. Raises `error` itself where it
+    has been described before, and where it only ends the chain's calls.
+    """
+    if isinstance(error, (UserFunctionError, EnoughResults)):
+        raise error
+    return UserFunctionError(
+        job=context.job_name,
+        operator=context.operator_name,
+        subtask=context.subtask,
+        record="" if value is NO_RECORD else describe_record(value),
+        cause=describe_error(error),
+        during=during,
+        hint=hint_for(error),
+    )

@@ -122,10 +122,17 @@ class DiscardSink(Sink):
 class CollectSink(Sink):
     """Marks the end of a stream whose records the runtime hands to the driver; it has no writer.
 
+    With a `limit` it takes that many records and ends what gives them; it then has to be the only end of its
+    job.
+
     Source: org.apache.flink.streaming.api.operators.collect.CollectSinkOperator.
     """
 
     columnar = True
+
+    def __init__(self, limit: int | None = None) -> None:
+        super().__init__()
+        self.limit = limit
 
 
 class PrintSink(Sink):

@@ -5,14 +5,31 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from operators.chain.operator import MIN_WATERMARK, Timestamps, Values
+from operators.chain.describe_error import NO_RECORD, misfit
+from operators.chain.errors import EnoughResults
+from operators.chain.operator import (
+    MIN_WATERMARK,
+    OperatorContext,
+    Timestamps,
+    Values,
+    failure,
+)
 from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.choose_channels import Channel, ChannelChooser
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import values_of_batch
+from operators.functions.runtime_context import RuntimeContext
+from operators.records.key_selection import opened_functions
+from operators.state.entry_size import value_bytes
 
 #: What Spark's shuffle moves; see `EXCHANGE_SCHEMA`.
 FIRST_OF_ALL = -(2**63)
+
+
+#: What failed, in error messages: a value that cannot be written as the type that was declared for it.
+MISFIT = "putting out its results"
+#: Records whose last one promises this many blocks' bytes are written at once.
+_LARGE_BLOCKS = 4
 
 
 class Row(NamedTuple):
@@ -50,9 +67,13 @@ class ChannelWriter:
         seed: int,
         block_bytes: int,
         emit: Callable[[Row], None],
+        context: OperatorContext | None = None,
     ) -> None:
+        """`context`: of the operator whose records they are."""
+        self._context = context or OperatorContext(subtask=subtask)
         self._spec, self._subtask, self._batch_mode = spec, subtask, batch_mode
         self._chooser = ChannelChooser(spec, subtask, seed)
+        self._functions = opened_functions(spec.key_selector, spec.custom_partitioner)
         self._block_bytes, self._emit = block_bytes, emit
         self._watermark = MIN_WATERMARK
         self._sequence = 0
@@ -68,8 +89,32 @@ class ChannelWriter:
             # greets its reader, which without a shuffle has no other way to know which subtask it is
             emit(Row(spec.edge, self._chooser.targets[0], FIRST_OF_ALL, subtask, -1, b""))
 
+    def open(self) -> None:
+        """Open the functions that choose subtasks."""
+        for function in self._functions:
+            try:
+                function.open(RuntimeContext(self._context))
+            except BaseException as error:
+                raise failure(self._context, error, NO_RECORD, f"open of {self._chooser.what}") from error
+
+    def close(self) -> None:
+        """Close the functions that choose subtasks."""
+        for function in self._functions:
+            try:
+                function.close()
+            except BaseException as error:
+                raise failure(self._context, error, NO_RECORD, f"close of {self._chooser.what}") from error
+
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """Buffer records; full blocks go out."""
+        """Buffer records; full blocks go out. Raises EnoughResults once there are as many as the limit."""
+        if self._spec.limit is not None and self.records + len(values) >= self._spec.limit:
+            count = self._spec.limit - self.records
+            self._collect(values[:count], None if timestamps is None else timestamps[:count])
+            self.flush()
+            raise EnoughResults
+        self._collect(values, timestamps)
+
+    def _collect(self, values: Values, timestamps: Timestamps) -> None:
         self.records += len(values)
         if (timestamps is not None) != self._stamped and self._buffered:
             self.flush()  # a block's records have timestamps or they have not
@@ -77,7 +122,11 @@ class ChannelWriter:
         if self._chooser.broadcast:
             self._add((-1, -1), values, timestamps)
             return
-        for channel, some, stamps in self._chooser.split(values, timestamps):
+        try:
+            portions = list(self._chooser.split(values, timestamps))
+        except BaseException as error:
+            raise failure(self._context, error, self._chooser.current, self._chooser.what) from error
+        for channel, some, stamps in portions:
             self._add(channel, some, stamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
@@ -86,6 +135,19 @@ class ChannelWriter:
             stamps = None if timestamps is None else timestamps.to_pylist()
             self.collect(values_of_batch(batch, self._spec.type_info), stamps)
             return
+        enough = self._spec.limit is not None and self.records + batch.num_rows >= self._spec.limit
+        if enough:
+            count = self._spec.limit - self.records  # type: ignore[operator] # there is one
+            batch, timestamps = (
+                batch.slice(0, count),
+                None if timestamps is None else timestamps.slice(0, count),
+            )
+        self._collect_batch(batch, timestamps)
+        if enough:
+            self.flush()
+            raise EnoughResults
+
+    def _collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         self.records += batch.num_rows
         portions = (
             [((-1, -1), batch, timestamps)]
@@ -125,7 +187,10 @@ class ChannelWriter:
         if timestamps is not None:
             buffer[1].extend(timestamps)
         self._buffered += len(values)
-        if len(buffer[0]) >= self._records_a_block:
+        if not values:
+            return
+        large = value_bytes(values[-1]) * len(buffer[0]) >= _LARGE_BLOCKS * self._block_bytes
+        if large or len(buffer[0]) >= self._records_a_block:
             self._flush_values(channel)
         elif self._buffered >= 32 * self._records_a_block:
             self.flush()  # many key groups: none is full, all of them together are large
@@ -137,9 +202,17 @@ class ChannelWriter:
         for start in range(0, len(values), step := max(self._records_a_block, 1)):
             part = values[start : start + step] if len(values) > step else values
             part_stamps = (stamps[start : start + step] if len(values) > step else stamps) or None
-            payload = encode_values(part, part_stamps, self._spec.type_info, self._watermark)
+            payload = self._encoded(part, part_stamps)
             self._send(channel, payload)
             self._records_a_block = max(1, min(1 << 20, len(part) * self._block_bytes // len(payload)))
+
+    def _encoded(self, values: Values, timestamps: Timestamps) -> bytes:
+        type_info = self._spec.type_info
+        try:
+            return encode_values(values, timestamps, type_info, self._watermark)
+        except Exception as error:
+            record = misfit(values, lambda some: encode_values(some, None, type_info, self._watermark))
+            raise failure(self._context, error, record, MISFIT) from error
 
     def _flush_batches(self, channel: Channel) -> None:
         pending = self._pending_batches.pop(channel, [])

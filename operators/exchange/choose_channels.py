@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import Timestamps, Values
 from operators.common.key_groups import key_groups, key_groups_of_column, operator_index
 from operators.exchange.output_spec import OutputSpec
+from operators.records.map_records import current
 
 #: A channel and what goes there. A channel is (consumer subtask, key group or -1).
 Channel = tuple[int, int]
@@ -27,6 +29,7 @@ class ChannelChooser:
     def __init__(self, spec: OutputSpec, subtask: int, seed: int) -> None:
         self._spec = spec
         self._random = random.Random(f"{seed}/{spec.edge}/{subtask}")
+        self.current: Any = NO_RECORD  #: the record that a function of the author's has failed for
         self._targets = _reachable_subtasks(spec, subtask)
         # Flink's RebalancePartitioner starts anywhere: here, producers start at different consumers
         self._next = subtask % len(self._targets) if spec.partitioner == "rebalance" else 0
@@ -34,6 +37,12 @@ class ChannelChooser:
             operator_index(group, spec.consumer_max_parallelism, spec.consumers)
             for group in range(spec.consumer_max_parallelism if spec.partitioner == "hash" else 0)
         ]
+
+    @property
+    def what(self) -> str:
+        """What chooses, for error messages."""
+        reader = f" of {self._spec.consumer_name!r}" if self._spec.consumer_name else ""
+        return ("partitioner" if self._spec.partitioner == "custom" else "key selector") + reader
 
     @property
     def broadcast(self) -> bool:
@@ -105,13 +114,32 @@ class ChannelChooser:
         if len(self._targets) == 1 and not spec.grouped:
             yield (self._targets[0], -1), values, timestamps
             return
-        groups = key_groups([select(value) for value in values], spec.key_type, spec.consumer_max_parallelism)
+        rest = iter(values)
+        try:
+            keys = [select(value) for value in rest]
+        except BaseException:
+            self.current = current(values, rest)
+            raise
+        groups = self._key_groups(values, keys)
         target_of = self._target_of_group
         if spec.grouped:
             yield from _portions(values, timestamps, iter(groups), lambda group: (target_of[group], group))
         else:
             chosen = map(target_of.__getitem__, groups)
             yield from _portions(values, timestamps, chosen, lambda target: (target, -1))
+
+    def _key_groups(self, values: Values, keys: list[Any]) -> list[int]:
+        key_type, maximum = self._spec.key_type, self._spec.consumer_max_parallelism
+        try:
+            return key_groups(keys, key_type, maximum)
+        except Exception:
+            for value, key in zip(values, keys, strict=True):
+                try:
+                    key_groups([key], key_type, maximum)
+                except Exception:
+                    self.current = value
+                    raise
+            raise
 
     def _round_robin(self, values: Values, timestamps: Timestamps) -> Iterator[Portion]:
         count, first = len(self._targets), self._next
@@ -130,6 +158,7 @@ class ChannelChooser:
         assert spec.custom_partitioner is not None
         select = spec.key_selector or (lambda value: value)
         for value in values:
+            self.current = value
             chosen = spec.custom_partitioner(select(value), spec.consumers)
             if not 0 <= chosen < spec.consumers:
                 raise ValueError(

@@ -23,6 +23,8 @@ class OutputSpec:
     key_selector: Callable[[Any], Any] | None = None
     key_type: TypeInformation | None = None
     custom_partitioner: Callable[[Any, int], int] | None = None
+    consumer_name: str = ""  #: the operator that reads it
+    limit: int | None = None  #: the consumer takes no more records than these; None: all
     #: the consumer wants the records of a key group together (BATCH, keyed)
     grouped: bool = False
     #: the consumer reads this one before its others (broadcast state in any mode)
@@ -37,6 +39,5 @@ class GateSpec:
     input_number: int  #: of the head operator, from 1
     target_node: int
     type_info: TypeInformation | None
-    key_selector: Callable[[Any], Any] | None = None
     grouped: bool = False
     first: bool = False

@@ -71,6 +71,6 @@ class KeyedBroadcastProcessOperator(TimedFunctionOperator):
         self.handle_with(
             self.function.process_broadcast_element, self._writable, values, timestamps, [None] * len(values)
         )
-        self.results.flush(self.output)
+        self.results.flush()
         if not self.context.batch:
             self.fire_processing_time()

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, Protocol
 
+from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import Operator, Timestamps, Values
-from operators.process.results import UNCHANGING, Results
+from operators.process.results import UNCHANGING, Results, close_iterator
 
 
 class Stamped(Protocol):
@@ -42,9 +43,11 @@ def call_function(
     Its results go to `results`. Raises UserFunctionError with the record it failed at.
     """
     append, append_stamp, add_other = results.values.append, results.stamps.append, results.add_other
+    room = results.room()
     unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
     stamps = repeat(None, len(values)) if timestamps is None else timestamps
-    value = None
+    value: Any = NO_RECORD
+    given: Iterable[Any] | None = None
     try:
         for value, stamp, backend.key in zip(values, stamps, keys, strict=True):
             context.stamp = stamp
@@ -58,5 +61,11 @@ def call_function(
                         append_stamp(stamp)
                     else:
                         add_other(result, stamp)
-    except Exception as error:
+                    room -= 1
+                    if not room:
+                        results.relieve()
+                        append, append_stamp = results.values.append, results.stamps.append
+                        room = results.room()
+    except BaseException as error:
+        close_iterator(given)
         raise operator.failed(error, value) from error

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar
 
+from operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from operators.functions.runtime_context import RuntimeContext
 from operators.process.results import Results
+from operators.records.key_selection import opened_functions
 from operators.records.map_records import current
 from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.keys import dictionary_key, dictionary_keys
@@ -22,6 +25,8 @@ from operators.state.timer_queue import TimerQueue
 _RESULTS_AT_ONCE = 8192
 #: Roughly what a timer takes. Timers get a quarter of the memory for state.
 _BYTES_A_TIMER = 200
+#: What failed, in error messages.
+KEY_SELECTOR = "key selector"
 
 
 class KeyedOperator(Operator):
@@ -41,10 +46,12 @@ class KeyedOperator(Operator):
     def open(self) -> None:
         """Make the subtask's state and timers."""
         self.backend = KeyedStateBackend(self.context)
-        self.results = Results()
+        self.results = Results(self.output)
         self.event_timers = TimerQueue()
         self.processing_timers = TimerQueue()
         self.watermark = MIN_WATERMARK
+        for function in opened_functions(*self.key_selectors):
+            function.open(RuntimeContext(self.context, self.backend))
         self._timers_in_memory = self.context.state_memory_bytes // _BYTES_A_TIMER // 4
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
@@ -76,18 +83,17 @@ class KeyedOperator(Operator):
     def _process(self, number: int, values: Values, timestamps: Timestamps) -> None:
         if not values:
             return
-        select = self.key_selectors[number - 1]
         if self.context.batch:
-            self.backend.key = key = self._key_of(select, values[0])
+            (self.backend.key,) = (key,) = self._dictionary_keys(number, values[:1])
             self.handle(number, values, timestamps, repeat(key, len(values)))
             self._flush_if_many()
             return
-        keys = self._keys_of(select, values)
+        keys = self._dictionary_keys(number, values)
         backend = self.backend
         if backend.cold:
             backend.load(set(keys))
         self.handle(number, values, timestamps, keys)
-        self.results.flush(self.output)
+        self.results.flush()
         backend.relieve(len(values), keys)
         self.fire_processing_time()
         for timers in (self.event_timers, self.processing_timers):
@@ -100,7 +106,7 @@ class KeyedOperator(Operator):
             self.watermark = watermark
             self._fire(self.event_timers.due(watermark, self._load_keys_of), self.on_event_time)
             self.fire_processing_time()
-        self.results.flush(self.output)
+        self.results.flush()
         self.output.watermark(watermark)
 
     def fire_processing_time(self) -> None:
@@ -111,7 +117,7 @@ class KeyedOperator(Operator):
             if first <= now:
                 due = self.processing_timers.due(now, self._load_keys_of)
                 self._fire(due, self.on_processing_time)
-                self.results.flush(self.output)
+                self.results.flush()
 
     def end_key(self) -> None:
         """Fire all timers of the current key, put out what is final, forget the key.
@@ -133,10 +139,12 @@ class KeyedOperator(Operator):
 
     def finish(self) -> None:
         """Put out what is left."""
-        self.results.flush(self.output)
+        self.results.flush()
 
     def close(self) -> None:
-        """Let go of state and timers."""
+        """Close key selectors, let go of state and timers."""
+        for function in opened_functions(*self.key_selectors):
+            function.close()
         if hasattr(self, "backend"):
             self.backend.close()
             self.event_timers.clear()
@@ -169,15 +177,15 @@ class KeyedOperator(Operator):
                 backend.load((backend.key,))
             try:
                 function(timestamp, namespace)
-            except Exception as error:
-                what = f"timer of key {backend.current_key()!r} at {timestamp}"
-                raise self.failed(error, what) from error
+            except BaseException as error:
+                what = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
+                raise self.failed(error, Described(what)) from error
             self._flush_if_many()
 
     def _flush_if_many(self) -> None:
         """Let results of several timers, or of many small keys in BATCH mode, go out together."""
         if self.results.count() >= _RESULTS_AT_ONCE:
-            self.results.flush(self.output)
+            self.results.flush()
 
     def _load_keys_of(self, entries: list[Any]) -> None:
         keys = {entry[0] for entry in entries} if self.timers_have_namespaces else set(entries)
@@ -185,15 +193,20 @@ class KeyedOperator(Operator):
         if self.backend.cold:
             self.backend.load(keys)
 
-    def _key_of(self, select: Callable[[Any], Any], value: Any) -> Any:
+    def keys_of(self, number: int, values: Values) -> list[Any]:
+        """The keys of records of input `number`, from 1, as its selector gives them."""
+        select, rest = self.key_selectors[number - 1], iter(values)
         try:
-            return dictionary_key(select(value))
-        except Exception as error:
-            raise self.failed(error, value) from error
+            return [select(value) for value in rest]
+        except BaseException as error:
+            raise self.failed(error, current(values, rest), KEY_SELECTOR) from error
 
-    def _keys_of(self, select: Callable[[Any], Any], values: Values) -> Sequence[Any]:
-        rest = iter(values)
+    def _dictionary_keys(self, number: int, values: Values) -> Sequence[Any]:
+        keys = self.keys_of(number, values)
         try:
-            return dictionary_keys([select(value) for value in rest])
+            return dictionary_keys(keys)
         except Exception as error:
-            raise self.failed(error, current(values, rest)) from error
+            places = list(range(len(values)))
+            failing = misfit(places, lambda some: dictionary_key(keys[some[0]]))
+            record = values[failing] if failing in places else NO_RECORD
+            raise self.failed(error, record, KEY_SELECTOR) from error

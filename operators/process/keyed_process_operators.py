@@ -30,8 +30,10 @@ class KeyedFunctionOperator(KeyedOperator):
 
     def close(self) -> None:
         """Close the function, let go of state and timers."""
-        close_function(self.function)
-        super().close()
+        try:
+            close_function(self.function)
+        finally:
+            super().close()
 
     def handle_with(
         self,

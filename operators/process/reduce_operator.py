@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
 
+from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from operators.chain.piece_size import PieceSize
 from operators.process.keyed_process_operators import KeyedFunctionOperator
 from operators.process.results import UNCHANGING, frozen
-from operators.records.map_records import current
+from operators.records.map_records import current, span
 from operators.records.user_function import method
 
 
@@ -25,6 +27,7 @@ class ReduceOperator(KeyedFunctionOperator):
         """Make the state, open the function."""
         super().open()
         self._reduce = method(self.function, "reduce")
+        self._piece = PieceSize()
         self._table = self.backend.table("_reduce_state")
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
@@ -37,7 +40,10 @@ class ReduceOperator(KeyedFunctionOperator):
     def _handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         function, entries, unchanging = self._reduce, self._table.entries, UNCHANGING
         updates: Values = []
-        value = None
+        value: Any = NO_RECORD
+        done = 0
+        piece = self._piece
+        limit = piece.limit
         try:
             for value, key in zip(values, keys, strict=True):
                 before = entries.get(key)
@@ -49,9 +55,17 @@ class ReduceOperator(KeyedFunctionOperator):
                 else:
                     # The function may change what it is given the next time.
                     updates.append(frozen(after))
-        except Exception as error:
+                if len(updates) >= limit:
+                    if piece.is_full(updates):
+                        self.output.collect(updates, span(timestamps, done, len(updates)))
+                        done += len(updates)
+                        updates = []
+                    limit = piece.limit
+        except BaseException as error:
             raise self.failed(error, value) from error
-        self.output.collect(updates, timestamps)
+        piece.begin()
+        if updates:
+            self.output.collect(updates, span(timestamps, done, len(updates)))
 
     def _handle_one_key(self, values: Values) -> None:
         entries, key = self._table.entries, self.backend.key
@@ -61,7 +75,7 @@ class ReduceOperator(KeyedFunctionOperator):
             if before is None:
                 before = next(rest)
             entries[key] = reduce(self._reduce, rest, before)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, current(values, rest)) from error
 
     def on_end_of_key(self) -> None:

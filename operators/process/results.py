@@ -10,11 +10,13 @@ import datetime
 import decimal
 import enum
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from sys import getrefcount
 from typing import Any
 from uuid import UUID
 
 from operators.chain.operator import Output, Timestamps, Values
+from operators.chain.piece_size import PieceSize
 from operators.common.output_tag import OutputTag
 from operators.common.row import Row, create_row
 
@@ -52,15 +54,21 @@ _UNSHARED = _references_of_new()
 
 
 class Results:
-    """Results of a list of records (or of some timers), main and side, with their timestamps."""
+    """Results of a list of records (or of some timers), main and side, with their timestamps.
 
-    __slots__ = ("_in_sides", "sides", "stamps", "values")
+    They go to `output` when `flush` says so, and in between as soon as there are enough for a piece, also
+    while a function still has results for one record.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_in_sides", "_output", "piece", "sides", "stamps", "values")
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
         self.values: Values = []
         self.stamps: list[int | None] = []
         self.sides: dict[str, tuple[Values, list[int | None]]] = {}
         self._in_sides = 0
+        self.piece = PieceSize()
 
     def count(self) -> int:
         """How many results wait to be put out."""
@@ -73,13 +81,20 @@ class Results:
         """
         if not results:
             return
-        for result in results:
-            kind = type(result)
-            if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, result))):
-                self.values.append(result)
-                self.stamps.append(timestamp)
-            else:
-                self.add_other(result, timestamp)
+        rest = iter(results)
+        try:
+            for result in rest:
+                kind = type(result)
+                if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, result))):
+                    self.values.append(result)
+                    self.stamps.append(timestamp)
+                else:
+                    self.add_other(result, timestamp)
+                if len(self.values) >= self.piece.limit:
+                    self.relieve()
+        except BaseException:
+            close_iterator(rest)
+            raise
 
     def add_other(self, result: Any, timestamp: int | None) -> None:
         """Take one result that is neither of a type of UNCHANGING nor a tuple of those."""
@@ -103,17 +118,40 @@ class Results:
         self._in_sides += 1
         side[0].append(frozen(value))
         side[1].append(timestamp)
+        if self._in_sides >= self.piece.limit and self.piece.is_full(side[0]):
+            self._flush_sides()
 
-    def flush(self, output: Output) -> None:
+    def relieve(self) -> None:
+        """Put out the results of the main output if they are enough; to be called after `room` results."""
+        if len(self.values) >= self.piece.limit and self.piece.is_full(self.values):
+            self.flush()
+
+    def room(self) -> int:
+        """After how many further results of the main output, at least one, to call `relieve`."""
+        return max(1, self.piece.limit - len(self.values))
+
+    def flush(self) -> None:
         """Put everything out."""
         if self.values:
             values, stamps = self.values, self.stamps
             self.values, self.stamps = [], []
-            output.collect(values, stamps_or_none(stamps))
+            self.piece.begin()
+            self._output.collect(values, stamps_or_none(stamps))
         if self.sides:
-            sides, self.sides, self._in_sides = self.sides, {}, 0
-            for tag, (values, stamps) in sides.items():
-                output.collect_side(tag, values, stamps_or_none(stamps))
+            self._flush_sides()
+
+    def _flush_sides(self) -> None:
+        sides, self.sides, self._in_sides = self.sides, {}, 0
+        self.piece.begin()
+        for tag, (values, stamps) in sides.items():
+            self._output.collect_side(tag, values, stamps_or_none(stamps))
+
+
+def close_iterator(rest: Iterable[Any] | None) -> None:
+    """End a generator that nobody takes further results of; what it raises on the way does not count."""
+    if hasattr(rest, "close"):
+        with suppress(BaseException):
+            rest.close()
 
 
 def stamps_or_none(stamps: list[int | None]) -> Timestamps:

@@ -20,7 +20,7 @@ class UnkeyedOperator(FunctionOperator):
 
     def open(self) -> None:
         """Open the function."""
-        self.results = Results()
+        self.results = Results(self.output)
         self.watermark = MIN_WATERMARK
         super().open()
 
@@ -47,4 +47,4 @@ class UnkeyedOperator(FunctionOperator):
             results=self.results,
             operator=self,
         )
-        self.results.flush(self.output)
+        self.results.flush()

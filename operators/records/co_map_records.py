@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from operators.chain.operator import Timestamps, Values
-from operators.records.map_records import current, flat_mapped
+from operators.records.map_records import FlatMapResults
 from operators.records.user_function import FunctionOperator
 
 
@@ -13,6 +13,11 @@ class CoMapOperator(FunctionOperator):
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamMap.
     """
+
+    def open(self) -> None:
+        """Open the function."""
+        super().open()
+        self._results = FlatMapResults(self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the first stream."""
@@ -23,17 +28,9 @@ class CoMapOperator(FunctionOperator):
         self._map(self.function.map2, values, timestamps)
 
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
-        rest = iter(values)
-        try:
-            results = [function(value) for value in rest]
-        except Exception as error:
-            raise self.failed(error, current(values, rest)) from error
-        if any(result is None for result in results):
-            kept = [place for place, result in enumerate(results) if result is not None]
-            results = [results[place] for place in kept]
-            timestamps = None if timestamps is None else [timestamps[place] for place in kept]
-        if results:
-            self.output.collect(results, timestamps)
+        self._results.of(
+            lambda value: None if (result := function(value)) is None else (result,), values, timestamps
+        )
 
 
 class CoFlatMapOperator(FunctionOperator):
@@ -42,14 +39,15 @@ class CoFlatMapOperator(FunctionOperator):
     Source: org.apache.flink.streaming.api.operators.co.CoStreamFlatMap.
     """
 
+    def open(self) -> None:
+        """Open the function."""
+        super().open()
+        self._results = FlatMapResults(self)
+
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the first stream."""
-        results, stamps = flat_mapped(self, self.function.flat_map1, values, timestamps)
-        if results:
-            self.output.collect(results, stamps)
+        self._results.of(self.function.flat_map1, values, timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the second stream."""
-        results, stamps = flat_mapped(self, self.function.flat_map2, values, timestamps)
-        if results:
-            self.output.collect(results, stamps)
+        self._results.of(self.function.flat_map2, values, timestamps)

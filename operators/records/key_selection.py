@@ -6,7 +6,6 @@ Source: pyflink.datastream.data_stream.DataStream.key_by, whose keys pass throug
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from operators.chain.operator import OperatorContext
 from operators.common.arrow_columns import coerce
 from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from operators.functions.runtime_context import RuntimeContext
@@ -24,26 +23,33 @@ class TypedKeys:
 
 
 class OpenedMethod:
-    """A method of a function object that is opened before its first call, once in each process.
+    """A method of a function object that is opened before its first call in a subtask, and closed.
 
-    Key selectors and partitioners are called wherever a record's subtask is chosen, which is inside no
-    operator that could open them.
+    Key selectors and partitioners are called where a record's subtask is chosen and where its key is needed,
+    which may be in one subtask: whoever calls them opens and closes them, and they take the first `open` and
+    the first `close` of each subtask.
     """
 
     def __init__(self, function: Any, method: str) -> None:
         self.function, self.method = function, method
-        self._opened: Callable[..., Any] | None = None
+        self._call: Callable[..., Any] = getattr(function, method)
+        self._open = False
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the function object."""
+        if not self._open:
+            self._open = True
+            self.function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the function object."""
+        if self._open:
+            self._open = False
+            self.function.close()
 
     def __call__(self, *arguments: Any) -> Any:
         """What the method returns."""
-        if self._opened is None:
-            self.function.open(RuntimeContext(OperatorContext()))
-            self._opened = getattr(self.function, self.method)
-        return self._opened(*arguments)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without having been opened: another process opens for itself."""
-        return {**self.__dict__, "_opened": None}
+        return self._call(*arguments)
 
 
 class ColumnKeys:
@@ -64,3 +70,9 @@ def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -
     if key_type is None or isinstance(key_type, (BasicTypeInfo, PickledBytesTypeInfo)):
         return select
     return TypedKeys(select, key_type)
+
+
+def opened_functions(*functions: Any) -> list[OpenedMethod]:
+    """Those of key selectors and partitioners that are to be opened and closed."""
+    inner = [one.select if isinstance(one, TypedKeys) else one for one in functions]
+    return [one for one in inner if isinstance(one, OpenedMethod)]

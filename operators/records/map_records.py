@@ -1,12 +1,13 @@
 """Map, filter and flat map over records."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from sys import getrefcount
 from typing import Any
 
-from operators.chain.operator import Operator, Timestamps, Values, repeated
-from operators.process.results import UNCHANGING, frozen
+from operators.chain.operator import Operator, Timestamps, Values
+from operators.chain.piece_size import PieceSize
+from operators.process.results import UNCHANGING, close_iterator, frozen
 from operators.records.user_function import FunctionOperator, method
 
 
@@ -17,32 +18,48 @@ class MapOperator(FunctionOperator):
         """Open the function."""
         super().open()
         self._map = method(self.function, "map")
+        self._piece = PieceSize()
         self._changing = False  # whether it gives what can be changed later
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Map all values, then put them out."""
-        self.output.collect(self._mapped(values), timestamps)
-
-    def _mapped(self, values: Values) -> Values:
-        function, rest = self._map, iter(values)
-        try:
-            if not self._changing:
-                results = [function(value) for value in islice(rest, 1)]
-                self._changing = any(map(is_changing, results))
-                if not self._changing:
-                    results += [function(value) for value in rest]
-                    self._changing = not CONSTANT.issuperset(map(type, results))
-                    return results
-                results = list(map(frozen, results))
-            else:
+        """Map all values; put the results out together, or in pieces where they are large."""
+        rest, piece = iter(values), self._piece
+        results: Values = []
+        done = 0
+        piece.begin()
+        while done + len(results) < len(values):
+            room = piece.limit - len(results)
+            fits = room >= len(values) - done - len(results)
+            try:
+                some = self._mapped(rest if fits else islice(rest, room))
+            except BaseException as error:
+                raise self.failed(error, current(values, rest)) from error
+            results = results + some if results else some
+            if len(results) >= piece.limit and piece.is_full(results):
+                self.output.collect(results, span(timestamps, done, len(results)))
+                done += len(results)
                 results = []
-            for value in rest:
-                result = function(value)
-                # an object that the function still refers to may be changed before it goes on
-                shared = result is not value and getrefcount(result) > _UNSHARED
-                results.append(frozen(result) if shared else result)
-        except Exception as error:
-            raise self.failed(error, current(values, rest)) from error
+        if results:
+            self.output.collect(results, span(timestamps, done, len(results)))
+
+    def _mapped(self, rest: Iterator[Any]) -> Values:
+        function = self._map
+        if not self._changing:
+            # the first one alone: whether results may change has to be known before the next call
+            results = [function(value) for value in islice(rest, 1)]
+            self._changing = any(map(is_changing, results))
+            if not self._changing:
+                results += [function(value) for value in rest]
+                self._changing = not CONSTANT.issuperset(map(type, results))
+                return results
+            results = list(map(frozen, results))
+        else:
+            results = []
+        for value in rest:
+            result = function(value)
+            # an object that the function still refers to may be changed before it goes on
+            shared = result is not value and getrefcount(result) > _UNSHARED
+            results.append(frozen(result) if shared else result)
         return results
 
 
@@ -68,7 +85,7 @@ class FilterOperator(FunctionOperator):
                 passes = [function(value) for value in rest]
                 kept = [value for value, passed in zip(values, passes, strict=True) if passed]
                 stamps = [stamp for stamp, passed in zip(timestamps, passes, strict=True) if passed]
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, current(values, rest)) from error
         if kept:
             self.output.collect(kept, stamps)
@@ -84,47 +101,76 @@ class FlatMapOperator(FunctionOperator):
         """Open the function."""
         super().open()
         self._flat_map = method(self.function, "flat_map")
+        self._results = FlatMapResults(self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Flat map all values, then put the results out."""
-        results, stamps = flat_mapped(self, self._flat_map, values, timestamps)
-        if results:
-            self.output.collect(results, stamps)
+        """Flat map all values, and put the results out in pieces."""
+        self._results.of(self._flat_map, values, timestamps)
 
 
-def flat_mapped(
-    operator: Operator, function: Callable[[Any], Any], values: Values, timestamps: Timestamps
-) -> tuple[Values, Timestamps]:
-    """All results of `function` over `values`, with the timestamps of the records they come from."""
-    results: Values = []
-    rest = iter(values)
-    if timestamps is None:
+class FlatMapResults:
+    """The results of an operator's flat map functions on their way out: in pieces, as soon as one is full."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator, self._piece = operator, PieceSize()
+        self._results: Values = []
+        self._stamps: list[int | None] = []
+
+    def of(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
+        """Put out all results of `function` over `values`, with the timestamps of the records they come from.
+
+        What can be changed before it goes on is copied.
+        """
+        rest = iter(values)
+        some: Any = None
+        stamp: int | None = None
+        stamps = iter(timestamps or ())
+        stamped = timestamps is not None
+        results, limit = self._results, self._piece.limit
         try:
             for value in rest:
+                if stamped:
+                    stamp = next(stamps)
                 some = function(value)
-                if some is not None:
-                    results.extend(kept(some))
-        except Exception as error:
-            raise operator.failed(error, current(values, rest)) from error
-        return results, None
-    counts = []
-    try:
-        for value in rest:
-            before = len(results)
-            some = function(value)
-            if some is not None:
-                results.extend(kept(some))
-            counts.append(len(results) - before)
-    except Exception as error:
-        raise operator.failed(error, current(values, rest)) from error
-    return results, repeated(timestamps, counts)
+                if some is None:
+                    continue
+                if type(some) is list and CONSTANT.issuperset(map(type, some)):
+                    results += some
+                    if len(results) >= limit:
+                        results, limit = self._relieved(stamp, stamped)
+                else:
+                    for one in some:
+                        results.append(one if type(one) in CONSTANT else frozen(one))
+                        if len(results) >= limit:
+                            results, limit = self._relieved(stamp, stamped)
+                if stamped:
+                    self._stamps += [stamp] * (len(results) - len(self._stamps))
+        except BaseException as error:
+            close_iterator(some)
+            raise self._operator.failed(error, current(values, rest)) from error
+        self._put_out(stamped)
+
+    def _relieved(self, stamp: int | None, stamped: bool) -> tuple[Values, int]:
+        """Put out what waits if it is enough; `stamp` is the timestamp of the record at hand."""
+        if self._piece.is_full(self._results):
+            if stamped:
+                self._stamps += [stamp] * (len(self._results) - len(self._stamps))
+            self._put_out(stamped)
+        return self._results, self._piece.limit
+
+    def _put_out(self, stamped: bool) -> None:
+        results, stamps = self._results, self._stamps
+        self._results, self._stamps = [], []
+        self._piece.begin()
+        if results:
+            self._operator.output.collect(results, stamps if stamped else None)
 
 
-def kept(some: Iterable[Any]) -> Iterable[Any]:
-    """Results of one call; copies of those that can be changed before they go on."""
-    if type(some) is list and CONSTANT.issuperset(map(type, some)):
-        return some
-    return [one if type(one) in CONSTANT else frozen(one) for one in some]
+def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:
+    """The timestamps of `count` records from number `start` on; the very list where that is all of them."""
+    if timestamps is None or count == len(timestamps):
+        return timestamps
+    return timestamps[start : start + count]
 
 
 def is_changing(result: Any) -> bool:

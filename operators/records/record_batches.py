@@ -33,14 +33,14 @@ class MapBatchesOperator(FunctionOperator):
         """Put out what the function makes of `batch`."""
         try:
             results = self.function(batch)
-            several = [results] if isinstance(results, pa.RecordBatch) else list(results)
-            if self.output_schema is not None:
-                several = [_as_declared(one, self.output_schema) for one in several]
-        except Exception as error:
+            for one in [results] if isinstance(results, pa.RecordBatch) else results:
+                declared = one if self.output_schema is None else _as_declared(one, self.output_schema)
+                if declared.num_rows:
+                    self.output.collect_batch(
+                        declared, timestamps if declared.num_rows == batch.num_rows else None
+                    )
+        except BaseException as error:
             raise self.failed(error, batch.slice(0, 1).to_pylist()) from error
-        for one in several:
-            if one.num_rows:
-                self.output.collect_batch(one, timestamps if one.num_rows == batch.num_rows else None)
 
 
 class FilterBatchesOperator(Operator):
@@ -56,7 +56,7 @@ class FilterBatchesOperator(Operator):
         given = batch if timestamps is None else batch.append_column(_STAMPS, timestamps)
         try:
             kept = given.filter(self.expression)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, batch.slice(0, 1).to_pylist()) from error
         if not kept.num_rows:
             return

@@ -64,7 +64,7 @@ class TimestampsAndWatermarksOperator(Operator):
                 return [extract(value, MIN_WATERMARK) for value in rest]
             before = [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
             return [extract(value, stamp) for value, stamp in zip(rest, before, strict=True)]
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, current(values, rest)) from error
 
     def _emit(self) -> None:

@@ -17,6 +17,11 @@ def entry_bytes(key: Any, value: Any) -> int:
     return _SLOT_BYTES + _bytes(key, _DEPTH) + _bytes(value, _DEPTH)
 
 
+def value_bytes(value: Any) -> int:
+    """Bytes of a value. Large collections are judged by some of their elements."""
+    return _bytes(value, _DEPTH)
+
+
 def _bytes(value: Any, depth: int) -> int:
     own = getsizeof(value)
     if depth == 0:

@@ -8,18 +8,19 @@ Source: org.apache.flink.streaming.runtime.io.{StreamTaskNetworkInput,StreamMult
 org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from operators.chain.build_chain import Chain
+from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import MIN_WATERMARK, Operator
 from operators.exchange.blocks import Block, decode
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.exchange.output_spec import GateSpec
 from operators.exchange.rows_and_batches import values_of_batch
-from operators.exchange.sort_by_key import KeySorter
+from operators.exchange.sort_by_key import KeySorter, Portion
+from operators.process.keyed_operator import KeyedOperator
 from operators.task.task_spec import TaskSpec
 
 #: Decoded Python records take about this many times the bytes of their block.
@@ -56,12 +57,12 @@ class GateReader:
                 if order != group:
                     yield from self._end_group(heads)
                     group = order
-                self._sort(gate, payload)
+                self._sort(gate, payload, heads[0])
                 continue
             if not batch_mode and order != FIRST_OF_ALL and order > watermark:
                 watermark = order
-                for head in heads:
-                    head.process_watermark(watermark)
+                for node in self.head_nodes:
+                    chain.watermark(node, watermark)
                 yield
             block = self._count(decode(payload, gate.type_info), payload)
             receiver = receivers[edge]
@@ -82,16 +83,15 @@ class GateReader:
         self.bytes_in += payload.size
         return block
 
-    def _sort(self, gate: GateSpec, payload: pa.Buffer) -> None:
+    def _sort(self, gate: GateSpec, payload: pa.Buffer, head: Operator) -> None:
         block = self._count(decode(payload, gate.type_info), payload)
         values, timestamps = block.values, block.timestamps
         if values is None:
             assert block.batch is not None
             values = values_of_batch(block.batch, gate.type_info)
             timestamps = None if timestamps is None else timestamps.to_pylist()
-        select: Callable[[Any], Any] | None = gate.key_selector
-        assert select is not None
-        keys = [select(value) for value in values]
+        assert isinstance(head, KeyedOperator)
+        keys = head.keys_of(gate.input_number, values)
         self._sorter.add(gate.input_number, keys, values, timestamps, payload.size * _MEMORY_FACTOR)
 
     def _end_group(self, heads: list[Operator]) -> Iterator[None]:
@@ -99,13 +99,23 @@ class GateReader:
         since = 0
         for portions in self._sorter.drain():
             for portion in portions:
-                head.process_input(portion.input_number, portion.values, portion.timestamps)
+                _handle(head, portion)
                 since += len(portion.values)
                 if since > _YIELD_RECORDS:
                     since = 0
                     yield
-            head.end_key()
+            try:
+                head.end_key()
+            except BaseException as error:
+                raise head.failed(error, NO_RECORD, "end of a key") from error
         yield
+
+
+def _handle(head: Operator, portion: Portion) -> None:
+    try:
+        head.process_input(portion.input_number, portion.values, portion.timestamps)
+    except BaseException as error:
+        raise head.failed(error, NO_RECORD) from error
 
 
 #: Records of a key group between two looks at what has come out.

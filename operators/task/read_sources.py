@@ -5,11 +5,14 @@ StreamTaskSourceInput.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
 from operators.chain.build_chain import Chain
-from operators.chain.operator import OperatorContext
+from operators.chain.chain_spec import OperatorSpec
+from operators.chain.describe_error import NO_RECORD, describe_record
+from operators.chain.operator import OperatorContext, failure
 from operators.task.task_spec import TaskSpec
 
 
@@ -21,21 +24,41 @@ def read_sources(
     A source whose `reads_dataframe` is true has no splits: its records are the Spark partition itself.
     """
     for one in spec.chain.operators:
-        if not one.source:
-            continue
-        output = chain.outputs[one.node]
-        source = one.operator
-        if getattr(source, "reads_dataframe", False):
-            for batch in batches:
-                if batch.num_rows:
-                    output.collect_batch(source.checked(batch), None)
-                    yield
-            continue
-        splits = one.splits[context.subtask] if context.subtask < len(one.splits) else ()
-        for split in splits:
-            for chunk in source.read(split, context):
-                if source.columnar:
+        if one.source:
+            output, own = chain.outputs[one.node], chain.contexts[one.node]
+            for chunk in _chunks(one, own, context, batches):
+                if isinstance(chunk, pa.RecordBatch):
+                    output.collect_batch(chunk, None)
+                elif one.operator.columnar:
                     output.collect_batch(chunk.batch, chunk.timestamps)
                 else:
                     output.collect(chunk.values, chunk.timestamps)
                 yield
+
+
+def _chunks(
+    one: OperatorSpec, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
+) -> Iterator[Any]:
+    """What a source reads, chunk by chunk. Raises UserFunctionError, which names the source and the split."""
+    source = one.operator
+    if getattr(source, "reads_dataframe", False):
+        for batch in batches:
+            if batch.num_rows:
+                try:
+                    checked = source.checked(batch)
+                except BaseException as error:
+                    raise failure(own, error, NO_RECORD, "reading a DataFrame") from error
+                yield checked
+        return
+    for split in one.splits[context.subtask] if context.subtask < len(one.splits) else ():
+        rest = None
+        while True:
+            try:
+                if rest is None:
+                    rest = iter(source.read(split, context))
+                chunk = next(rest, None)
+            except BaseException as error:
+                raise failure(own, error, NO_RECORD, f"reading {describe_record(split)}") from error
+            if chunk is None:
+                break
+            yield chunk

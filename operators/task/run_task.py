@@ -11,17 +11,19 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
 from operators.chain.build_chain import Chain
-from operators.chain.errors import UserFunctionError
+from operators.chain.describe_error import describe_error
+from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.chain.operator import MAX_WATERMARK, OperatorContext
 from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
-from operators.task.pending_rows import PendingRows
+from operators.task.outgoing_rows import OutgoingRows
+from operators.task.pulled import pulled
 from operators.task.read_gates import GateReader
 from operators.task.read_sources import read_sources
 from operators.task.report import Reporter
@@ -52,19 +54,37 @@ def task_function(
 
 
 def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the subtask that this Spark partition is; yields rows as they come to be."""
+    """Run the subtask that this Spark partition is; gives rows as Spark asks for them."""
     where = TaskContext.get()
     attempt_number = where.attemptNumber() if where is not None else 0
     subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
+    return pulled(
+        lambda put: _attempt(spec, subtask, attempt_number, batches, put),
+        f"vertex {spec.chain.vertex}, subtask {subtask}",
+        _CALLS + len(spec.chain.operators) * _CALLS_AN_OPERATOR,
+    )
+
+
+#: Python calls that functions may nest (Python's own default), and those from one operator to the next.
+_CALLS, _CALLS_AN_OPERATOR = 1000, 10
+
+
+def _attempt(
+    spec: TaskSpec,
+    subtask: int,
+    attempt_number: int,
+    batches: Iterator[pa.RecordBatch],
+    put: Callable[[pa.RecordBatch], None],
+) -> None:
     reporter = Reporter(spec.settings.reports, spec.chain.vertex, subtask, attempt_number)
     try:
         reporter.state("DEPLOYING", host=os.uname().nodename, process=os.getpid())
         with _rare_collections():
-            yield from _run(spec, subtask, attempt_number, batches, reporter)
-    except GeneratorExit:
+            _run(spec, subtask, attempt_number, batches, reporter, OutgoingRows(put))
+    except EnoughResults:
         reporter.state("CANCELED")
         raise
-    except Exception as error:
+    except BaseException as error:
         reporter.state("FAILED", **_failure(error))
         raise
     finally:
@@ -99,39 +119,44 @@ def subtask_of(
 
 
 def _run(
-    spec: TaskSpec, subtask: int, attempt_number: int, batches: Iterator[pa.RecordBatch], reporter: Reporter
-) -> Iterator[pa.RecordBatch]:
-    pending = PendingRows()
+    spec: TaskSpec,
+    subtask: int,
+    attempt_number: int,
+    batches: Iterator[pa.RecordBatch],
+    reporter: Reporter,
+    outgoing: OutgoingRows,
+) -> None:
     # Flink's order: partitions and gates, cached files, the runtime environment, the invokable
     gates = GateReader(spec, batches)
     cached_files = _localize(spec.settings.cached_files)
     context = _environment(spec, subtask, attempt_number, cached_files)
-    chain = Chain(spec.chain, context, _writer_factory(spec, subtask, pending))
+    chain = Chain(spec.chain, context, _writer_factory(spec, subtask, outgoing))
     for operator in chain.operators.values():
         if hasattr(operator, "attach"):
-            operator.attach(pending.append)
+            operator.attach(outgoing.append)
         if hasattr(operator, "attach_results"):
-            operator.attach_results(pending.append_batch)
+            operator.attach_results(outgoing.append_batch)
     reporter.state("INITIALIZING")
     try:
         chain.open()
         reporter.state("RUNNING")
-        sources = read_sources(spec, chain, context, batches)
-        for step in (sources, gates.read(chain)):
-            for _ in step:
-                yield from pending.drain()
-                reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
-        for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
-            if node in chain.operators:
-                chain.operators[node].process_watermark(MAX_WATERMARK)
-            else:
-                chain.outputs[node].watermark(MAX_WATERMARK)
-            yield from pending.drain()
-        chain.finish()
-        yield from pending.drain()
-    finally:
-        chain.close()
+        with suppress(EnoughResults):  # of a limit; if Spark has enough, the next row tells
+            for step in (read_sources(spec, chain, context, batches), gates.read(chain)):
+                for _ in step:
+                    outgoing.flush()
+                    reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
+            for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
+                chain.watermark(node, MAX_WATERMARK)
+                outgoing.flush()
+            chain.finish()
+        outgoing.flush()
+    except BaseException:
+        with suppress(BaseException):  # the first failure counts
+            chain.close()
         gates.close()
+        raise
+    gates.close()
+    chain.close()
     reporter.state(
         "FINISHED",
         records_in=gates.records_in,
@@ -175,21 +200,32 @@ def _environment(
 
 
 def _writer_factory(
-    spec: TaskSpec, subtask: int, pending: PendingRows
-) -> Callable[[OutputSpec], ChannelWriter]:
+    spec: TaskSpec, subtask: int, outgoing: OutgoingRows
+) -> Callable[[OutputSpec, OperatorContext], ChannelWriter]:
     settings = spec.settings
-    return lambda output: ChannelWriter(
+    return lambda output, context: ChannelWriter(
         output,
         subtask=subtask,
         batch_mode=settings.batch,
         seed=settings.seed,
         block_bytes=settings.block_bytes,
-        emit=pending.append,
+        emit=outgoing.append,
+        context=context,
     )
 
 
-def _failure(error: Exception) -> dict[str, str]:
-    details = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-8000:]}
+def _failure(error: BaseException) -> dict[str, str]:
+    details = {"error": describe_error(error), "traceback": _traceback(error.__cause__ or error)}
     if isinstance(error, UserFunctionError):
-        details |= {"operator": error.operator, "record": error.record, "cause": error.cause}
+        details |= {name: getattr(error, name) for name in ("operator", "record", "cause", "during", "hint")}
     return details
+
+
+def _traceback(error: BaseException) -> str:
+    """The innermost calls, and what was raised: not those from one operator of a chain to the next."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_TRACEBACK_CALLS)
+    text = "".join(lines)
+    return text if len(text) <= _TRACEBACK_CHARACTERS else "…" + text[-_TRACEBACK_CHARACTERS:]
+
+
+_TRACEBACK_CALLS, _TRACEBACK_CHARACTERS = 30, 8000

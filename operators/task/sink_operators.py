@@ -10,13 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from operators.chain.describe_error import misfit
+from operators.chain.errors import EnoughResults
 from operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
 from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
 from operators.exchange.blocks import encode_batch, encode_values
-from operators.exchange.channel_writer import Row
+from operators.exchange.channel_writer import MISFIT, Row
 from operators.exchange.rows_and_batches import VALUE_COLUMN
+from operators.state.entry_size import value_bytes
+
+_BLOCK_BYTES = 8 << 20
 
 
 class TerminalOperator(Operator):
@@ -40,23 +45,36 @@ class TerminalOperator(Operator):
 
 
 class CollectOperator(TerminalOperator):
-    """Brings the records themselves to the driver, in blocks."""
+    """Brings the records themselves to the driver, in blocks; with a `limit` the first ones only.
+
+    Raises EnoughResults once there are as many as the limit.
+    """
 
     _BLOCK_RECORDS = 16_384
 
-    def __init__(self, edge: int, type_info: TypeInformation | None) -> None:
+    def __init__(self, edge: int, type_info: TypeInformation | None, limit: int | None = None) -> None:
         super().__init__(edge)
-        self.type_info = type_info
+        self.type_info, self.limit = type_info, limit
 
     def open(self) -> None:
         """Start with nothing buffered."""
         self._values: Values = []
+        self._left = self.limit
+        self._bytes = 0
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Buffer, and send full blocks."""
+        if self._left is not None:
+            values = values[: self._left]
+            self._left -= len(values)
         self._values.extend(values)
-        if len(self._values) >= self._BLOCK_RECORDS:
+        if values:
+            self._bytes += value_bytes(values[-1]) * len(values)
+        if len(self._values) >= self._BLOCK_RECORDS or self._bytes >= _BLOCK_BYTES:
             self._flush()
+        if self._left == 0:
+            self._flush()
+            raise EnoughResults
 
     def finish(self) -> None:
         """Send the rest."""
@@ -64,18 +82,41 @@ class CollectOperator(TerminalOperator):
 
     def _flush(self) -> None:
         if self._values:
-            self.send(encode_values(self._values, None, self.type_info, MIN_WATERMARK))
-            self._values = []
+            try:
+                block = self._encoded(self._values)
+            except Exception as error:
+                raise self.failed(error, misfit(self._values, self._encoded), MISFIT) from error
+            self.send(block)
+            self._values, self._bytes = [], 0
+
+    def _encoded(self, values: Values) -> bytes:
+        return encode_values(values, None, self.type_info, MIN_WATERMARK)
 
 
 class CollectBatchesOperator(TerminalOperator):
-    """Brings record batches to the driver as they are."""
+    """Brings record batches to the driver as they are; with a `limit` the first rows only.
+
+    Raises EnoughResults once there are as many rows as the limit.
+    """
 
     columnar = True
 
+    def __init__(self, edge: int, limit: int | None = None) -> None:
+        super().__init__(edge)
+        self.limit = limit
+
+    def open(self) -> None:
+        """Nothing is taken yet."""
+        self._left = self.limit
+
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         """Send a block."""
+        if self._left is not None:
+            batch = batch.slice(0, self._left)
+            self._left -= batch.num_rows
         self.send(encode_batch(batch, None, MIN_WATERMARK))
+        if self._left == 0:
+            raise EnoughResults
 
 
 class DataFrameOperator(TerminalOperator):
@@ -119,7 +160,11 @@ class PrintOperator(TerminalOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Send the lines."""
-        lines = self.sink.lines(values, self.context)
+        try:
+            lines = self.sink.lines(values, self.context)
+        except BaseException as error:
+            record = misfit(values, lambda some: self.sink.lines(some, self.context))
+            raise self.failed(error, record, "printing") from error
         self.send(pickle.dumps(lines, protocol=5))
 
 
@@ -139,7 +184,7 @@ class SinkWriterOperator(TerminalOperator):
         """Write."""
         try:
             self._writer.write(values, timestamps)
-        except (TypeError, ValueError) as error:
+        except BaseException as error:
             raise self.failed(error, values[0]) from error
 
     def finish(self) -> None:
@@ -169,7 +214,9 @@ def terminal_operator(edge: int, sink: Any, type_info: TypeInformation | None, *
     from operators.connectors.sink import CollectSink
 
     if isinstance(sink, CollectSink):
-        return CollectBatchesOperator(edge) if columnar else CollectOperator(edge, type_info)
+        if columnar:
+            return CollectBatchesOperator(edge, sink.limit)
+        return CollectOperator(edge, type_info, sink.limit)
     if isinstance(sink, PrintSink):
         return PrintOperator(edge, sink)
     if columnar and sink.columnar:

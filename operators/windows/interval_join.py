@@ -11,7 +11,7 @@ from operators.chain.operator import Timestamps, Values
 from operators.common.output_tag import OutputTag
 from operators.functions.runtime_context import RuntimeContext
 from operators.process.keyed_operator import KeyedOperator
-from operators.records.user_function import method
+from operators.records.user_function import close_function, method
 from operators.state.state_table import StateTable
 from operators.windows.assigner import no_timestamp
 from operators.windows.join_functions import ProcessJoinFunction
@@ -113,9 +113,10 @@ class IntervalJoinOperator(KeyedOperator):
 
     def close(self) -> None:
         """Close the function and let go of everything."""
-        if hasattr(self.function, "close"):
-            self.function.close()
-        super().close()
+        try:
+            close_function(self.function)
+        finally:
+            super().close()
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Join records of one input with what is kept of the other, and keep them."""
@@ -127,7 +128,7 @@ class IntervalJoinOperator(KeyedOperator):
             for value, time, key in zip(values, timestamps, keys, strict=False):
                 self.backend.key = key
                 self._add(number, value, time)  # type: ignore[arg-type] # None is not among them
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, value) from error
 
     def _add(self, number: int, value: Any, time: int) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from operators.chain.describe_error import Described, describe_record
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 from operators.state.descriptors import ListStateDescriptor
@@ -50,7 +51,7 @@ class OperatorPanes(WindowKeeper):
             raise self.operator.failed(no_timestamp(), values[without])
         try:
             self._panes.add(values, timestamps, keys)  # type: ignore[arg-type] # None is not among them
-        except Exception as error:
+        except BaseException as error:
             raise self.operator.failed(error, self._panes.current) from error
 
     def advance(self, watermark: int) -> None:
@@ -83,7 +84,7 @@ class OperatorPanes(WindowKeeper):
             while some := list(islice(rest, _KEYS_AT_ONCE)):
                 results = [fold_result(content) for content in some if content is not None]
                 operator.results.add([result for result in results if result is not None], timestamp)
-                operator.results.flush(operator.output)
+                operator.results.flush()
             return
         for keys in self._in_portions(contents):
             for key in keys:
@@ -94,7 +95,7 @@ class OperatorPanes(WindowKeeper):
                     if last and self._clears:
                         operator.backend.key = key
                         operator.clear_function(window)
-                except Exception as error:
+                except BaseException as error:
                     raise self._failed(error, key, window) from error
 
     def over(self, window: TimeWindow, keys: Iterable[Any]) -> None:
@@ -106,7 +107,7 @@ class OperatorPanes(WindowKeeper):
                 self.operator.backend.key = key
                 try:
                     self.operator.clear_function(window)
-                except Exception as error:
+                except BaseException as error:
                     raise self._failed(error, key, window) from error
 
     def late(self, value: Any, timestamp: int) -> None:
@@ -123,10 +124,10 @@ class OperatorPanes(WindowKeeper):
                 if operator.backend.cold:
                     operator.backend.load(some)
             yield some
-            operator.results.flush(operator.output)
+            operator.results.flush()
 
     def _failed(self, error: Exception, key: Any, window: TimeWindow) -> Exception:
-        return self.operator.failed(error, f"{window} of key {original_key(key)!r}")
+        return self.operator.failed(error, Described(f"{window} of key {describe_record(original_key(key))}"))
 
 
 def make_panes(operator: "WindowOperator") -> OperatorPanes | None:

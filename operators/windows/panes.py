@@ -118,7 +118,7 @@ class Panes:
                         each[key] = first(value) if before is None else step(before, value)
                 else:
                     self._add_by_pane(opened, key, value, timestamp)
-        except Exception:
+        except BaseException:
             self.current = value
             raise
         self._unchecked += len(values) * max(1, self._size // self._slide)

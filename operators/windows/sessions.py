@@ -64,7 +64,7 @@ class Sessions(WindowKeeper):
                         continue
                 self.operator.backend.key = key
                 self._add(sessions or [], start, end, value, stamp)
-        except Exception as error:
+        except BaseException as error:
             raise self.operator.failed(error, value) from error
 
     def _add(self, sessions: list[_Session], start: int, end: int, value: Any, stamp: int | None) -> None:

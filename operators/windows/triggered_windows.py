@@ -71,7 +71,7 @@ class TriggeredWindows(WindowKeeper):
                 windows = self._assigner.assign_windows(value, timestamp, self._assigner_context)
                 if not add(value, timestamp, windows) and self._is_late(timestamp):
                     self.operator.late(value, stamp)
-        except Exception as error:
+        except BaseException as error:
             raise self.operator.failed(error, value) from error
 
     def _add(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:

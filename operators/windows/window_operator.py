@@ -71,10 +71,12 @@ class WindowOperator(KeyedOperator):
 
     def close(self) -> None:
         """Close the window function and let go of everything."""
-        self.function.window_function.close()
-        if hasattr(self, "_windows"):
-            self._windows.close()
-        super().close()
+        try:
+            self.function.window_function.close()
+        finally:
+            if hasattr(self, "_windows"):
+                self._windows.close()
+            super().close()
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Put records into their windows."""

@@ -180,15 +180,16 @@ def test_frozen_leaves_alone_what_cannot_change_or_be_copied():
 
 
 def test_results_that_are_nothing():
-    results, recorded = Results(), Recorded()
+    recorded = Recorded()
+    results = Results(recorded)
     nothing: Any
     for nothing in (None, [], (), "", 0, False):
         results.add(nothing, 1)
-    results.flush(recorded)
+    results.flush()
     assert recorded.events == []
     results.add("ab", None)
     results.add([(), [()]], 7)
-    results.flush(recorded)
+    results.flush()
     assert recorded.events == [
         ("record", "a", None),
         ("record", "b", None),
@@ -199,4 +200,4 @@ def test_results_that_are_nothing():
 
 def test_results_that_are_no_iterable():
     with pytest.raises(TypeError, match="not iterable"):
-        Results().add(5, None)  # type: ignore[arg-type]
+        Results(Recorded()).add(5, None)  # type: ignore[arg-type]

@@ -1,0 +1,106 @@
+"""Exceptions and records as text of bounded length, whatever their own methods do.
+
+What an author's exception or record says of itself is that author's code: it may raise, and it may be of any
+length. A message about a failure must come through all the same.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from operators.common.row import Row, create_row
+
+_ERROR_CHARACTERS = 2000
+_RECORD_CHARACTERS = 200
+_DEPTH = 6
+
+
+#: Stands for the record where none was being handled.
+NO_RECORD: Any = object()
+
+
+class Described(str):
+    """A text that says what was being handled where that was no record: a timer, a window."""
+
+
+def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
+    """`Type: message`, the message cut to `limit` characters; of an exception whose own text fails, why."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException as failure:
+        text = (
+            f"(its text cannot be shown: __str__ raised {type(failure).__name__}) {_arguments(error)}".strip()
+        )
+    return f"{name}: {shortened(text, limit)}" if text else name
+
+
+def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
+    """At most `limit` characters of the record's repr; its type's name where repr itself fails."""
+    if isinstance(value, Described):
+        return shortened(str(value), limit)
+    try:
+        text = repr(_cut(value, limit, _DEPTH))
+    except BaseException:
+        return f"<{type(value).__name__}>"
+    return shortened(text, limit)
+
+
+def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:
+    """The first of `values` that `convert` raises for on its own; NO_RECORD if it raises for none."""
+    for value in values:
+        try:
+            convert([value])
+        except Exception:
+            return value
+    return NO_RECORD
+
+
+def hint_for(error: BaseException) -> str:
+    """What the author can do about an exception of this type; empty where its own message has to do."""
+    for kind, hint in _HINTS.items():
+        if isinstance(error, kind):
+            return hint
+    return ""
+
+
+_HINTS: dict[type[BaseException], str] = {
+    SystemExit: "a function must not end the worker's process; raise an exception to fail the job, return to "
+    "go on",
+    KeyboardInterrupt: "the function raised it itself; cancel a job from outside with its JobClient",
+    GeneratorExit: "the function raised it itself; a generator ends with return",
+    StopIteration: "call next() with a default, or catch StopIteration; it does not end the stream",
+    MemoryError: "keep less in the function, give the workers more memory or raise the parallelism",
+    RecursionError: "the function calls itself too deeply; use a loop",
+}
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text`, or its beginning and an ellipsis, `limit` characters in all."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _arguments(error: BaseException) -> str:
+    described = describe_record(getattr(error, "args", ()))
+    return "" if described == "()" else f"arguments {described}"
+
+
+def _cut(value: Any, limit: int, depth: int) -> Any:
+    """`value` with no part longer than what can be shown of it: repr of the whole may not fit in memory."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return value[:limit]
+    if depth == 0 or (kind not in (list, tuple, dict, set, frozenset) and kind is not Row):
+        return value
+    if kind is Row:
+        if len(value._values) > limit:
+            return list(islice(value._values, limit))
+        return create_row(
+            value._names, [_cut(one, limit, depth - 1) for one in value._values], value._row_kind
+        )
+    if kind is dict:
+        some = islice(value.items(), limit)
+        return {key: _cut(item, limit, depth - 1) for key, item in some}
+    if kind is set or kind is frozenset:
+        return value if len(value) <= limit else kind(islice(value, limit))
+    return kind(_cut(one, limit, depth - 1) for one in islice(value, limit))

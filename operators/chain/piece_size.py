@@ -1,0 +1,41 @@
+"""How many results leave an operator together: as many as a bounded number of bytes holds.
+
+Nobody knows how many results a function has for one record, nor how large they are. An operator therefore
+looks at what waits while it still takes results from the function, and puts it out once it is enough.
+"""
+
+from typing import Any
+
+from operators.state.entry_size import value_bytes
+
+_PIECE_BYTES = 8 << 20
+_MOST_RESULTS = 1 << 16
+#: Results before the first look: of an operator, and of a piece once its results are known to be small.
+_FIRST, _FIRST_OF_PIECE = 16, 1024
+_GROWTH = 16
+_SAMPLE = 8
+
+
+class PieceSize:
+    """Says when the results that wait in an operator are enough: to be asked once `limit` of them wait."""
+
+    __slots__ = ("_first", "limit")
+
+    def __init__(self) -> None:
+        self.limit = self._first = _FIRST
+
+    def is_full(self, waiting: list[Any]) -> bool:
+        """Whether the results that wait, one at least, are to be put out; if not, `limit` is higher now."""
+        count = len(waiting)
+        sample = waiting[:: count // _SAMPLE + 1]
+        fitting = max(1, _PIECE_BYTES * len(sample) // sum(map(value_bytes, sample)))
+        self._first = min(_FIRST_OF_PIECE, fitting)
+        if count >= fitting or count >= _MOST_RESULTS:
+            self.limit = self._first
+            return True
+        self.limit = min(_MOST_RESULTS, fitting, count * _GROWTH)
+        return False
+
+    def begin(self) -> None:
+        """Nothing waits."""
+        self.limit = self._first

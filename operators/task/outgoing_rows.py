@@ -1,0 +1,43 @@
+"""Rows on their way from operators to Spark, in batches of a bounded size."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from operators.exchange.channel_writer import EXCHANGE_SCHEMA, Row
+
+_BATCH_BYTES = 8 << 20
+
+
+class OutgoingRows:
+    """Gathers rows and hands them to `put`, which returns when the reader wants more."""
+
+    def __init__(self, put: Callable[[pa.RecordBatch], None]) -> None:
+        self._put = put
+        self._rows: list[Row] = []
+        self._bytes = 0
+
+    def append_batch(self, batch: pa.RecordBatch) -> None:
+        """Put a batch of results at the end: what a vertex gives that ends in a DataFrame."""
+        self._put(batch)
+
+    def append(self, row: Row) -> None:
+        """Put a row at the end."""
+        self._rows.append(row)
+        self._bytes += len(row.payload)
+        if self._bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over all rows there are."""
+        if self._rows:
+            rows, self._rows, self._bytes = self._rows, [], 0
+            self._put(_batch(rows))
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, EXCHANGE_SCHEMA, strict=True)],
+        schema=EXCHANGE_SCHEMA,
+    )

@@ -1,0 +1,95 @@
+"""What pushes, turned into what is pulled from.
+
+Spark pulls: it takes a subtask's rows from an iterator, and stops when it has enough. Operators push: a row
+is put out deep inside calls from operator to operator. `pulled` runs the pushing side in a thread, and only
+ever one of the two: `put` waits until the next row is asked for. So a row waits for its reader instead of in
+memory, and a reader that has enough ends the calls.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from operators.chain.errors import EnoughResults
+
+T = TypeVar("T")
+
+#: How long a reader that has enough waits for the pushing side, which may itself be waiting for input.
+_SECONDS_TO_END = 10.0
+#: Memory of the stack of a Python call, generously.
+_BYTES_A_CALL = 4096
+_LEAST_STACK_BYTES = 8 << 20
+
+
+def pulled(push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000) -> Iterator[T]:
+    """Whatever `push` hands to the function it is given, one by one, as it is asked for.
+
+    `push` runs in a thread called `name`, with room for `calls` nested Python calls. What it raises is raised
+    here. When the iterator is closed, the function it was given raises EnoughResults from then on.
+    """
+    pusher = _Pusher(push)
+    with _room_for_calls(calls):
+        thread = threading.Thread(target=pusher.run, name=name, daemon=True)
+        thread.start()
+        try:
+            while pusher.proceed():
+                yield pusher.row
+                pusher.row = None
+        finally:
+            if not pusher.ended:
+                pusher.enough = True
+                pusher.wanted.release()
+            thread.join(_SECONDS_TO_END)
+        if pusher.error is not None:
+            raise pusher.error
+
+
+class _Pusher:
+    def __init__(self, push: Callable[[Callable[[T], None]], None]) -> None:
+        self._push = push
+        self.wanted, self.given = threading.Semaphore(0), threading.Semaphore(0)
+        self.row: T | None = None
+        self.error: BaseException | None = None
+        self.ended = self.enough = False
+
+    def proceed(self) -> bool:
+        """Let the pushing side run until it has put a row; False if it has ended instead."""
+        self.wanted.release()
+        self.given.acquire()
+        return not self.ended
+
+    def run(self) -> None:
+        self.wanted.acquire()
+        try:
+            if not self.enough:
+                self._push(self._put)
+        except EnoughResults:
+            pass
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.ended = True
+            self.given.release()
+
+    def _put(self, row: T) -> None:
+        if not self.enough:
+            self.row = row
+            self.given.release()
+            self.wanted.acquire()
+        if self.enough:
+            raise EnoughResults
+
+
+@contextmanager
+def _room_for_calls(calls: int) -> Iterator[None]:
+    """Threads started inside may nest `calls` Python calls, and what they do beside them."""
+    limit, stack_bytes = sys.getrecursionlimit(), threading.stack_size()
+    sys.setrecursionlimit(max(limit, calls))
+    threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_A_CALL))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+        threading.stack_size(stack_bytes)

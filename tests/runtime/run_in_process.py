@@ -1,0 +1,68 @@
+"""Runs the subtasks of a job one after the other in this process, in Spark's place."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from engine.datastream.data_stream import DataStream
+from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from engine.runtime.plan_job import plan_job
+from engine.runtime.run_job import _values
+from engine.runtime.run_settings import task_settings
+from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
+from operators.task.run_task import run_task
+from operators.task.task_spec import TaskSettings, TaskSpec
+
+
+def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
+    """What `stream.execute_and_collect(limit=limit)` would run."""
+    environment = stream._environment
+    environment.add_operator(stream._collect_sink(limit))
+    job = environment._job_to_run(environment._take_registered(), "in process")
+    compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
+    return compiled, task_settings(job, "0" * 32, None, {})
+
+
+def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
+    """The records of `stream` as they reach the driver; whatever a subtask raises."""
+    compiled, settings = compiled_job(stream, limit)
+    rows: list[dict[str, Any]] = []
+    for vertex in compiled.vertices:
+        produced = []
+        for subtask in range(vertex.chain.parallelism):
+            for batch in run_task(sent(vertex, settings), inputs(vertex, subtask, rows)):
+                produced += batch.to_pylist()
+        rows += produced
+    (terminal,) = compiled.terminals
+    mine = [row for row in rows if row["edge"] == terminal.edge]
+    mine.sort(key=lambda row: (row["channel"], row["sequence"]))
+    values: list[Any] = []
+    for row in mine:
+        values += _values(pa.py_buffer(row["payload"]), terminal)
+    return values
+
+
+def sent(vertex: CompiledVertex, settings: TaskSettings) -> TaskSpec:
+    """A subtask's own copy of what it is to run."""
+    spec: TaskSpec = cloudpickle.loads(cloudpickle.dumps(TaskSpec(chain=vertex.chain, settings=settings)))
+    return spec
+
+
+def inputs(vertex: CompiledVertex, subtask: int, rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """What Spark gives a subtask: its number, or the rows that were written for it."""
+    if not vertex.chain.gates:
+        return iter([pa.RecordBatch.from_pydict({"id": [subtask]})])
+    edges = {gate.edge for gate in vertex.chain.gates}
+    mine = [row for row in rows if row["edge"] in edges and row["target"] == subtask]
+    mine.sort(key=lambda row: (row["order"], row["edge"], row["channel"], row["sequence"]))
+    greeting = {
+        "edge": -1,
+        "target": subtask,
+        "order": FIRST_OF_ALL,
+        "channel": -1,
+        "sequence": -1,
+        "payload": b"",
+    }
+    return iter(pa.Table.from_pylist([greeting, *mine], EXCHANGE_SCHEMA).to_batches(max_chunksize=1))

@@ -1,0 +1,273 @@
+"""Results of one record leave in pieces, and a reader that has enough ends what gives them."""
+
+import resource
+import threading
+from itertools import count
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from engine.common import Types
+from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from engine.datastream.functions import (
+    CoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+)
+from engine.datastream.output_tag import OutputTag
+from engine.datastream.window import CountTumblingWindowAssigner
+from operators.chain.errors import EnoughResults
+from operators.chain.piece_size import PieceSize
+from operators.task.pulled import pulled
+from operators.windows.interval_join import IntervalJoinOperator
+from tests.operator_harness import Record, run
+from tests.runtime.run_in_process import collected, compiled_job, inputs, run_task, sent
+
+#: What functions yield for one record in these tests: more than any piece holds.
+MANY = 200_000
+
+
+@pytest.fixture
+def env():
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    environment.set_parallelism(1)
+    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+    return environment
+
+
+class Endless:
+    """Yields for ever, and remembers how far it came and whether it was closed."""
+
+    closed: ClassVar[list[int]] = []
+
+    def __call__(self, value, *context):
+        reached = 0
+        try:
+            for reached in count():
+                yield reached
+        finally:
+            Endless.closed.append(reached)
+
+
+@pytest.fixture
+def closed():
+    Endless.closed = []
+    return Endless
+
+
+def test_a_limit_ends_an_endless_generator(env, closed):
+    stream = env.from_collection([1, 2]).flat_map(Endless())
+    assert collected(stream, 5) == [0, 1, 2, 3, 4]
+    (reached,) = closed.closed
+    assert reached < MANY
+
+
+def test_a_limit_ends_the_producers_on_the_other_side_of_an_exchange(env, closed):
+    env.set_parallelism(3)
+    stream = env.from_collection([1, 2, 3]).flat_map(Endless(), Types.LONG())
+    assert collected(stream, 4) == [0, 1, 2, 3]
+    assert len(closed.closed) == 3
+
+
+def test_a_limit_takes_the_first_records_there_are(env):
+    env.set_parallelism(2)
+    stream = env.from_collection(list(range(100))).map(lambda value: value)
+    everything = collected(stream)
+    for limit in (1, 37, 100, 1000):
+        again = env.from_collection(list(range(100))).map(lambda value: value)
+        assert collected(again, limit) == everything[:limit]
+
+
+def test_a_limit_beside_another_end_of_the_job_stops_nothing(env):
+    seen = env.from_collection(list(range(50))).map(lambda value: value)
+    seen.map(lambda value: value).print()
+    compiled, _ = compiled_job(seen, 3)
+    assert [terminal.sink.limit for terminal in compiled.terminals if hasattr(terminal.sink, "limit")] == [
+        None
+    ]
+
+
+def test_a_reader_that_closes_the_rows_ends_the_functions(env, closed):
+    """What Spark does to a subtask when a DataFrame has enough rows."""
+    compiled, settings = compiled_job(env.from_collection([1]).flat_map(Endless(), Types.LONG()))
+    (vertex,) = compiled.vertices
+    rows = run_task(sent(vertex, settings), inputs(vertex, 0, []))
+    assert next(rows).num_rows
+    assert closed.closed == []
+    rows.close()
+    assert len(closed.closed) == 1
+    assert not [one for one in threading.enumerate() if one.name.startswith("vertex ")]
+
+
+class YieldMany(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield from range(MANY)
+
+
+class YieldManyAside(ProcessFunction):
+    def process_element(self, value, ctx):
+        for number in range(MANY):
+            yield OutputTag("side", Types.LONG()), number
+
+
+class YieldManyForKeys(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(1)
+
+    def on_timer(self, timestamp, ctx):
+        yield from range(MANY)
+
+
+class YieldManyForTwo(CoProcessFunction):
+    def process_element1(self, value, ctx):
+        yield from range(MANY)
+
+    def process_element2(self, value, ctx):
+        return None
+
+
+class YieldManyForWindows(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        yield from range(MANY)
+
+
+STREAMS = {
+    "flat map": lambda one: one.flat_map(lambda value: iter(range(MANY))),
+    "process": lambda one: one.process(YieldMany()),
+    "timer": lambda one: one.key_by(lambda value: value).process(YieldManyForKeys()),
+    "two inputs": lambda one: one.connect(one).process(YieldManyForTwo()),
+    "count window": lambda one: (
+        one.key_by(lambda value: value)
+        .window(CountTumblingWindowAssigner.of(1))
+        .process(YieldManyForWindows())
+    ),
+    "keyed flat map": lambda one: one.key_by(lambda value: value).flat_map(lambda value: iter(range(MANY))),
+}
+
+
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+@pytest.mark.parametrize("name", list(STREAMS))
+def test_all_results_of_one_record_come_in_order_and_in_pieces(env, name, mode):
+    env.set_runtime_mode(RuntimeExecutionMode[mode])
+
+    def short(batch):
+        assert batch.num_rows <= 1 << 16
+        return batch
+
+    stream = STREAMS[name](env.from_collection([7]))
+    stream._transformation.output_type = Types.LONG()
+    found = collected(stream.map_batches(short, pa.schema([("value", pa.int64())])))
+    assert found == list(range(MANY))
+
+
+def test_results_for_side_outputs_come_in_pieces(env):
+    recorded = run(_process(YieldManyAside()), [1])
+    assert recorded.side("side") == list(range(MANY))
+
+
+def _process(function):
+    from operators.process.process_operators import ProcessOperator
+
+    return ProcessOperator(function)
+
+
+def test_the_pairs_of_a_join_come_in_pieces():
+    operator = IntervalJoinOperator(
+        lambda value: 0, lambda value: 0, lambda left, right, ctx: ["x" * 1000] * 50, 0, 10
+    )
+    lefts = [Record(number, 5, 1) for number in range(1000)]
+    recorded = run(operator, [*lefts, Record(0, 5, 2)], chunk=5000)
+    assert len(recorded.values) == 50_000
+    assert recorded.calls > 3
+
+
+def test_large_results_make_short_pieces():
+    piece = PieceSize()
+    waiting: list[str] = []
+    while not waiting or not piece.is_full(waiting):
+        waiting += ["x" * (1 << 20)] * (piece.limit - len(waiting))
+    assert 8 <= len(waiting) <= 16
+    assert piece.limit <= 8
+    small = list(range(piece.limit))
+    while not piece.is_full(small):
+        small += range(piece.limit - len(small))
+    assert len(small) == 1 << 16
+
+
+def test_pulled_hands_over_one_by_one_and_ends_what_pushes():
+    steps: list[str] = []
+
+    def push(put):
+        try:
+            for number in count():
+                steps.append(f"made {number}")
+                put(number)
+        except EnoughResults:
+            steps.append("enough")
+            raise
+
+    rows = pulled(push, "numbers")
+    for number in range(2):
+        steps.append(f"took {next(rows)}")
+        assert steps[-1] == f"took {number}"
+    rows.close()
+    assert steps == ["made 0", "took 0", "made 1", "took 1", "enough"]
+
+
+def test_pulled_raises_what_pushing_raises():
+    def push(put):
+        put(1)
+        raise KeyboardInterrupt("of a function")
+
+    rows = pulled(push, "numbers")
+    assert next(rows) == 1
+    with pytest.raises(KeyboardInterrupt, match="of a function"):
+        next(rows)
+
+
+def test_memory_stays_bounded(env):
+    """Two million strings for one record, through an exchange block by block."""
+
+    def many(value):
+        for _ in range(400_000):
+            yield "x" * 400
+
+    compiled, settings = compiled_job(
+        env.from_collection([1]).flat_map(many, Types.STRING()).rebalance().map(len, Types.LONG())
+    )
+    first = compiled.vertices[0]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    size = sum(
+        batch.nbytes for batch in run_task(sent(first, settings), inputs(first, 0, [])) if batch.num_rows
+    )
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert size > 160_000_000
+    assert after - before < 100_000  # KiB
+
+
+@pytest.mark.parametrize("number", [1000, 5000])
+def test_thousands_of_chained_maps_run(env, number):
+    stream = env.from_collection([1, 2], Types.LONG())
+    for _ in range(number):
+        stream = stream.map(lambda value: value + 1)
+    assert collected(stream) == [number + 1, number + 2]
+
+
+def test_timestamps_stay_with_results_in_pieces(env):
+    from operators.records.map_records import FlatMapOperator
+
+    recorded = run(
+        FlatMapOperator(lambda value: iter(range(value))),
+        [Record(3, 1), Record(100_000, 2), Record(2, None), Record(1, 4)],
+        chunk=10,
+    )
+    assert recorded.stamped == [
+        *((number, 1) for number in range(3)),
+        *((number, 2) for number in range(100_000)),
+        (0, None),
+        (1, None),
+        (0, 4),
+    ]
+    assert recorded.calls > 1
