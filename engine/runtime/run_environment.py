@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from engine.commits.temporary_folders import temporary_folder
 from engine.datastream.job import CachedFile, Job
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
@@ -115,7 +115,7 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
 
 
 def _zipped(folder: Path) -> Path:
-    target = Path(tempfile.mkdtemp(prefix="penstock-py-")) / f"{folder.name}.zip"
+    target = temporary_folder("py") / f"{folder.name}.zip"
     with zipfile.ZipFile(target, "w") as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
@@ -124,7 +124,7 @@ def _zipped(folder: Path) -> Path:
 
 
 def _installed(requirements: str, cache: str | None) -> Path:
-    target = Path(tempfile.mkdtemp(prefix="penstock-requirements-"))
+    target = temporary_folder("requirements")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "-r", requirements]
     if cache is not None:
         command += ["--no-index", "--find-links", cache]
