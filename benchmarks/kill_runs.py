@@ -2,11 +2,12 @@
 
     python -m benchmarks.kill_runs [--points N] [--seed N]
 
-The job writes rows 0 to 99 into files and into a Delta table. Half of the points are moments of the run, taken at
-random; half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of the
-journal is written or forced to the disk, the transaction is made, a folder is removed. Every second driver is
-followed by `penstock recover`, and run again if that says so; the others are run again. A line for each point
-says what was visible after the kill and in the end; the exit code is 1 unless each row is there once.
+The job writes rows 0 to 99 into files and into a Delta table. Half of the points are random moments of the run;
+half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of the journal
+is written or forced to the disk, the transaction is made, a folder is removed. After half of the kills
+`penstock recover` follows, and the job is run again if nothing of it is visible; after the others the job is
+run again at once. A line for each point says what was visible after the kill and in the end; the exit code is 1
+unless each row is there once.
 """
 
 import argparse
@@ -40,7 +41,7 @@ numbers.map(lambda n: Row(n), ROWS).sink_to(DeltaSink(sys.argv[1] + "/table", RO
 env.execute("killed")
 """
 
-#: Runs `penstock run` and ends it before step sys.argv[1] of the commit; with 0 it prints how many there were.
+#: Runs `penstock run` and ends it before step sys.argv[1] of the commit; 0: it prints how many there are.
 DRIVER = """
 import os, signal, sys
 from engine.commands import main
@@ -63,8 +64,9 @@ def counted(module, name):
 prepare = commit_run._prepared
 def begin(*args):
     commit_run._prepared = prepare
-    for module, name in ((staged_files, "move_file"), (staged_files, "remove_folder"), (commit_delta, "_commit"),
-                         (commit_delta, "delete_files"), (os, "link"), (os, "unlink"), (os, "fsync")):
+    for module, name in ((staged_files, "move_file"), (staged_files, "remove_folder"), (os, "fsync"),
+                         (commit_delta, "_commit"), (commit_delta, "delete_files"), (os, "link"),
+                         (os, "unlink")):
         counted(module, name)
     return prepare(*args)
 commit_run._prepared = begin

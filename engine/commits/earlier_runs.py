@@ -57,8 +57,8 @@ def settle_earlier_runs(following: NextRun) -> Run | None:
             say(str(error))
             continue
         # a driver on another machine may be alive, and its script busy with what comes after the job
-        is_killed = state != "done" or liveness(run.owner) == "dead"
-        if run.fingerprint == following.fingerprint and is_killed:
+        may_go_on = state == "done" and liveness(run.owner) == "unknown"
+        if run.fingerprint == following.fingerprint and not may_go_on:
             repeated = repeated or run
             continue
         journal.forget(run)

@@ -113,7 +113,12 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
                 undo_run(opened)
         result.state = "FINISHED"
     except BaseException as error:
-        undo_run(opened)
+        try:
+            undo_run(opened)
+        except OSError as left:
+            say(
+                f"job {job.name!r}: what it had staged is not removed ({left}); `penstock recover` removes it"
+            )
         cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
         result.state, result.failure = "CANCELED" if cancelled else "FAILED", str(error)
         raise

@@ -1,18 +1,19 @@
-"""A job of a file sink and a Delta sink without Spark: staged, committed and killed as the runtime would.
+"""A job of a file sink and a Delta sink, staged and committed as the runtime does it, without Spark.
 
-    python -m tests.commits.two_sinks FOLDER KILL_AT
+    python -m tests.commits.two_sinks FOLDER STEP
 
-writes rows 0 to 99 into FOLDER/files and FOLDER/table, after settling what earlier runs left, as run_job does.
-With KILL_AT above 0 the process ends by SIGKILL before its KILL_AT-th step that changes what is on the disk.
+runs it once and ends by SIGKILL before step STEP.
 """
 
 import os
 import signal
 import sys
 import uuid
+from pathlib import Path
 
 from deltalake import DeltaTable
 
+from engine.commits import journal
 from engine.commits.acknowledge_runs import run_is_published
 from engine.commits.commit_run import NamedSink, begin_run, commit_run
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
@@ -23,88 +24,98 @@ from operators.connectors.delta import commit_delta
 from operators.connectors.delta.delta_sink import DeltaSink
 from operators.connectors.file_sinks import staged_files
 from operators.connectors.file_sinks.plain_sinks import TextSink
-from operators.connectors.files import durable_files
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
-SUBTASKS = 3
+ALL = list(range(100))
+BOTH = (ALL, ALL)
+NOTHING: tuple[list[int], list[int]] = ([], [])
+
+#: What changes the disk: a kill before any of these calls has to be survived.
+STEPS = (
+    (staged_files, "move_file"),
+    (staged_files, "remove_folder"),
+    (commit_delta, "_commit"),
+    (commit_delta, "delete_files"),
+    (journal, "remove_folder"),
+    (os, "link"),
+    (os, "unlink"),
+    (os, "fsync"),
+    (os, "rmdir"),
+)
 
 
-def sinks_of(folder):
+def sinks_of(folder, mode="append"):
     return [
         JobSink("files", TextSink(f"{folder}/files"), Types.LONG()),
-        JobSink("table", DeltaSink(f"{folder}/table", ROWS), ROWS),
+        JobSink("table", DeltaSink(f"{folder}/table", ROWS, mode), ROWS),
     ]
 
 
-def started(sinks):
-    return [NamedSink(one.name, one.sink.start(type_info=one.type_info)) for one in sinks]
-
-
-def stage_rows(named, rows=100):
-    """What the subtasks of both sinks have for the commit."""
+def stage(sinks, subtasks=2):
+    """What the subtasks have for the commit; the first sink takes numbers, the others rows."""
     staged = []
-    for one, make in zip(named, (lambda n: n, lambda n: Row(n)), strict=True):
-        some = []
-        for subtask in range(SUBTASKS):
-            writer = one.sink.writer(OperatorContext(subtask=subtask, parallelism=SUBTASKS))
-            writer.write([make(n) for n in range(subtask, rows, SUBTASKS)], None)
-            some += writer.finish()
-        staged.append(some)
+    for number, one in enumerate(sinks):
+        mine = []
+        for subtask in range(subtasks):
+            writer = one.sink.writer(OperatorContext(subtask=subtask, parallelism=subtasks))
+            values = [n if number == 0 else Row(n) for n in ALL[subtask::subtasks]]
+            writer.write(values, None)
+            mine += writer.finish()
+        staged.append(mine)
     return staged
 
 
-def following(folder, job="two sinks", fingerprint="as before"):
-    return NextRun(job, fingerprint, sinks_of(folder))
+def begin(sinks, job="two sinks", fingerprint="as before"):
+    """An open run, and its sinks."""
+    started = [NamedSink(one.name, one.sink.start(type_info=one.type_info)) for one in sinks]
+    return begin_run(uuid.uuid4().hex, job, fingerprint, started), started
 
 
-def run(folder, job="two sinks", fingerprint="as before"):
+def run(sinks, job="two sinks", fingerprint="as before"):
     """A whole run; False where an earlier one has done its work."""
-    repeated = settle_earlier_runs(following(folder, job, fingerprint))
+    repeated = settle_earlier_runs(NextRun(job, fingerprint, sinks))
     if repeated is not None:
         run_is_published(repeated)
         return False
-    named = started(sinks_of(folder))
-    with begin_run(uuid.uuid4().hex, job, fingerprint, named) as opened:
-        commit_run(opened, stage_rows(named))
+    opened, started = begin(sinks, job, fingerprint)
+    with opened:
+        commit_run(opened, stage(started))
     run_is_published(opened.run)
     return True
 
 
 def visible(folder):
-    """The rows that a reader of each sink sees, in order."""
-    files = os.listdir(f"{folder}/files") if os.path.isdir(f"{folder}/files") else []
-    texts = [open(f"{folder}/files/{name}").read() for name in files if not name.startswith(".")]
+    """The rows that readers of either sink see, in order."""
+    files = [file for file in Path(folder, "files").glob("*") if not file.name.startswith(".")]
     table = f"{folder}/table"
-    rows = DeltaTable(table).to_pyarrow_table()["n"].to_pylist() if DeltaTable.is_deltatable(table) else []
-    return sorted(int(line) for text in texts for line in text.split()), sorted(rows)
+    there = DeltaTable.is_deltatable(table)
+    rows = DeltaTable(table).to_pyarrow_table()["n"].to_pylist() if there else []
+    return sorted(int(line) for file in files for line in file.read_text().split()), sorted(rows)
 
 
-def kill_at(step):
-    """End this process by SIGKILL before call number `step` of what changes the disk; gives the counter."""
-    calls = [0]
+def hidden(folder):
+    """What no reader sees: journals and staged files."""
+    return sorted(str(one.relative_to(folder)) for one in Path(folder).rglob(".penstock*"))
 
-    def counted(module, name):
-        before = getattr(module, name)
 
+def count_steps(at_step, set_attribute=setattr):
+    """Call `at_step` with the number of each step before it is taken; gives a list of how many were taken."""
+    taken = [0]
+
+    def counted(before):
         def call(*args, **kwargs):
-            calls[0] += 1
-            if calls[0] == step:
-                os.kill(os.getpid(), signal.SIGKILL)
+            taken[0] += 1
+            at_step(taken[0])
             return before(*args, **kwargs)
 
-        setattr(module, name, call)
+        return call
 
-    counted(staged_files, "move_file")
-    counted(staged_files, "remove_folder")
-    counted(staged_files, "make_folder")
-    counted(commit_delta, "_commit")
-    counted(commit_delta, "delete_files")
-    for name in ("link", "unlink", "fsync", "rmdir"):
-        counted(durable_files.os, name)
-    return calls
+    for module, name in STEPS:
+        set_attribute(module, name, counted(getattr(module, name)))
+    return taken
 
 
 if __name__ == "__main__":
-    counter = kill_at(int(sys.argv[2]))
-    run(sys.argv[1])
-    print(counter[0])
+    last = int(sys.argv[2])
+    count_steps(lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == last else None)
+    run(sinks_of(sys.argv[1]))
