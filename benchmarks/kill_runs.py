@@ -2,12 +2,12 @@
 
     python -m benchmarks.kill_runs [--points N] [--seed N]
 
-The job writes rows 0 to 99 into files and into a Delta table. Half of the points are random moments of the run;
-half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of the journal
-is written or forced to the disk, the transaction is made, a folder is removed. After half of the kills
-`penstock recover` follows, and the job is run again if nothing of it is visible; after the others the job is
-run again at once. A line for each point says what was visible after the kill and in the end; the exit code is 1
-unless each row is there once.
+The job writes rows 0 to 99 into files and into a Delta table. Half of the points are random moments of the
+run; half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of
+the journal is written or forced to the disk, the transaction is made, a folder is removed. After half of
+the kills `penstock recover` follows, and the job is run again if nothing of it is visible; after the others
+the job is run again at once. A line for each point says what was visible after the kill and in the end; the
+exit code is 1 unless each row is there once.
 """
 
 import argparse

@@ -9,7 +9,7 @@ Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCle
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from engine.commits import journal
 from engine.commits.journal import Run
@@ -35,7 +35,8 @@ def runs_acknowledged_at_end() -> Iterator[None]:
 def acknowledge_runs() -> None:
     """Forget the runs that were published: the script goes on."""
     while _unacknowledged:
-        journal.forget(_unacknowledged.pop())
+        with suppress(OSError):  # the run is published; `penstock recover` removes what stays
+            journal.forget(_unacknowledged.pop())
 
 
 def run_is_published(run: Run) -> None:

@@ -11,7 +11,7 @@ from engine.commits.commit_run import NamedSink, class_name
 from engine.commits.errors import CommitError
 from engine.commits.journal import Run
 from engine.commits.run_owner import liveness
-from engine.commits.settle_run import OwnSink, publish_rest, state_of, undo
+from engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import Sink
@@ -59,7 +59,8 @@ def settle_earlier_runs(following: NextRun) -> Run | None:
         # a driver on another machine may be alive, and its script busy with what comes after the job
         may_go_on = state == "done" and liveness(run.owner) == "unknown"
         if run.fingerprint == following.fingerprint and not may_go_on:
-            repeated = repeated or run
+            if repeated is None and claim(run):
+                repeated = run
             continue
         journal.forget(run)
         say(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")

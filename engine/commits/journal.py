@@ -10,6 +10,7 @@ in the first of them, the run's home:
 | `decision` | `publish`, with everything that publishing needs, or `undo`; the first to write it decides |
 | `attempt-<n>` | somebody began to publish |
 | `settled-<n>` | sink n is published, or undone |
+| `claimed-<n>` | a run of the same job has taken the result for its own |
 | `failed` | the owner has given up; whoever finds the run may go on |
 | `done` | all sinks are published |
 

@@ -100,6 +100,16 @@ def remove_staged(run: Run, own_sink: OwnSink = no_own_sink, options: Options = 
     journal.forget(run)
 
 
+def claim(run: Run) -> bool:
+    """Whether this process is the one that repeats a published run: of several at once, one is."""
+    number = 0
+    while (claimed := journal.read(run, f"claimed-{number}")) is not None:
+        if claimed != this_process() and liveness(claimed) != "dead":
+            return False
+        number += 1
+    return journal.write(run, f"claimed-{number}", this_process())
+
+
 def _is_abandoned(run: Run, written: Mapping[str, float]) -> bool:
     if "failed" in written:
         return True

@@ -115,10 +115,8 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
     except BaseException as error:
         try:
             undo_run(opened)
-        except OSError as left:
-            say(
-                f"job {job.name!r}: what it had staged is not removed ({left}); `penstock recover` removes it"
-            )
+        except Exception as left:
+            say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
         cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
         result.state, result.failure = "CANCELED" if cancelled else "FAILED", str(error)
         raise

@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from pyarrow import fs
 
 from engine.commits import commit_run as commits
-from engine.commits import find_leftovers, journal, run_owner, settle_run
+from engine.commits import find_leftovers, journal, run_owner, settle_run, temporary_folders
 from engine.commits.acknowledge_runs import runs_acknowledged_at_end
 from engine.commits.commit_run import commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
@@ -220,6 +220,19 @@ def test_a_driver_killed_after_its_commit_is_not_run_again(tmp_path, monkeypatch
     assert hidden(tmp_path) == []
 
 
+def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
+    of_owner(monkeypatch, DEAD)
+    opened, started = begin(sinks_of(tmp_path))
+    with opened:
+        commit_run(opened, stage(started))
+    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) == opened.run
+    alive = {**run_owner.this_process(), "pid": "1", "started": run_owner._start_of(1) or ""}
+    claim = journal.read(opened.run, "claimed-0")
+    assert claim == run_owner.this_process()
+    monkeypatch.setattr(settle_run, "this_process", lambda: alive)
+    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
+
+
 def test_live_runs_are_left_alone(tmp_path, monkeypatch, capsys):
     opened, started = begin(sinks_of(tmp_path))
     with opened:
@@ -366,6 +379,19 @@ def test_file_systems_without_fsync_and_links(tmp_path, monkeypatch):
         files = [one for one in (tmp_path / name).iterdir() if not one.name.startswith(".")]
         assert sorted(int(n) for one in files for n in one.read_text().split()) == ALL
         assert [one for one in (tmp_path / name).rglob(".penstock*") if any(one.iterdir())] == []
+
+
+def test_temporary_folders_of_dead_processes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(temporary_folders.tempfile, "tempdir", str(tmp_path))
+    mine = temporary_folders.temporary_folder("py")
+    left = tmp_path / f"penstock-py-{DEAD['pid']}-1-abc"
+    left.mkdir()
+    (left / "code.zip").write_bytes(b"x" * 7)
+    assert recover(tmp_path) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "penstock-py" in line]
+    assert line.split("\t")[:2] == [str(left), "7"]
+    assert recover("--clean", tmp_path) == 0
+    assert (mine.exists(), left.exists()) == (True, False)
 
 
 def test_a_place_that_is_not_there(tmp_path, capsys):

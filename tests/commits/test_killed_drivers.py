@@ -63,6 +63,16 @@ def test_the_next_run_brings_every_row_once(tmp_path):
     assert [step for step in acknowledged if step <= steps - 2] == []
 
 
+def test_a_recovery_that_is_killed_too(tmp_path):
+    for first in (30, 36, 43, 52):
+        for second in range(1, 14, 4):
+            folder = tmp_path / f"{first} {second}"
+            assert killed_run(folder, first)
+            assert killed_run(folder, second)
+            run(sinks_of(folder))
+            assert visible(folder) == BOTH, (first, second)
+
+
 def test_recover_leaves_all_or_nothing(tmp_path, capsys):
     steps = steps_of_a_run(tmp_path / "whole")
     seen = []
