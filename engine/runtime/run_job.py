@@ -255,9 +255,9 @@ def _next_run(job: Job) -> NextRun:
         if isinstance(one.operator, Sink)
     ]
     options = {
-        recovery.folder: one.sink.storage_options
+        recovery.folder: given
         for one in sinks
-        if getattr(one.sink, "storage_options", None) and (recovery := recovery_of(one.sink))
+        if (given := getattr(one.sink, "storage_options", None)) and (recovery := recovery_of(one.sink))
     }
     committed = any(needs_commit(one.sink) for one in sinks)
     return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 import threading
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from operators.connectors.delta import commit_delta
 from operators.connectors.delta.delta_sink import DeltaSink
 from operators.connectors.file_sinks import staged_files
 from operators.connectors.file_sinks.plain_sinks import TextSink
+from operators.connectors.files import durable_files
 from operators.connectors.sink import Committable, Sink, SinkWriter
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, ROWS, begin, hidden, run, sinks_of, stage, visible
@@ -362,7 +364,7 @@ def test_file_systems_without_fsync_and_links(tmp_path, monkeypatch):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     sinks = [JobSink(name, TextSink(f"remote://{name}"), Types.LONG()) for name in ("a", "b")]
-    move, calls = staged_files.move_file, []
+    move, calls = durable_files.move_file, []
 
     def fail(*arguments):
         calls.append(1)
@@ -382,7 +384,7 @@ def test_file_systems_without_fsync_and_links(tmp_path, monkeypatch):
 
 
 def test_temporary_folders_of_dead_processes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(temporary_folders.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mine = temporary_folders.temporary_folder("py")
     left = tmp_path / f"penstock-py-{DEAD['pid']}-1-abc"
     left.mkdir()

@@ -148,7 +148,7 @@ def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
         return
     if write.mode == "error":
         raise ValueError(f"{write.folder} has become a Delta table meanwhile, and mode is error")
-    if write.table_id is not None and table.metadata().id != write.table_id:
+    if write.table_id is not None and str(table.metadata().id) != write.table_id:
         raise ValueError(f"the Delta table {write.folder} was replaced by another after the job had started")
     if write.mode != "ignore":
         require_columns(table, write.folder, Schema.from_json(write.schema), write.partition_by)
