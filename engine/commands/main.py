@@ -34,6 +34,7 @@ from plans.printable import printable_lines
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
     ("info", "engine.commands.info", "Show what a script would run, without running it."),
+    ("recover", "engine.commands.recover", "Finish or undo what killed runs have left."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store to a person."),

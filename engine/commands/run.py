@@ -60,6 +60,7 @@ def command(
     standard output, progress and a summary of each run to standard error.
     """
     from engine.commands.run_script import key_values, run_script
+    from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
     from engine.runtime.record_run import write_run
@@ -84,7 +85,7 @@ def command(
 
     run_listeners.append(ended)
     try:
-        with use_session_settings(master, key_values(conf, "--conf")):
+        with use_session_settings(master, key_values(conf, "--conf")), runs_acknowledged_at_end():
             run_script(
                 script,
                 list(arguments or []),

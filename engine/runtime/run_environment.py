@@ -1,10 +1,7 @@
 """What a run needs around it: a session, files on the workers, a picture of how far it is."""
 
-import atexit
-import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +14,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from engine.commits.temporary_folders import temporary_folder
 from engine.datastream.job import CachedFile, Job
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
@@ -133,7 +131,7 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
 
 
 def _zipped(folder: Path) -> Path:
-    target = _folder_of_this_process("penstock-py-") / f"{folder.name}.zip"
+    target = temporary_folder("py") / f"{folder.name}.zip"
     with zipfile.ZipFile(target, "w") as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
@@ -142,7 +140,7 @@ def _zipped(folder: Path) -> Path:
 
 
 def _installed(requirements: str, cache: str | None) -> Path:
-    target = _folder_of_this_process("penstock-requirements-")
+    target = temporary_folder("requirements")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "-r", requirements]
     if cache is not None:
         command += ["--no-index", "--find-links", cache]
@@ -150,10 +148,3 @@ def _installed(requirements: str, cache: str | None) -> Path:
     if done.returncode:
         raise JobCompileError(f"requirements {requirements}: pip failed: {done.stderr.strip()[-500:]}")
     return _zipped(target)
-
-
-def _folder_of_this_process(prefix: str) -> Path:
-    """A temporary folder; Spark's workers fetch files from it until the process ends, which removes it."""
-    folder = tempfile.mkdtemp(prefix=prefix)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)

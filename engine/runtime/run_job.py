@@ -1,4 +1,4 @@
-"""Runs a job on Spark: plan, compile, one Spark job, commit of its sinks.
+"""Runs a job on Spark: plan, settle what earlier runs have left, compile, one Spark job, commit of its sinks.
 
 Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of things.
 """
@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,10 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
+from engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
+from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
+from engine.commits.journal import Run
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation
 from engine.redaction import redact, remember_secrets
@@ -25,11 +30,13 @@ from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.describe_failure import describe_failure
 from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
+from engine.runtime.job_fingerprint import job_fingerprint
 from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session, ship_python, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
-from operators.connectors.sink import CollectSink, PrintSink
+from operators.connectors.recover_sinks import needs_commit, recovery_of
+from operators.connectors.sink import CollectSink, Committable, PrintSink, Sink
 from operators.exchange.blocks import decode
 from operators.exchange.rows_and_batches import values_of_batch
 
@@ -70,29 +77,48 @@ class RunControl:
 def run_job(job: Job, control: RunControl | None = None) -> JobResult:
     """Run `job` to its end, and commit its sinks.
 
+    Where the driver of an earlier run of the same job over the same input was killed within its commit, that
+    commit is finished, and this run commits nothing: it is not run, unless records are collected.
+
     Raises JobCompileError, JobExecutionError (which names operator, subtask and record where a user's
-    function raised) and JobCancelledError; then nothing is committed. However it ends, the run is handed to
-    those who listen (`run_listeners`).
+    function raised) and JobCancelledError; then nothing is committed. CommitError says what of the commit is
+    done. However it ends, the run is handed to those who listen (`run_listeners`).
     """
     remember_secrets(job.config)
+    acknowledge_runs()
     tables = plan_job(job)
-    compiled = compile_job(job.transformations, tables, batch=job.batch)
+    following = _next_run(job)
     control = control or RunControl()
+    repeated = settle_earlier_runs(following)
+    if repeated is not None and not any(isinstance(one.operator, CollectSink) for one in job.transformations):
+        return _done_before(job, control, tables, repeated)
+    compiled = compile_job(job.transformations, tables, batch=job.batch)
     result = JobResult(control.job_id, job.name, job.batch, "CREATED", None, now(), 0, [], tables, compiled)
     spark = run_session(required_slots(tables))
+    named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
+    opened = begin_run(control.job_id, job.name, following.fingerprint, named)
     try:
-        with ExitStack() as stack:
-            on_change = stack.enter_context(show_run(job.name, compiled))
-            monitor = stack.enter_context(JobMonitor(_parallelism(compiled), _driver_host(spark), on_change))
-            try:
-                rows = _run(spark, job, control, compiled, monitor)
-            finally:
-                result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
-        result.collected = _deliver(rows, compiled.terminals)
+        with opened:
+            with ExitStack() as stack:
+                on_change = stack.enter_context(show_run(job.name, compiled))
+                monitor = stack.enter_context(
+                    JobMonitor(_parallelism(compiled), _driver_host(spark), on_change)
+                )
+                try:
+                    rows = _run(spark, job, control, compiled, monitor)
+                finally:
+                    result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
+            result.collected = _deliver(rows, compiled.terminals)
+            if repeated is None:
+                commit_run(opened, _committables(rows, compiled.terminals))
+            else:
+                undo_run(opened)
         result.state = "FINISHED"
     except BaseException as error:
-        for terminal in compiled.terminals:
-            terminal.sink.abort()
+        try:
+            undo_run(opened)
+        except Exception as left:
+            say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
         cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
         result.state, result.failure = "CANCELED" if cancelled else "FAILED", redact(str(error))
         raise
@@ -101,6 +127,8 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
         result.milliseconds = now() - result.started_at
         for listener in run_listeners:
             listener(result)
+    if opened.sinks:
+        run_is_published(repeated or opened.run)
     return result
 
 
@@ -194,7 +222,7 @@ def _terminal_rows(table: pa.Table) -> Iterator[tuple[int, int, int, pa.Buffer]]
 def _deliver(
     rows: list[tuple[int, int, int, pa.Buffer]], terminals: tuple[Terminal, ...]
 ) -> dict[int, list[Any]]:
-    """Print, collect and commit what came to the driver."""
+    """Print and collect what came to the driver."""
     collected: dict[int, list[Any]] = {}
     for terminal in terminals:
         mine = [payload for edge, _, _, payload in rows if edge == terminal.edge]
@@ -208,9 +236,50 @@ def _deliver(
             for payload in mine:
                 stream.writelines(line + "\n" for line in pickle.loads(payload))
             stream.flush()
-        else:
-            terminal.sink.commit([one for payload in mine for one in pickle.loads(payload)])
     return collected
+
+
+def _committables(
+    rows: list[tuple[int, int, int, pa.Buffer]], terminals: tuple[Terminal, ...]
+) -> list[list[Committable]]:
+    """Of each sink that is committed, what its writers have for the commit."""
+    return [
+        [one for edge, _, _, payload in rows if edge == terminal.edge for one in pickle.loads(payload)]
+        for terminal in terminals
+        if needs_commit(terminal.sink)
+    ]
+
+
+def _next_run(job: Job) -> NextRun:
+    """What earlier runs are compared with."""
+    sinks = [
+        JobSink(one.name, one.operator, one.output_type)
+        for one in job.transformations
+        if isinstance(one.operator, Sink)
+    ]
+    options = {
+        recovery.folder: given
+        for one in sinks
+        if (given := getattr(one.sink, "storage_options", None)) and (recovery := recovery_of(one.sink))
+    }
+    committed = any(needs_commit(one.sink) for one in sinks)
+    return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)
+
+
+def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], repeated: Run) -> JobResult:
+    """The result of a job that an earlier run has done: no vertex has run."""
+    say(
+        f"job {job.name!r} is not run again: its run {repeated.short_id} of "
+        f"{datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is committed, and ended before it "
+        "could say so; the next run is a new one"
+    )
+    control.state = "FINISHED"
+    nothing = CompiledJob((), ())
+    result = JobResult(control.job_id, job.name, job.batch, "FINISHED", None, now(), 0, [], tables, nothing)
+    for listener in run_listeners:
+        listener(result)
+    run_is_published(repeated)
+    return result
 
 
 def _values(payload: pa.Buffer, terminal: Terminal) -> list[Any]:

@@ -1,8 +1,8 @@
-"""What a sink is: writers in the subtasks, one commit on the driver.
+"""What a sink is: writers in the subtasks, a commit of two rounds on the driver.
 
 Source: org.apache.flink.api.connector.sink2.{Sink,SinkWriter,CommittingSinkWriter,Committer}. The input is
-bounded, so that there is one commit, after all subtasks have finished; a job that fails or is cancelled
-aborts, and leaves nothing behind that a reader could see.
+bounded, so that there is one commit, after all subtasks have finished: all sinks of the job prepare, then all
+commit. A job that fails or is cancelled before aborts, and leaves nothing that a reader could see.
 """
 
 from __future__ import annotations
@@ -31,6 +31,15 @@ class Committable:
     details: dict[str, Any] = field(default_factory=dict)  #: what else this sink's commit needs; JSON values
 
 
+@dataclass(frozen=True)
+class Recovery:
+    """How a process without the sink finishes or undoes its commit (`operators.connectors.recover_sinks`)."""
+
+    kind: str  #: one of recover_sinks.KINDS
+    folder: str  #: path or URI of the folder that the sink writes into
+    arguments: dict[str, Any] = field(default_factory=dict)  #: what else it takes; JSON values
+
+
 class SinkWriter:
     """Takes the records of one attempt of one subtask."""
 
@@ -43,7 +52,7 @@ class SinkWriter:
         raise NotImplementedError
 
     def finish(self) -> list[Committable]:
-        """No record follows: everything is written and closed. The driver commits what this returns."""
+        """No record follows: everything is written to the disk. The driver commits what this returns."""
         raise NotImplementedError
 
     def abort(self) -> None:
@@ -55,14 +64,18 @@ class Sink:
     """Output of a job: made on the driver, pickled, written in the subtasks, committed on the driver.
 
     The driver calls `start` once a run and uses the sink that it returns; then every attempt of a subtask
-    calls `writer`; then the driver calls `commit` with the committables of one attempt of every subtask, or
-    `abort`. Attempts that were lost or beaten leave staged files, which `commit` and `abort` remove.
+    calls `writer`; then the driver calls `prepare` with the committables of one attempt of every subtask,
+    and, when all sinks of the job have prepared, `commit` with what that returned; or else `abort`. Attempts
+    that were lost or beaten leave staged files, which `commit` and `abort` remove.
     """
 
     #: Whether writers take record batches as well.
     columnar: bool = False
     #: Tells this run of the sink from every other; set by `start`.
     write_id: str = ""
+    #: How often `commit` was begun before with these committables (CommitRequest.getNumberOfRetries in
+    #: Flink): more than 0 after a failure or a killed driver, when some of them may be visible already.
+    commit_retries: int = 0
 
     def __init__(self, *java: Any) -> None:
         if type(self) is Sink or java:
@@ -85,8 +98,22 @@ class Sink:
         """A writer for one attempt (`context.attempt_number`) of one subtask."""
         raise NotImplementedError
 
+    def prepare(self, committables: list[Committable]) -> list[Committable]:
+        """Find out whether `commit` will succeed, and give what it needs, all of it on the disk.
+
+        Nothing may become visible yet. What this raises undoes the commit of all sinks of the job.
+        """
+        return committables
+
     def commit(self, committables: list[Committable]) -> None:
-        """Make everything visible; safe to call again after a failure in the middle."""
+        """Make everything visible; idempotent, since it is repeated after a failure or a killed driver.
+
+        The later call may come in another process, on a sink that was started with the same `write_id`.
+        """
+
+    def recovery(self) -> Recovery | None:
+        """How `penstock recover` finishes the commit; None: only the job itself can, when it runs again."""
+        return None
 
     def abort(self, committables: list[Committable] | None = None) -> None:
         """Remove everything this run has staged, by whichever attempt."""

@@ -10,6 +10,7 @@ import datetime
 import json
 import math
 import posixpath
+import re
 import uuid
 from contextlib import suppress
 from typing import Any
@@ -22,6 +23,7 @@ import pyarrow.types as kinds
 
 from operators.chain.operator import OperatorContext, Timestamps, Values
 from operators.common.typeinfo import TypeInformation
+from operators.connectors.files.durable_files import force_file
 from operators.connectors.files.filesystem import filesystem_of
 from operators.connectors.sink import Committable, SinkWriter
 from operators.connectors.storage_columns import stored_batch, stored_schema, stored_values
@@ -38,6 +40,10 @@ def delta_schema(type_info: TypeInformation | None) -> pa.Schema:
 def file_name(write_id: str, context: OperatorContext) -> str:
     """A name for one data file: with the write's id, and like no other attempt's."""
     return f"part-{context.subtask:05d}-{write_id}-{context.attempt_number}-{uuid.uuid4().hex[:12]}.parquet"
+
+
+#: Names that `file_name` gives; the group is the write's id.
+FILE_NAME = re.compile(r"part-\d{5,}-(.+)-\d+-[0-9a-f]{12}\.parquet")
 
 
 class DeltaFilesWriter(SinkWriter):
@@ -125,6 +131,7 @@ class _DataFile:
         self._flush()
         self._writer.close()
         self._stream.close()
+        force_file(self._system, self._target)
         size = self._system.get_file_info(self._target).size
         details = {"partition": partition, "stats": _statistics(self._metadata[0], self._schema)}
         return Committable(self._target, self._name, size, subtask, details)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import posixpath
-import time
 from typing import Literal, Self, get_args
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, create_table_with_add_actions
-from pyarrow import fs
+from deltalake import Schema
 
 from operators.chain.operator import OperatorContext
 from operators.common.typeinfo import TypeInformation
+from operators.connectors.delta.commit_delta import (
+    DeltaWrite,
+    abort_delta,
+    commit_delta,
+    json_of,
+    open_delta,
+    prepare_delta,
+    require_columns,
+)
 from operators.connectors.delta.delta_files import DeltaFilesWriter, delta_schema
-from operators.connectors.files.filesystem import filesystem_of
-from operators.connectors.sink import Committable, Sink, SinkWriter
+from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
 
 Mode = Literal["append", "overwrite", "error", "ignore"]
-_TRANSACTION_VERSION = 1
 
 
 class DeltaSink(Sink):
@@ -33,6 +35,9 @@ class DeltaSink(Sink):
     """
 
     columnar = True
+    table_id: str | None = None  #: of the table when the run started; None: there was none
+    version: int | None = None  #: of the table when the commit was prepared
+    prepared: bool = False
 
     def __init__(
         self,
@@ -55,110 +60,61 @@ class DeltaSink(Sink):
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
         """The sink for one run; see the class for what is checked."""
-        table = self._table()
+        table = open_delta(self.path, self.storage_options)
         if table is not None:
-            self._check(table)
-        return super().start(write_id, type_info)
+            if self.mode == "error":
+                raise ValueError(f"{self.path} is a Delta table already, and mode is error")
+            require_columns(table, self.path, self._schema(), self.partition_by)
+        started = super().start(write_id, type_info)
+        started.table_id = None if table is None else str(table.metadata().id)
+        return started
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer of data files."""
         return DeltaFilesWriter(self.path, self.write_id, self.type_info, self.partition_by, context)
+
+    def prepare(self, committables: list[Committable]) -> list[Committable]:
+        """Check that the table is as it was when the job started, and that all files are there.
+
+        ValueError and FileNotFoundError otherwise.
+        """
+        self.version = prepare_delta(self._write, committables)
+        self.prepared = True
+        return committables
 
     def commit(self, committables: list[Committable]) -> None:
         """One transaction with all files; nothing if this write is already in the table.
 
         deltalake's CommitFailedError where other writers keep winning.
         """
-        added = self._create(committables) or self._add(committables)
-        self._delete_files(keep={one.target for one in committables} if added else set())
+        if not self.prepared:
+            try:
+                self.prepare(committables)
+            except ValueError:
+                self.abort()
+                raise
+        commit_delta(self._write, committables, retries=self.commit_retries)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
         """Delete the files of this write, unless its transaction is in the table."""
-        table = self._table()
-        if table is None or table.transaction_version(self._application) is None:
-            self._delete_files(keep=set())
+        abort_delta(self.path, self.write_id, self.storage_options)
+
+    def recovery(self) -> Recovery:
+        """By the transaction; storage options are left out."""
+        return Recovery("delta", self.path, json_of(self._write))
 
     @property
-    def _application(self) -> str:
-        return f"penstock-{self.write_id}"
-
-    def _table(self) -> DeltaTable | None:
-        try:
-            return DeltaTable(self.path, storage_options=self.storage_options)
-        except TableNotFoundError:
-            return None
-
-    def _check(self, table: DeltaTable) -> None:
-        if self.mode == "error":
-            raise ValueError(f"{self.path} is a Delta table already, and mode is error")
-        if tuple(table.metadata().partition_columns) != self.partition_by:
-            raise ValueError(
-                f"the Delta table {self.path} is partitioned by {table.metadata().partition_columns}, "
-                f"not by {list(self.partition_by)}"
-            )
-        theirs = {field.name: field.type for field in table.schema().fields}
-        ours = {field.name: field.type for field in self._schema().fields}
-        if theirs != ours:
-            raise ValueError(f"the Delta table {self.path} has the columns {theirs}, the sink's are {ours}")
+    def _write(self) -> DeltaWrite:
+        return DeltaWrite(
+            self.path,
+            self.write_id,
+            self.mode,
+            self._schema().to_json(),
+            self.partition_by,
+            self.table_id,
+            self.version if self.mode == "overwrite" else None,
+            self.storage_options,
+        )
 
     def _schema(self) -> Schema:
         return Schema.from_arrow(delta_schema(self.type_info))
-
-    def _create(self, committables: list[Committable]) -> bool:
-        """Make the table with the files in it; False if there is one already."""
-        if self._table() is not None:
-            return False
-        try:
-            create_table_with_add_actions(
-                self.path,
-                self._schema(),
-                self._actions(committables),
-                mode="error",
-                partition_by=list(self.partition_by),
-                storage_options=self.storage_options,
-                commit_properties=self._once(),
-            )
-        except DeltaError:
-            if self._table() is None:
-                raise
-            return False  # another writer was quicker
-        return True
-
-    def _add(self, committables: list[Committable]) -> bool:
-        """Add the files to the table that is there; False if the mode forbids it."""
-        table = DeltaTable(self.path, storage_options=self.storage_options)
-        if table.transaction_version(self._application) is not None:
-            return True
-        if self.mode == "error":
-            self._delete_files(keep=set())
-            raise ValueError(f"{self.path} has become a Delta table meanwhile, and mode is error")
-        if self.mode == "ignore":
-            return False
-        if committables or self.mode == "overwrite":
-            table.create_write_transaction(
-                [*self._actions(committables)],
-                self.mode,
-                self._schema(),
-                partition_by=list(self.partition_by),
-                commit_properties=self._once(),
-            )
-        return True
-
-    def _once(self) -> CommitProperties:
-        now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
-        return CommitProperties(app_transactions=[Transaction(self._application, _TRANSACTION_VERSION, now)])
-
-    def _actions(self, committables: list[Committable]) -> list[AddAction]:
-        now = time.time_ns() // 1_000_000
-        return [
-            AddAction(one.target, one.size, one.details["partition"], now, True, one.details["stats"])
-            for one in sorted(committables, key=lambda one: (one.subtask, one.target))
-        ]
-
-    def _delete_files(self, keep: set[str]) -> None:
-        """Delete the data files of this write except those named `keep`."""
-        system, base = filesystem_of(self.path)
-        for one in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
-            name = posixpath.basename(one.path)
-            if f"-{self.write_id}-" in name and name.endswith(".parquet") and name not in keep:
-                system.delete_file(one.path)

@@ -16,8 +16,11 @@ from pyarrow import fs
 
 from operators.common.no_java import NoJavaError
 from operators.connectors.file_sinks.staged_files import staging_folder
+from operators.connectors.files.durable_files import force_file
 from operators.connectors.files.filesystem import filesystem_of
 from operators.connectors.sink import Committable
+
+_COMPACTED = "compacted"
 
 
 @dataclass(frozen=True)
@@ -149,5 +152,12 @@ def compacted(
             if system.get_file_info(target).type != fs.FileType.File:
                 system.create_dir(folder, recursive=True)
                 compactor.compact(system, [one.staged for one in pack], staged)
-            result.append(Committable(staged, target, sum(one.size for one in pack), pack[0].subtask))
+                force_file(system, staged)
+            size = sum(one.size for one in pack)
+            result.append(Committable(staged, target, size, pack[0].subtask, {_COMPACTED: True}))
     return result
+
+
+def is_compacted(committable: Committable) -> bool:
+    """Whether `compacted` made it."""
+    return _COMPACTED in committable.details

@@ -13,7 +13,12 @@ from typing import Any, Self
 from operators.chain.operator import OperatorContext
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.base import StreamTransformer, SupportsPreprocessing
-from operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy, compacted
+from operators.connectors.file_sinks.compaction import (
+    FileCompactor,
+    FileCompactStrategy,
+    compacted,
+    is_compacted,
+)
 from operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DateTimeBucketAssigner,
@@ -24,8 +29,8 @@ from operators.connectors.file_sinks.file_sink_settings import (
 )
 from operators.connectors.file_sinks.part_files_writer import PartFilesWriter
 from operators.connectors.file_sinks.part_formats import PartFormat
-from operators.connectors.file_sinks.staged_files import abort_files, commit_files
-from operators.connectors.sink import Committable, Sink, SinkWriter
+from operators.connectors.file_sinks.staged_files import abort_files, commit_files, prepare_files
+from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
 from operators.formats.serialization import BulkWriterFactory, Encoder
 
 
@@ -56,16 +61,29 @@ class BucketedFileSink(Sink):
         """A writer of part files."""
         return PartFilesWriter(self, context)
 
+    def prepare(self, committables: list[Committable]) -> list[Committable]:
+        """Compact if asked to; force names to the disk."""
+        prepared = self._compacted(committables)
+        prepare_files(self.base_path, self.write_id, prepared)
+        return prepared
+
     def commit(self, committables: list[Committable]) -> None:
-        """Compact if asked to, and rename."""
-        ordered = sorted(committables, key=lambda one: (one.subtask, one.details["number"]))
-        if self.compaction is not None:
-            ordered = compacted(self.base_path, self.write_id, ordered, *self.compaction)
-        commit_files(self.base_path, self.write_id, ordered)
+        """Rename; compact before, where `prepare` was left out."""
+        commit_files(self.base_path, self.write_id, self._compacted(committables))
+
+    def recovery(self) -> Recovery:
+        """By renaming."""
+        return Recovery("files", self.base_path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
         """Delete what is staged."""
         abort_files(self.base_path, self.write_id)
+
+    def _compacted(self, committables: list[Committable]) -> list[Committable]:
+        if self.compaction is None or all(map(is_compacted, committables)):
+            return committables
+        ordered = sorted(committables, key=lambda one: (one.subtask, one.details["number"]))
+        return compacted(self.base_path, self.write_id, ordered, *self.compaction)
 
 
 class _Builder:

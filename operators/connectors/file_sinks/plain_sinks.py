@@ -22,9 +22,14 @@ from operators.connectors.file_sinks.part_formats import (
     RowFormat,
     TextLines,
 )
-from operators.connectors.file_sinks.staged_files import StagedFiles, abort_files, commit_files
+from operators.connectors.file_sinks.staged_files import (
+    StagedFiles,
+    abort_files,
+    commit_files,
+    prepare_files,
+)
 from operators.connectors.files.lines import python_charset
-from operators.connectors.sink import Committable, Sink, SinkWriter
+from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
 from operators.formats.json_values import to_json
 
 
@@ -47,9 +52,18 @@ class PartFileSink(Sink):
         name = f"part-{context.subtask:05d}-{self.write_id}{self.suffix}"
         return _OneFile(StagedFiles(self.path, self.write_id, context), self.part_format, name)
 
+    def prepare(self, committables: list[Committable]) -> list[Committable]:
+        """Nothing but forcing names to the disk."""
+        prepare_files(self.path, self.write_id, committables)
+        return committables
+
     def commit(self, committables: list[Committable]) -> None:
         """Rename."""
         commit_files(self.path, self.write_id, committables)
+
+    def recovery(self) -> Recovery:
+        """By renaming."""
+        return Recovery("files", self.path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
         """Delete what is staged."""

@@ -16,6 +16,13 @@ from typing import Any
 from pyarrow import fs
 
 from operators.chain.operator import OperatorContext
+from operators.connectors.files.durable_files import (
+    force_file,
+    force_folder,
+    make_folder,
+    move_file,
+    remove_folder,
+)
 from operators.connectors.files.filesystem import filesystem_of
 from operators.connectors.sink import Committable
 
@@ -49,41 +56,76 @@ class StagedFiles:
         return self._system.open_output_stream(staged, compression=None, buffer_size=_BUFFER), staged
 
     def committable(self, staged: str, name: str, details: dict[str, Any] | None = None) -> Committable:
-        """What makes a closed file visible as `name`."""
+        """What makes a closed file visible as `name`; the file is on the disk when this returns."""
+        force_file(self._system, staged)
         size = self._system.get_file_info(staged).size
         return Committable(staged, posixpath.join(self._base, name), size, self._subtask, details or {})
 
     def remove(self) -> None:
         """Delete everything that this attempt has written."""
-        _delete(self._system, self._folder)
+        remove_folder(self._system, self._folder)
+
+
+def prepare_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
+    """Force the names of staged files to the disk.
+
+    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it.
+    """
+    system, inside = filesystem_of(base)
+    make_folder(system, inside)
+    folders = set()
+    for one in committables:
+        if system.get_file_info(one.staged).type == fs.FileType.File:
+            folders.add(posixpath.dirname(one.staged))
+        else:
+            _require(system, one)
+    staging = staging_folder(inside, write_id)
+    if folders:
+        folders |= {staging, inside}
+        folders |= {folder for one in list(folders) if (folder := posixpath.dirname(one)).startswith(staging)}
+    for folder in sorted(folders):
+        force_folder(system, folder)
 
 
 def commit_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Rename staged files to their targets, then delete what else was staged; may be repeated.
 
-    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it.
+    When it returns, the files are on the disk under their new names. FileNotFoundError where a file is
+    neither staged nor at its target: somebody has deleted it. ValueError where one would leave `base`.
     """
     system, inside = filesystem_of(base)
-    system.create_dir(inside, recursive=True)
+    staging = staging_folder(inside, write_id)
     made = {inside}
+    make_folder(system, inside)
     for one in committables:
+        if not (_is_below(one.staged, staging) and _is_below(one.target, inside)):
+            raise ValueError(f"{one.staged} to {one.target}: a sink renames files within its folder only")
         folder = posixpath.dirname(one.target)
         if folder not in made:
-            system.create_dir(folder, recursive=True)
+            make_folder(system, folder)
             made.add(folder)
-        if system.get_file_info(one.staged).type == fs.FileType.File:
-            system.move(one.staged, one.target)
-        elif system.get_file_info(one.target).type != fs.FileType.File:
-            raise FileNotFoundError(f"{one.staged}: it was written, and is neither there nor at {one.target}")
-    _delete(system, staging_folder(inside, write_id))
+        if system.get_file_info(one.staged).type != fs.FileType.File:
+            _require(system, one)
+            continue
+        try:
+            move_file(system, one.staged, one.target)
+        except FileNotFoundError:  # another process finishes the same commit
+            _require(system, one)
+    for folder in sorted(made):
+        force_folder(system, folder)
+    remove_folder(system, staging)
 
 
 def abort_files(base: str, write_id: str) -> None:
     """Delete everything that a run has staged."""
     system, inside = filesystem_of(base)
-    _delete(system, staging_folder(inside, write_id))
+    remove_folder(system, staging_folder(inside, write_id))
 
 
-def _delete(system: fs.FileSystem, folder: str) -> None:
-    if system.get_file_info(folder).type == fs.FileType.Directory:
-        system.delete_dir(folder)
+def _require(system: fs.FileSystem, one: Committable) -> None:
+    if system.get_file_info(one.target).type != fs.FileType.File:
+        raise FileNotFoundError(f"{one.staged}: it was written, and is neither there nor at {one.target}")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return posixpath.normpath(path).startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,178 @@
+"""`penstock recover`: what killed runs have left."""
+
+import shutil
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from engine.commands.people import console_for_people, print_table
+from engine.commits.commit_run import reason
+from engine.commits.errors import CommitError
+from engine.commits.find_leftovers import Found, delete_leftover, find_leftovers
+from engine.commits.journal import Run, forget, records, state_folder
+from engine.commits.run_owner import describe_owner
+from engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
+from engine.commits.temporary_folders import left_temporary_folders
+from plans.errors import InputError
+
+
+def command(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Folders or URIs that sinks wrote into, or folders above them; default: the current one.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+    ] = False,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Also remove staged files and orphan data files that no run accounts for.",
+        ),
+    ] = False,
+    older_than: Annotated[
+        float,
+        typer.Option(
+            "--older-than", metavar="HOURS", min=0, help="What --clean removes is at least this old."
+        ),
+    ] = 24.0,
+    abandon: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--abandon",
+            metavar="RUN",
+            help="Remove what this run has not published, instead of publishing it; may be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Finish the commit of runs whose driver was killed while it published, and undo those killed before.
+
+    Runs whose driver is alive are left alone. A run on another machine is undone once it has given no sign of
+    life for a day.
+    """
+    places = paths or [".", *([home] if Path(home := state_folder()).is_dir() else [])]
+    try:
+        found = find_leftovers(places)
+    except FileNotFoundError as error:
+        raise InputError(str(error)) from error
+    given_up = {run.run_id for run in found.runs for one in abandon or [] if run.run_id.startswith(one)}
+    unknown = [one for one in abandon or [] if not any(run.startswith(one) for run in given_up)]
+    if unknown:
+        raise InputError(f"--abandon {', '.join(map(repr, unknown))}: no such run below {', '.join(places)}")
+    failures = _settle(found, given_up, dry_run=dry_run)
+    _remove(found, older_than * 3600 if clean else None, dry_run=dry_run)
+    if failures:
+        raise CommitError("\n".join(failures))
+
+
+def _settle(found: Found, given_up: set[str], *, dry_run: bool) -> list[str]:
+    """Settle runs and show them; gives what went wrong."""
+    failures = []
+    table = _table("run", "job", "started", "folders", "staged bytes", "outcome")
+    for run in found.runs:
+        size = found.size_of(run)
+        abandoned = run.run_id in given_up
+        try:
+            outcome = _foreseen(run, abandoned=abandoned) if dry_run else _settled(run, abandoned=abandoned)
+        except (CommitError, OSError) as error:
+            failures.append(reason(error))
+            outcome = "not finished, see below"
+        _add(
+            table,
+            run.short_id,
+            run.job,
+            f"{datetime.fromtimestamp(run.started_at):%Y-%m-%d %H:%M:%S}",
+            ", ".join(run.folders),
+            f"{size:,}",
+            outcome,
+        )
+    if table.row_count:
+        print_table(table)
+    else:
+        console_for_people().print("no unfinished runs")
+    return failures
+
+
+def _settled(run: Run, *, abandoned: bool) -> str:
+    state = state_of(run)
+    if state == "running" or (state == "elsewhere" and not abandoned):
+        return _foreseen(run, abandoned=abandoned)
+    if state in ("undecided", "undoing", "elsewhere") and undo(run):
+        return "undone: nothing of it is visible; run the job again"
+    if abandoned:
+        published = _published(run)
+        remove_staged(run)
+        return f"given up; published before: {published}"
+    if state != "done":
+        publish_rest(run)
+    forget(run)
+    return "finished: all of it is published; do not run the job again for it"
+
+
+def _foreseen(run: Run, *, abandoned: bool) -> str:
+    state = state_of(run)
+    owner = describe_owner(run.owner)
+    if state == "running":
+        return f"left alone: {owner} is running"
+    if state == "elsewhere" and not abandoned:
+        return f"left alone: {owner} may be running"
+    if state in ("undecided", "undoing", "elsewhere"):
+        return "would be undone"
+    if abandoned:
+        return f"would be given up; published before: {_published(run)}"
+    return "is published" if state == "done" else f"would be published; published before: {_published(run)}"
+
+
+def _published(run: Run) -> str:
+    written = records(run)
+    names = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]
+    return ", ".join(names) or "none"
+
+
+def _remove(found: Found, least_age_seconds: float | None, *, dry_run: bool) -> None:
+    """Show what no run accounts for, and remove what is at least so old; None: nothing."""
+    table = _table("left over", "bytes", "hours old", "outcome")
+    for one in found.leftovers:
+        removed = least_age_seconds is not None and one.age_seconds >= least_age_seconds
+        if removed and not dry_run:
+            delete_leftover(one)
+        _add(table, one.path, f"{one.size:,}", f"{one.age_seconds / 3600:.1f}", _outcome(removed, dry_run))
+    for folder in left_temporary_folders():
+        files = [file.stat() for file in folder.rglob("*") if file.is_file()]
+        hours = (time.time() - folder.stat().st_mtime) / 3600
+        removed = least_age_seconds is not None
+        if removed and not dry_run:
+            shutil.rmtree(folder, ignore_errors=True)
+        size = sum(one.st_size for one in files)
+        _add(table, str(folder), f"{size:,}", f"{hours:.1f}", _outcome(removed, dry_run))
+    if table.row_count:
+        print_table(table)
+
+
+def _outcome(removed: bool, dry_run: bool) -> str:
+    if not removed:
+        return "kept: --clean removes what is older than --older-than"
+    return "would be removed" if dry_run else "removed"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(show_edge=False, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _add(table: Table, *cells: str) -> None:
+    """A row of foreign texts, without control characters."""
+    table.add_row(
+        *(Text("".join(one if one.isprintable() else repr(one)[1:-1] for one in cell)) for cell in cells)
+    )

@@ -1,0 +1,207 @@
+"""The commit of all sinks of a run as one: prepared, decided, published.
+
+Until the decision is recorded nothing is visible, and whatever happens undoes the run. From then on the run
+will be published: by this process, or by the next run of the job, or by `penstock recover`.
+
+Source: org.apache.flink.streaming.runtime.operators.sink.CommitterOperator, for the order of things.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+from engine.commits import journal
+from engine.commits.errors import CommitError, NeedsItsJobError
+from engine.commits.journal import Run, SinkOfRun
+from engine.commits.run_owner import this_process
+from engine.runtime.errors import JobCancelledError
+from operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
+from operators.connectors.sink import Committable, Sink
+from plans.errors import PenstockError
+
+_HEARTBEAT_SECONDS = 60.0
+
+#: Ids of the runs that this process is working on.
+active_runs: set[str] = set()
+
+
+@dataclass(frozen=True)
+class NamedSink:
+    """A sink and the name of its operator."""
+
+    name: str
+    sink: Sink
+
+
+@dataclass
+class OpenRun:
+    """A run from its start to its end; `close` it."""
+
+    run: Run
+    sinks: list[Sink]  #: in the order of `run.sinks`
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        active_runs.discard(self.run.run_id)
+
+
+def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink]) -> OpenRun:
+    """Open a run of the started sinks `given`, and its journal if any of them needs a commit.
+
+    OSError where a folder that a sink writes into cannot be made or written.
+    """
+    committed = [one for one in given if needs_commit(one.sink)]
+    sinks = tuple(_described(one) for one in committed)
+    folders = tuple(dict.fromkeys(one.recovery.folder for one in sinks if one.recovery is not None))
+    run = Run(
+        run_id=run_id,
+        job=job,
+        fingerprint=fingerprint,
+        started_at=time.time(),
+        owner=this_process(),
+        folders=folders or (journal.state_folder(),),
+        sinks=sinks,
+    )
+    opened = OpenRun(run, [one.sink for one in committed])
+    if sinks:
+        active_runs.add(run_id)
+        try:
+            journal.begin_journal(run)
+        except BaseException:
+            active_runs.discard(run_id)
+            with suppress(OSError):
+                journal.forget(run)
+            raise
+        threading.Thread(target=_beat, args=(opened,), name="penstock-heartbeat", daemon=True).start()
+    return opened
+
+
+def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> None:
+    """Prepare all sinks, then publish all; `committables` stand in the order of the sinks.
+
+    CommitError where a sink cannot be prepared or another process has undone the run (then `undo_run` is the
+    caller's to call), and where one could not be published: then the journal stays, with what is left to do.
+    JobCancelledError, which says the same, for Ctrl-C while sinks are published.
+    """
+    run = opened.run
+    if not opened.sinks:
+        return
+    prepared = tuple(_prepared(opened, number, some) for number, some in enumerate(committables))
+    names = [one.name for one in run.sinks]
+    # with arguments that preparing has found out
+    sinks = tuple(_described(NamedSink(name, one)) for name, one in zip(names, opened.sinks, strict=True))
+    if not journal.decide_to_publish(run, sinks, prepared):
+        raise CommitError(
+            f"job {run.job!r}: another process took its run {run.short_id} for dead and has undone it; "
+            "nothing of it is committed",
+            "run the job again",
+        )
+    number = 0
+    try:
+        journal.write(run, "attempt-0")
+        for number in publishing_order(sinks):
+            opened.sinks[number].commit(prepared[number])
+            journal.write(run, f"settled-{number}")
+        journal.write(run, "done")
+    except (Exception, KeyboardInterrupt) as error:
+        with suppress(OSError):
+            journal.write(run, "failed", reason(error))
+        kind = JobCancelledError if isinstance(error, KeyboardInterrupt) else CommitError
+        raise kind(*unfinished(run, number, error)) from error
+
+
+def class_name(sink: Sink) -> str:
+    """The class of a sink, with its module."""
+    return f"{type(sink).__module__}.{type(sink).__qualname__}"
+
+
+def undo_run(opened: OpenRun) -> None:
+    """Remove everything that the run has staged, and its journal, unless it is to be published."""
+    if not opened.sinks:
+        return
+    decision = journal.decision_of(opened.run)
+    if decision is not None and decision.publish:
+        return
+    for sink in opened.sinks:
+        sink.abort()
+    journal.forget(opened.run)
+
+
+def publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
+    """Sinks that may refuse a commit come before those that only rename files: their numbers."""
+    first = [None, *reversed(KINDS)]
+    return sorted(
+        range(len(sinks)),
+        key=lambda number: first.index(recovery.kind if (recovery := sinks[number].recovery) else None),
+    )
+
+
+def unfinished(run: Run, failed: int, error: BaseException) -> tuple[str, str]:
+    """Message and hint where sink number `failed` could not be published."""
+    written = journal.records(run)
+    settled = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]
+    waiting = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" not in written]
+    return (
+        f"job {run.job!r}: the commit of run {run.short_id} is not finished: "
+        f"sink {_shown(run.sinks[failed])} failed: {reason(error)}\n"
+        f"  published: {_listed(settled)}; not yet: {_listed(waiting)}, whose rows are written and kept",
+        "when the cause is gone, run the job again, or "
+        f"`penstock recover {' '.join(map(shlex.quote, run.folders))}`: either publishes the rest, no row "
+        f"twice; `penstock recover --abandon {run.short_id}` gives up what is not published",
+    )
+
+
+def reason(error: BaseException) -> str:
+    """An error in words."""
+    plain = isinstance(error, PenstockError | ValueError | OSError | NeedsItsJobError)
+    return str(error) if plain else f"{type(error).__name__}: {error}"
+
+
+def _prepared(opened: OpenRun, number: int, committables: list[Committable]) -> list[Committable]:
+    run, sink = opened.run, opened.sinks[number]
+    try:
+        prepared = sink.prepare(committables)
+        for one in prepared:
+            json.dumps(asdict(one))
+    except Exception as error:
+        raise CommitError(
+            f"job {run.job!r}: sink {_shown(run.sinks[number])} cannot be committed: {reason(error)}; "
+            "nothing of the job is committed"
+        ) from error
+    return prepared
+
+
+def _described(given: NamedSink) -> SinkOfRun:
+    return SinkOfRun(
+        name=given.name,
+        write_id=given.sink.write_id,
+        class_name=class_name(given.sink),
+        recovery=recovery_of(given.sink),
+    )
+
+
+def _shown(sink: SinkOfRun) -> str:
+    return repr(sink.name) if sink.recovery is None else f"{sink.name!r} ({sink.recovery.folder})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _beat(opened: OpenRun) -> None:
+    number = 0
+    while not opened._stop.wait(_HEARTBEAT_SECONDS):
+        number += 1
+        with suppress(OSError):
+            journal.heartbeat(opened.run, number)

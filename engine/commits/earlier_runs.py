@@ -1,0 +1,99 @@
+"""What a run does about runs that killed drivers have left in the folders it writes into."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.commits import journal
+from engine.commits.commit_run import NamedSink, class_name
+from engine.commits.errors import CommitError
+from engine.commits.journal import Run
+from engine.commits.run_owner import liveness
+from engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
+from operators.common.typeinfo import TypeInformation
+from operators.connectors.recover_sinks import needs_commit, recovery_of
+from operators.connectors.sink import Sink
+
+
+@dataclass(frozen=True)
+class JobSink(NamedSink):
+    """A sink of a job, not started."""
+
+    type_info: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """A run that is about to start."""
+
+    job: str
+    fingerprint: str  #: `job_fingerprint`
+    sinks: Sequence[JobSink]
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: storage options by folder
+
+
+def settle_earlier_runs(following: NextRun) -> Run | None:
+    """Publish what was decided to be published, undo the rest, and leave runs alone whose owner is alive.
+
+    Gives the run that this one repeats: the same job over the same input, published, whose driver was killed
+    before it could say so. Its journal stays until the caller forgets it. CommitError where a run of this job
+    cannot be published.
+    """
+    repeated: Run | None = None
+    for run in _found(following):
+        state = state_of(run)
+        if state in ("running", "elsewhere"):
+            continue
+        if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
+            say(f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed")
+            continue
+        try:
+            publish_rest(run, following_sinks(following), following.options)
+        except CommitError as error:
+            if run.job == following.job:
+                raise
+            say(str(error))
+            continue
+        # a driver on another machine may be alive, and its script busy with what comes after the job
+        may_go_on = state == "done" and liveness(run.owner) == "unknown"
+        if run.fingerprint == following.fingerprint and not may_go_on:
+            if repeated is None and claim(run):
+                repeated = run
+            continue
+        journal.forget(run)
+        say(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
+    return repeated
+
+
+def following_sinks(following: NextRun) -> OwnSink:
+    """The sinks of the job that is about to run, started as those of an earlier run were."""
+
+    def own_sink(run: Run, number: int) -> Sink | None:
+        wanted = run.sinks[number]
+        sort = (wanted.name, wanted.class_name)
+        before = sum((one.name, one.class_name) == sort for one in run.sinks[:number])
+        alike = [one for one in following.sinks if (one.name, class_name(one.sink)) == sort]
+        if run.job != following.job or before >= len(alike):
+            return None
+        return alike[before].sink.start(wanted.write_id, alike[before].type_info)
+
+    return own_sink
+
+
+def say(message: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(f"penstock: {message}\n")
+
+
+def _found(following: NextRun) -> Iterable[Run]:
+    committed = [one.sink for one in following.sinks if needs_commit(one.sink)]
+    recoveries = [recovery_of(sink) for sink in committed]
+    folders = dict.fromkeys(one.folder for one in recoveries if one is not None)
+    found = {run.run_id: run for folder in folders for run in journal.runs_in(folder)}
+    if committed and not folders:
+        found = {
+            run.run_id: run for run in journal.runs_in(journal.state_folder()) if run.job == following.job
+        }
+    return sorted(found.values(), key=lambda run: run.started_at)

@@ -1,0 +1,232 @@
+"""One transaction of a Delta table with the files of one write; nothing where it is in the table already.
+
+The transaction holds the write's id as an application transaction (`txn` of the Delta transaction log
+protocol), by which a repeated commit finds the first one.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, create_table_with_add_actions
+from pyarrow import fs
+
+from operators.connectors.delta.delta_files import FILE_NAME
+from operators.connectors.files.durable_files import force_file, force_folder
+from operators.connectors.files.filesystem import filesystem_of
+from operators.connectors.sink import Committable
+
+_TRANSACTION_VERSION = 1
+_CONFLICTS = 8  #: commits that may lose against other writers, beside the retries of deltalake itself
+_FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
+_FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
+
+
+@dataclass(frozen=True)
+class DeltaWrite:
+    """One write of a table, as `prepare_delta` and `commit_delta` take it."""
+
+    folder: str  #: path or URI of the table
+    write_id: str
+    mode: str  #: append, overwrite, error or ignore
+    schema: str  #: the table's columns, as deltalake's Schema.to_json
+    partition_by: tuple[str, ...] = ()
+    table_id: str | None = None  #: of the table when the job started; None: there was none
+    version: int | None = None  #: of the table when an overwrite was prepared
+    storage_options: Mapping[str, str] | None = None
+
+    @property
+    def application(self) -> str:
+        """The id of its application transaction."""
+        return f"penstock-{self.write_id}"
+
+
+def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) -> DeltaTable | None:
+    """The table at its newest version; None if there is none."""
+    try:
+        return DeltaTable(folder, storage_options=dict(storage_options) if storage_options else None)
+    except TableNotFoundError:
+        return None
+
+
+def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | None:
+    """Check that the write can be committed, and force its files' names to the disk.
+
+    Gives the table's version, None where there is no table. ValueError where the table was deleted, replaced
+    or changed since the job started, or mode forbids the write; FileNotFoundError where files are missing.
+    """
+    table = open_delta(write.folder, write.storage_options)
+    if table is not None and _is_committed(table, write):
+        return table.version()
+    _require_fit(table, write)
+    if table is None or write.mode != "ignore":
+        _require_files(write, committables)
+    return None if table is None else table.version()
+
+
+def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries: int = 0) -> None:
+    """Make the files part of the table, in one transaction, and delete what else the write has left.
+
+    Mode ignore adds nothing to a table that is there. `retries` (how often this was begun before) above 0:
+    an overwrite is refused where others have written the table since it was prepared. A commit that loses
+    against other writers is repeated. Raises what `prepare_delta` raises, and deltalake's errors.
+    """
+    for conflicts in range(_CONFLICTS):
+        table = open_delta(write.folder, write.storage_options)
+        if table is not None and _is_committed(table, write):
+            break
+        _require_fit(table, write)
+        if table is not None and write.mode == "ignore":
+            delete_files(write.folder, write.write_id, keep=set())
+            return
+        _require_files(write, committables)
+        _require_unchanged(table, write, retries)
+        try:
+            _commit(table, write, committables)
+            break
+        except CommitFailedError:
+            if conflicts + 1 == _CONFLICTS:
+                raise
+        except DeltaError:
+            # another writer made the table first
+            if table is not None or open_delta(write.folder, write.storage_options) is None:
+                raise
+        time.sleep(_FIRST_WAIT_SECONDS * 2**conflicts)
+    _force_log(write.folder)
+    delete_files(write.folder, write.write_id, keep={one.target for one in committables})
+
+
+def abort_delta(folder: str, write_id: str, storage_options: Mapping[str, str] | None = None) -> None:
+    """Delete the files of a write, unless its transaction is in the table."""
+    table = open_delta(folder, storage_options)
+    if table is None or not has_write(table, write_id):
+        delete_files(folder, write_id, keep=set())
+
+
+def has_write(table: DeltaTable, write_id: str) -> bool:
+    """Whether the transaction of a write is in the table."""
+    return table.transaction_version(f"penstock-{write_id}") is not None
+
+
+def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
+    """Delete the data files of a write except those named `keep`."""
+    system, base = filesystem_of(folder)
+    for one in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
+        name = posixpath.basename(one.path)
+        named = FILE_NAME.fullmatch(name)
+        if named is not None and named[1] == write_id and name not in keep:
+            system.delete_file(one.path)
+
+
+def require_columns(table: DeltaTable, folder: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
+    """ValueError unless the table has these columns and partition columns."""
+    found = tuple(table.metadata().partition_columns)
+    if found != partition_by:
+        raise ValueError(
+            f"the Delta table {folder} is partitioned by {list(found)}, not by {list(partition_by)}"
+        )
+    theirs = {field.name: field.type for field in table.schema().fields}
+    ours = {field.name: field.type for field in schema.fields}
+    if theirs != ours:
+        raise ValueError(f"the Delta table {folder} has the columns {theirs}, the sink's are {ours}")
+
+
+def _is_committed(table: DeltaTable, write: DeltaWrite) -> bool:
+    return table.transaction_version(write.application) is not None
+
+
+def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
+    if table is None:
+        if write.table_id is not None:
+            raise ValueError(f"the Delta table {write.folder} was deleted after the job had started")
+        return
+    if write.mode == "error":
+        raise ValueError(f"{write.folder} has become a Delta table meanwhile, and mode is error")
+    if write.table_id is not None and str(table.metadata().id) != write.table_id:
+        raise ValueError(f"the Delta table {write.folder} was replaced by another after the job had started")
+    if write.mode != "ignore":
+        require_columns(table, write.folder, Schema.from_json(write.schema), write.partition_by)
+
+
+def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
+    system, base = filesystem_of(write.folder)
+    if not committables:
+        return
+    entries = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    sizes = {posixpath.basename(one.path): one.size for one in entries}
+    missing = sorted(one.target for one in committables if sizes.get(one.target) != one.size)
+    if missing:
+        raise FileNotFoundError(
+            f"{len(missing)} of the {len(committables)} data files that the job wrote into the Delta table "
+            f"{write.folder} are missing or shorter, the first is {missing[0]}"
+        )
+    force_folder(system, base)
+
+
+def _require_unchanged(table: DeltaTable | None, write: DeltaWrite, retries: int) -> None:
+    if retries and write.mode == "overwrite" and table is not None and table.version() != write.version:
+        raise ValueError(
+            f"others have written the Delta table {write.folder} since the overwrite was prepared: it is at "
+            f"version {table.version()}, then {write.version}; the overwrite would remove what they wrote"
+        )
+
+
+def _commit(table: DeltaTable | None, write: DeltaWrite, committables: list[Committable]) -> None:
+    now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
+    once = CommitProperties(app_transactions=[Transaction(write.application, _TRANSACTION_VERSION, now)])
+    schema = Schema.from_json(write.schema)
+    if table is None:
+        create_table_with_add_actions(
+            write.folder,
+            schema,
+            _actions(committables, now),
+            mode="error",
+            partition_by=list(write.partition_by),
+            storage_options=dict(write.storage_options) if write.storage_options else None,
+            commit_properties=once,
+        )
+    elif committables or write.mode == "overwrite":
+        table.create_write_transaction(
+            [*_actions(committables, now)],
+            write.mode,
+            schema,
+            partition_by=list(write.partition_by),
+            commit_properties=once,
+        )
+
+
+def _actions(committables: list[Committable], now: int) -> list[AddAction]:
+    return [
+        AddAction(one.target, one.size, one.details["partition"], now, True, one.details["stats"])
+        for one in sorted(committables, key=lambda one: (one.subtask, one.target))
+    ]
+
+
+def _force_log(folder: str) -> None:
+    """Force the newest entries of the log to the disk: deltalake does not."""
+    system, base = filesystem_of(folder)
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    log = posixpath.join(base, "_delta_log")
+    entries = system.get_file_info(fs.FileSelector(log))
+    for entry in sorted(one.path for one in entries if one.path.endswith(".json"))[-_FORCED_ENTRIES:]:
+        force_file(system, entry)
+    force_folder(system, log)
+    force_folder(system, base)
+
+
+def json_of(write: DeltaWrite) -> dict[str, Any]:
+    """What a journal keeps of a write, beside folder and id: no storage options, which may hold secrets."""
+    return {
+        "mode": write.mode,
+        "schema": write.schema,
+        "partition_by": list(write.partition_by),
+        "table_id": write.table_id,
+        "version": write.version,
+    }

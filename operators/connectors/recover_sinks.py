@@ -1,0 +1,56 @@
+"""Finishing and undoing the commit of a sink from what a journal says of it, without the sink."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from operators.connectors.delta.commit_delta import DeltaWrite, abort_delta, commit_delta
+from operators.connectors.file_sinks.staged_files import abort_files, commit_files
+from operators.connectors.files.filesystem import filesystem_of
+from operators.connectors.sink import Committable, Recovery, Sink
+
+
+def _publish_files(
+    recovery: Recovery, write_id: str, committables: list[Committable], retries: int, options: Any
+) -> None:
+    commit_files(recovery.folder, write_id, committables)
+
+
+def _undo_files(recovery: Recovery, write_id: str, options: Any) -> None:
+    abort_files(recovery.folder, write_id)
+
+
+def _publish_delta(
+    recovery: Recovery, write_id: str, committables: list[Committable], retries: int, options: Any
+) -> None:
+    given = {**recovery.arguments, "partition_by": tuple(recovery.arguments["partition_by"])}
+    write = DeltaWrite(recovery.folder, write_id, **given, storage_options=options)
+    commit_delta(write, committables, retries=retries)
+
+
+def _undo_delta(recovery: Recovery, write_id: str, options: Any) -> None:
+    abort_delta(recovery.folder, write_id, options)
+
+
+class Kind(NamedTuple):
+    """What makes the writes of a sort of sinks visible, and what removes them."""
+
+    publish: Callable[[Recovery, str, list[Committable], int, Mapping[str, str] | None], None]
+    undo: Callable[[Recovery, str, Mapping[str, str] | None], None]
+
+
+KINDS = {"files": Kind(_publish_files, _undo_files), "delta": Kind(_publish_delta, _undo_delta)}
+
+
+def recovery_of(sink: Sink) -> Recovery | None:
+    """`sink.recovery()`, its folder absolute; None too where a class of the user's commits in another way."""
+    mine = getattr(type(sink).commit, "__module__", "").startswith("operators.connectors.")
+    recovery = sink.recovery() if mine else None
+    if recovery is None or "://" in recovery.folder:
+        return recovery
+    return replace(recovery, folder=filesystem_of(recovery.folder)[1])
+
+
+def needs_commit(sink: Sink) -> bool:
+    """Whether there is anything to commit: False for sinks that print, collect or discard."""
+    return type(sink).commit is not Sink.commit
