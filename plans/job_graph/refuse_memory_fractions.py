@@ -1,6 +1,6 @@
 """Managed memory weights whose sum does not fit Flink's int, so that fractions are none."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from plans.frames import TOPOLOGY, join_local, rename
@@ -74,7 +74,7 @@ def _id_hash() -> Column:
     return first
 
 
-def _place(hash_code: Column, of_set: Window) -> Column:  # type: ignore[valid-type]
+def _place(hash_code: Column, of_set: WindowSpec) -> Column:
     """Where a hash set of as many elements as `of_set` has rows holds an element."""
     count = F.count(F.lit(1)).over(of_set)
     bits = F.greatest(F.lit(SMALLEST_TABLE), F.ceil(F.log2(count / LOAD_FACTOR)))

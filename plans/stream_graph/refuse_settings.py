@@ -12,8 +12,8 @@ from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
 MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)
 """The steps of the translation of one operator; its inputs are translated before the third."""
 
-BEHIND_ALL = 2**31 - 1
-"""In the place of an operator: what Flink reads once all of them are translated."""
+AFTER_ALL = 2**31 - 1
+"""Precedence of what Flink reads once all operators are translated, where others have an operator's id."""
 
 CACHED_FILES, CHAINING, CHAINED_MAX_PARALLELISM = range(3)
 STEP_OF_OPERATOR = {
@@ -105,7 +105,7 @@ def _of_inputs(resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
 
 def _of_cached_files(settings: DataFrame) -> DataFrame:
     read = settings.filter(F.col("step") == SettingStep.CACHED_FILES)
-    return settings_refused_at(read, Layer.STREAM_GRAPH, [F.lit(BEHIND_ALL), F.lit(CACHED_FILES)])
+    return settings_refused_at(read, Layer.STREAM_GRAPH, [F.lit(AFTER_ALL), F.lit(CACHED_FILES)])
 
 
 def _of_edges(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
@@ -118,7 +118,7 @@ def _of_edges(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
     read = join_local(edges, settings, {}).filter(
         one_input & (of_chaining | (of_max & ~_has_reason(MAX_PARALLELISM_UNREAD)))
     )
-    order = [F.lit(BEHIND_ALL), F.when(of_chaining, CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
+    order = [F.lit(AFTER_ALL), F.when(of_chaining, CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
     return settings_refused_at(read, Layer.STREAM_GRAPH, order)
 
 

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from plans.errors import TopologyError
 from plans.message_limits import MOST_ERRORS, limited
-from plans.schema import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
+from plans.schema import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
@@ -85,11 +85,7 @@ _SPARK_TO_ARROW: dict[type, pa.DataType] = {
     IntegerType: pa.int32(),
     BooleanType: pa.bool_(),
     MapType: _MAP,
-    ArrayType: pa.list_(
-        pa.struct(
-            [(name, pa.string()) for name in JOB_SETTINGS["setting_refusals"].dataType.elementType.names]
-        )
-    ),
+    ArrayType: pa.list_(pa.struct([(name, pa.string()) for name in SETTING_REFUSAL.names])),
 }
 SETTINGS_ROWS = pa.struct(
     [(f.name, _SPARK_TO_ARROW[type(f.dataType)]) for f in JOB_SETTINGS.fields if f.name != "topology_id"]

@@ -68,7 +68,7 @@ class SettingRefusal(Exception):
 class FlinkRefusal(Exception):
     """Flink refuses the job for its settings: the stage, its exception class and its message.
 
-    `ours` are the same in Penstock's words, which stand behind Flink's in the list of errors.
+    `ours` are the same in Penstock's words, which come after Flink's in the list of errors.
     """
 
     def __init__(

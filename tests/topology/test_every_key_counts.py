@@ -201,7 +201,7 @@ OTHER_VALUES: dict[str, Any] = {
     "edge intra_input_key_correlated": False,
     "edge chainable": False,
 }
-"""Another value, of the middle node and of the edge behind it."""
+"""Another value, of the middle node and of the edge out of it."""
 
 RULES = {"setting": SETTING_RULES, "node": NODE_RULES, "edge": EDGE_RULES}
 KEYS = [f"{part} {key}" for part, rules in RULES.items() for key in rules]

@@ -246,8 +246,9 @@ def test_golden_topologies_are_right():
     assert files
     for path in files:
         with gzip.open(path) as lines:
-            for line in lines:
-                assert validate_topology(json.loads(line)["topology"]) == []
+            for line in map(json.loads, lines):
+                refused_first = line["expected"].get("message", "").startswith("Node hash must be")
+                assert refused_first or validate_topology(line["topology"]) == []
 
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(

@@ -6,8 +6,8 @@ from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import TOPOLOGY, join_topology
 from plans.columnar.refusals import refused_settings, settings_refused_at
 from plans.stream_graph.refuse_settings import (
+    AFTER_ALL,
     BEFORE_INPUTS,
-    BEHIND_ALL,
     CACHED_FILES,
     CHAINED_MAX_PARALLELISM,
     CHAINING,
@@ -94,7 +94,7 @@ def _of_inputs(resolved_inputs: pl.DataFrame, settings: pl.DataFrame) -> pl.Data
 
 def _of_cached_files(settings: pl.DataFrame) -> pl.DataFrame:
     read = settings.filter(_STEP == SettingStep.CACHED_FILES)
-    return settings_refused_at(read, Layer.STREAM_GRAPH, [pl.lit(BEHIND_ALL), pl.lit(CACHED_FILES)])
+    return settings_refused_at(read, Layer.STREAM_GRAPH, [pl.lit(AFTER_ALL), pl.lit(CACHED_FILES)])
 
 
 def _of_edges(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
@@ -104,7 +104,7 @@ def _of_edges(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFram
     read = _joined(stream_edges.select(TOPOLOGY, "not_chainable_reasons"), settings).filter(
         ~_has_reason(CHAINING_UNREAD) & (of_chaining | (of_max & ~_has_reason(MAX_PARALLELISM_UNREAD)))
     )
-    order = [pl.lit(BEHIND_ALL), pl.when(of_chaining).then(CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
+    order = [pl.lit(AFTER_ALL), pl.when(of_chaining).then(CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
     return settings_refused_at(read, Layer.STREAM_GRAPH, order)
 
 
