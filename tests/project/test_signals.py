@@ -58,7 +58,7 @@ def given(tmp_path_factory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+    folder: Path = tmp_path_factory.mktemp("site")
     (folder / "sitecustomize.py").write_text(SITE)
     return folder
 
