@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.describe_memory_error import describe_memory_error, is_out_of_memory
+from engine.describe_memory_error import describe_memory_error, is_out_of_memory, jvm_ran_out_of_memory
 from plans.errors import NotEnoughMemoryError, PenstockError
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -153,7 +153,7 @@ def _explain_stop(error: BaseException) -> tuple[str, int] | None:
 
 def _explain(error: BaseException) -> tuple[str, int] | None:
     """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
-    if isinstance(error, PenstockError):
+    if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
         return str(error), error.exit_code
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
         return None
