@@ -77,7 +77,7 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _run(job: Callable[[], None]) -> None:
-    """Run the parse. What a file makes fail is an InputError; other errors, of memory too, stay as they are."""
+    """Run the parse. What a file makes fail is an InputError; errors of workers and memory stay theirs."""
     try:
         job()
     except PythonException:
