@@ -42,16 +42,21 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
     """The JSON object that `command` prints last, with `peak_memory_bytes` of its process tree.
 
     `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
-    or Crashed (its last words) where it did not get to `done`. All below the process is ended with it.
+    or Crashed (its last words) where it did not get to `done`. All below the process is ended with it, and
+    its temporary files are removed.
     """
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+    with (
+        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as complained,
+        tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as folder,
+    ):
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=complained,
             start_new_session=True,
-            env=python_environment(),
+            env={**python_environment(), "TMPDIR": folder},
         )
         failure = None
         try:

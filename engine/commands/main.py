@@ -26,7 +26,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.commands.people import complain, say
-from engine.describe_memory_error import describe_memory_error, is_out_of_memory
+from engine.describe_memory_error import describe_memory_error, is_out_of_memory, jvm_ran_out_of_memory
 from engine.redaction import redact, remember_secret_arguments
 from plans.errors import NotEnoughMemoryError, PenstockError
 from plans.printable import printable_lines
@@ -181,7 +181,7 @@ def _explain_stop(error: BaseException) -> tuple[str, int] | None:
 
 def _explain(error: BaseException) -> tuple[str, int] | None:
     """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
-    if isinstance(error, PenstockError):
+    if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
         return str(error), error.exit_code
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
         return None

@@ -90,12 +90,14 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _run(job: Callable[[], None]) -> None:
-    """Run the parse; what a file makes fail is an InputError, an error in a worker stays what it is."""
+    """Run the parse. What a file makes fail is an InputError; errors of workers and memory stay theirs."""
     try:
         job()
     except PythonException:
         raise
     except (PySparkException, Py4JJavaError) as e:
+        if "OutOfMemoryError" in str(e):
+            raise
         named = _FILE_IN_MESSAGE.search(str(e))
         file = readable_path(named.group(1)) if named else "a topology file"
         broken_gzip = file.endswith(".gz") and any(sign in str(e) for sign in _GZIP_SIGNS)

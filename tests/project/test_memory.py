@@ -6,11 +6,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import polars as pl
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from typer.testing import CliRunner
 
 from engine import available_memory as available
@@ -239,6 +242,17 @@ def test_whoever_runs_out_of_memory_it_is_told_apart(error):
     wrapped = KeyError("k")
     wrapped.__cause__ = error
     assert is_out_of_memory(wrapped)
+
+
+def test_what_follows_when_the_jvm_has_run_out_of_memory_is_told_as_that(monkeypatch):
+    """It ends itself with SparkExitCode.OOM, and its exceptions can no longer be asked for what they say."""
+    ended = SimpleNamespace(poll=lambda: 52, wait=lambda timeout: 52)
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=ended))
+    for error in (Py4JNetworkError("Answer from Java side is empty"), InputError("cannot read a file")):
+        assert is_out_of_memory(error)
+        assert describe_memory_error(error).startswith("not enough memory: Spark's JVM has ended")
+    ended.poll = lambda: 1
+    assert not is_out_of_memory(Py4JNetworkError("Answer from Java side is empty"))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def given(tmp_path_factory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+    folder: Path = tmp_path_factory.mktemp("site")
     (folder / "sitecustomize.py").write_text(SITE)
     return folder
 
@@ -226,7 +226,7 @@ def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path
     process, left = started("bench", *arguments, below=below)
     process.kill()
     process.wait()
-    assert until(lambda: not {pid for pid in left if is_running(pid)}, 30)
+    assert until(lambda: not {pid for pid in left if is_running(pid)})
 
 
 def test_a_program_that_cannot_ask_for_it_ends_with_its_parent():
