@@ -53,8 +53,9 @@ def _open_files(store: str, version: int | None, topology: str | None) -> Stored
             damage = find_damage(store, found, [name])
             if damage:
                 raise damaged(store, found.version, damage)
-            listed = listed_files(store, name, found.write_id)
-        files = [os.path.join(local_folder(store, name), file.path) for file in listed]
+            recorded = found.files_of(name)
+            held = listed_files(store, name, found.write_id) if recorded is None else recorded
+        files = [os.path.join(local_folder(store, name), file.path) for file in held]
         columns = arrow_schema(name).names
         rows = pl.scan_parquet(files, glob=False).select(columns) if files else empty(name).lazy()
         if topology is None:

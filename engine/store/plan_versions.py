@@ -176,7 +176,8 @@ def _add_missing_columns(spark: SparkSession, path: str) -> None:
     for field in SCHEMA.fields:
         if field.name not in known:
             kind, comment = field.dataType.simpleString(), field.metadata["comment"]
-            spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({field.name} {kind} COMMENT '{comment}')")
+            table = "delta.`" + path.replace("`", "``") + "`"
+            spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({field.name} {kind} COMMENT '{comment}')")
 
 
 def insert(

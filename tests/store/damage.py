@@ -42,6 +42,11 @@ def make_again(table: Path) -> None:
     DeltaTable.create(table, schema, partition_by=partitions)
 
 
+def make_a_file(table: Path) -> None:
+    shutil.rmtree(table)
+    table.write_text("")
+
+
 def remove_checkpoint_and_first(table: Path) -> None:
     DeltaTable(table).create_checkpoint()
     for path in (table / "_delta_log").glob("*.checkpoint*.parquet"):
@@ -69,5 +74,5 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "checkpoint deleted": remove_checkpoint_and_first,
     "table deleted": shutil.rmtree,
     "table made again": make_again,
-    "table is a file": lambda table: (shutil.rmtree(table), table.write_text("")),
+    "table is a file": make_a_file,
 }

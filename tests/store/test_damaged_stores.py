@@ -1,6 +1,7 @@
 """Damage to a store is said: no command answers as if nothing were, and planning again mends the store."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from typer.testing import CliRunner
 
 from engine.commands.main import app
 from engine.store import open_plan as opening
-from engine.store import write_plan as spark_writing
 from engine.store.plan_versions import MANIFEST, SCHEMA
 from engine.store.read_plan import read_plan as read_with_spark
 from engine.store.remove_unfinished import remove_unfinished
+from engine.store.without_spark import plan_versions
+from engine.store.without_spark import write_plan as writing
 from engine.store.without_spark.delta_tables import append_rows, to_table
 from engine.store.without_spark.plan_versions import find_version, list_versions
 from engine.store.without_spark.read_plan import read_plan
@@ -235,10 +237,8 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
 def test_remote_stores_are_checked_by_their_logs(
     spark: SparkSession, spark_store: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in ("engine.store.find_damage_on_spark", "engine.store.verify_version"):
-        monkeypatch.setattr(f"{module}.is_local", lambda _: False)
-    for module in (opening, spark_writing):
-        monkeypatch.setattr(module, "is_local", lambda _: False)
+    for module in ("find_damage_on_spark", "verify_version", "open_plan", "write_plan"):
+        monkeypatch.setattr(f"engine.store.{module}.is_local", lambda _: False)
     assert spark_write(spark, spark_store, "2") == 2
     (file,) = find_version(str(spark_store), None).files or ()
     assert (file.rows, file.checksum) == (1, None)
@@ -253,10 +253,6 @@ def test_remote_stores_are_checked_by_their_logs(
 def test_what_a_version_holds_is_on_disk_before_it_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    import os
-
-    from engine.store.without_spark import write_plan as writing
-
     synced: set[str] = set()
     fsync = os.fsync
 
@@ -265,7 +261,7 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
         fsync(descriptor)
 
     at_publication: set[str] = set()
-    publish = writing.publish
+    publish = plan_versions.publish
 
     def record_and_publish(*arguments):
         at_publication.update(synced)

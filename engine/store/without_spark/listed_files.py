@@ -57,7 +57,9 @@ def make_write_durable(store: str, table: str, write_id: str, since: int) -> Non
     if is_local(store):
         folder = local_folder(store, table)
         files = [os.path.join(folder, file.path) for file in listed_files(store, table, write_id)]
-        make_durable(files, below=folder)
+        # Hadoop refuses a file whose own checksums, in a file beside it, are not whole.
+        sums = [os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.crc") for file in files]
+        make_durable([*files, *sums], below=folder)
         make_log_durable(folder, since)
 
 

@@ -47,7 +47,8 @@ def make_log_durable(folder: str, since: int) -> None:
     new = [
         os.path.join(log, name)
         for name in os.listdir(log)
-        if (name[:20].isdecimal() and int(name[:20]) >= since) or name == "_last_checkpoint"
+        if ((number := name.removeprefix(".")[:20]).isdecimal() and int(number) >= since)
+        or name == "_last_checkpoint"
     ]
     # The parent too: the store itself may be new.
     make_durable(new, below=os.path.dirname(folder))
