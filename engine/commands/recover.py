@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import print_table, say
 from engine.commits.commit_run import reason
 from engine.commits.errors import CommitError
 from engine.commits.find_leftovers import Found, delete_leftover, find_leftovers
@@ -77,7 +76,7 @@ def command(
 def _settle(found: Found, given_up: set[str], *, dry_run: bool) -> list[str]:
     """Settle runs and show them; gives what went wrong."""
     failures = []
-    table = _table("run", "job", "started", "folders", "staged bytes", "outcome")
+    rows = []
     for run in found.runs:
         size = found.size_of(run)
         abandoned = run.run_id in given_up
@@ -86,19 +85,12 @@ def _settle(found: Found, given_up: set[str], *, dry_run: bool) -> list[str]:
         except (CommitError, OSError) as error:
             failures.append(reason(error))
             outcome = "not finished, see below"
-        _add(
-            table,
-            run.short_id,
-            run.job,
-            f"{datetime.fromtimestamp(run.started_at):%Y-%m-%d %H:%M:%S}",
-            ", ".join(run.folders),
-            f"{size:,}",
-            outcome,
-        )
-    if table.row_count:
-        print_table(table)
+        started = f"{datetime.fromtimestamp(run.started_at):%Y-%m-%d %H:%M:%S}"
+        rows.append((run.short_id, run.job, started, ", ".join(run.folders), f"{size:,}", outcome))
+    if rows:
+        _print("run", "job", "started", "folders", "staged bytes", "outcome", rows=rows)
     else:
-        console_for_people().print("no unfinished runs")
+        say("no unfinished runs")
     return failures
 
 
@@ -140,12 +132,12 @@ def _published(run: Run) -> str:
 
 def _remove(found: Found, least_age_seconds: float | None, *, dry_run: bool) -> None:
     """Show what no run accounts for, and remove what is at least so old; None: nothing."""
-    table = _table("left over", "bytes", "hours old", "outcome")
+    rows = []
     for one in found.leftovers:
         removed = least_age_seconds is not None and one.age_seconds >= least_age_seconds
         if removed and not dry_run:
             delete_leftover(one)
-        _add(table, one.path, f"{one.size:,}", f"{one.age_seconds / 3600:.1f}", _outcome(removed, dry_run))
+        rows.append((one.path, f"{one.size:,}", f"{one.age_seconds / 3600:.1f}", _outcome(removed, dry_run)))
     for folder in left_temporary_folders():
         files = [file.stat() for file in folder.rglob("*") if file.is_file()]
         hours = (time.time() - folder.stat().st_mtime) / 3600
@@ -153,9 +145,9 @@ def _remove(found: Found, least_age_seconds: float | None, *, dry_run: bool) -> 
         if removed and not dry_run:
             shutil.rmtree(folder, ignore_errors=True)
         size = sum(one.st_size for one in files)
-        _add(table, str(folder), f"{size:,}", f"{hours:.1f}", _outcome(removed, dry_run))
-    if table.row_count:
-        print_table(table)
+        rows.append((str(folder), f"{size:,}", f"{hours:.1f}", _outcome(removed, dry_run)))
+    if rows:
+        _print("left over", "bytes", "hours old", "outcome", rows=rows)
 
 
 def _outcome(removed: bool, dry_run: bool) -> str:
@@ -164,15 +156,5 @@ def _outcome(removed: bool, dry_run: bool) -> str:
     return "would be removed" if dry_run else "removed"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(show_edge=False, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _add(table: Table, *cells: str) -> None:
-    """A row of foreign texts, without control characters."""
-    table.add_row(
-        *(Text("".join(one if one.isprintable() else repr(one)[1:-1] for one in cell)) for cell in cells)
-    )
+def _print(*headers: str, rows: list[tuple[str, ...]]) -> None:
+    print_table([Column(header) for header in headers], rows)

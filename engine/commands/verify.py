@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column
 
-from engine.commands.people import console_for_people, print_table
+from engine.commands.people import print_table, say
 from engine.commands.reads_store import reads_store
 from engine.store.data_files import Damage, damaged
 from engine.store.plan_versions import PlanVersion
@@ -32,20 +31,17 @@ def command(
     _print_tables(found.tables, found.files is not None, damage)
     if damage:
         raise damaged(store, found.version, damage)
-    console_for_people().print(_summary(found), markup=False)
+    say(_summary(found))
 
 
 def _print_tables(tables: tuple[str, ...], recorded: bool, damage: list[Damage]) -> None:
-    listed = Table(show_edge=False, pad_edge=False)
-    for column in ("table", "state", "file", "what"):
-        listed.add_column(column, overflow="fold")
+    rows = []
     for table in tables:
         own = [one for one in damage if one.table == table]
         if not own:
-            listed.add_row(table, "sound" if recorded else "not recorded", "", "")
-        for one in own:
-            listed.add_row(*map(Text, (table, "damaged", one.file or "", one.what)))
-    print_table(listed)
+            rows.append((table, "sound" if recorded else "not recorded", "", ""))
+        rows += [(table, "damaged", one.file or "", one.what) for one in own]
+    print_table([Column(header) for header in ("table", "state", "file", "what")], rows)
 
 
 def _summary(version: PlanVersion) -> str:
