@@ -5,6 +5,7 @@ Tables and lines are coloured and cut to a terminal, plain and whole where piped
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, TextIO
 
 from rich.console import Console
@@ -39,7 +40,8 @@ def say_beside_output(*pieces: Piece) -> None:
 
 def complain(message: str) -> None:
     """A message of one line or more on standard error, without the secrets of settings."""
-    sys.stderr.write(_encodable(printable_lines(redact(message)), sys.stderr) + "\n")
+    with suppress(OSError):  # nobody may be there to read it
+        sys.stderr.write(_encodable(printable_lines(redact(message)), sys.stderr) + "\n")
 
 
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:

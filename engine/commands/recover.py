@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -156,5 +157,5 @@ def _outcome(removed: bool, dry_run: bool) -> str:
     return "would be removed" if dry_run else "removed"
 
 
-def _print(*headers: str, rows: list[tuple[str, ...]]) -> None:
+def _print(*headers: str, rows: Sequence[Sequence[str]]) -> None:
     print_table([Column(header) for header in headers], rows)
