@@ -122,7 +122,7 @@ def test_what_cannot_be_read_as_a_topology_is_listed_with_its_place(planned):
     listed = [line.split("\t")[:2] for line in run("rejected", planned)[1].splitlines()[1:3]]
     assert [(name, place.split("jsonl:")[1]) for name, place in listed] == [
         ("(no name)", "6"),
-        ("b [x]\x01", "7"),
+        ("b [x]\\x01", "7"),
     ]
     rows = [json.loads(line) for line in run("rejected", planned, "--json")[1].splitlines()[:2]]
     assert [(row.get("name"), row["source_line"]) for row in rows] == [(None, 6), ("b [x]\x01", 7)]
