@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,11 +11,9 @@ from engine.commits.errors import CommitError
 from engine.commits.journal import Run
 from engine.commits.run_owner import liveness
 from engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
-from engine.redaction import redact
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import Sink
-from plans.printable import printable_lines
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def following_sinks(following: NextRun) -> OwnSink:
 
 def say(message: str) -> None:
     """A line on standard error, without what a terminal acts on and without secrets."""
-    sys.stderr.write(f"penstock: {printable_lines(redact(message))}\n")
+    complain(f"penstock: {message}")
 
 
 def _found(following: NextRun) -> Iterable[Run]:
