@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.commands.people import complain
 from engine.commits import journal
 from engine.commits.commit_run import NamedSink, class_name
 from engine.commits.errors import CommitError
