@@ -234,7 +234,7 @@ def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines,
     """The version is written all the same."""
     source, out = tmp_path / "lines.jsonl", tmp_path / "store"
     source.write_text("\n".join(lines))
-    ran = run("plan", source, "--out", out, "--until", "stream_graph", *options)
+    ran = run("plan", source, "--out", out, "--until", "job_graph", *options)
     assert (ran.code, said in " ".join(ran.stderr.split())) == (code, True), ran
     refused = len(lines) - lines.count(PLANNED)
     assert f"holds {len(lines) - refused} planned and {refused} rejected of {len(lines)}" in ran.stdout

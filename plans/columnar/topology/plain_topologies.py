@@ -111,7 +111,7 @@ def settings_of_plain_topologies(
 
 def _config(text: bytes) -> dict[str, str] | None:
     try:
-        config = orjson.loads(text)
+        config: dict[str, str] = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
     if not CONFIG.accepts(config) or may_have_duplicate_keys(text, config):
