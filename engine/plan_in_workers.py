@@ -8,10 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from engine.cut_lineage import cut_lineage
-from engine.foresee_memory import require_memory_for_tasks
+from engine.require_memory_in_worker import require_memory_in_worker
 from engine.run_passes import Planned
 from engine.scoped_settings import scoped_settings
-from plans.columnar.execution_graph.count_task_rows import TaskRows
 from plans.columnar.frames import arrow_schema
 from plans.columnar.packed_tables import PACKED, divide, unpack
 from plans.columnar.plan_packed_tables import (
@@ -57,7 +56,7 @@ def plan_in_workers(
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    plan = plan_packed_tables(read, until, choices or Choices(), _before_tasks)
+    plan = plan_packed_tables(read, until, choices or Choices(), require_memory_in_worker)
     with scoped_settings(given.topologies.sparkSession, _SETTINGS):
         planned = cut_lineage(blocks.mapInArrow(plan, PACKED))
     wall = time.monotonic() - started
@@ -70,11 +69,6 @@ def plan_in_workers(
         return Planned(tables, given.topologies.count() + _orphans(planned), seconds, [planned], ())
     tables["rejected"] = given.rejected.unionByName(tables["rejected"])
     return Planned(tables, given.inputs, seconds, [planned], given.persisted)
-
-
-def _before_tasks(rows: TaskRows) -> None:
-    """In a worker: what does not fit its machine is an error, where running into it would end the worker."""
-    require_memory_for_tasks()(rows)
 
 
 def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:

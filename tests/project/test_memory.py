@@ -280,3 +280,9 @@ def test_a_process_with_too_little_memory_says_so(tmp_path):
     assert "ulimit -v" in done.stderr
     assert len(done.stderr.splitlines()) == 2
     assert not out.exists()
+
+
+def test_the_check_of_workers_imports_no_polars_before_it_is_called():
+    code = "import sys, engine.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
