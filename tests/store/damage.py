@@ -42,6 +42,13 @@ def make_again(table: Path) -> None:
     DeltaTable.create(table, schema, partition_by=partitions)
 
 
+def delete_last_log(table: Path) -> None:
+    """With the sums that Spark keeps beside it; where they stay, the log can no longer be read at all."""
+    last = logs(table)[-1]
+    for name in (last.name, f"{last.stem}.crc", f".{last.name}.crc", f".{last.stem}.crc.crc"):
+        (table / "_delta_log" / name).unlink(missing_ok=True)
+
+
 def make_a_file(table: Path) -> None:
     shutil.rmtree(table)
     table.write_text("")
@@ -66,7 +73,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "middle flipped": flip_middle,
     "footer flipped": flip_footer,
     "first log deleted": lambda table: logs(table)[0].unlink(),
-    "last log deleted": lambda table: logs(table)[-1].unlink(),
+    "last log deleted": delete_last_log,
     "last log cut": lambda table: cut(logs(table)[-1]),
     "last log emptied": lambda table: logs(table)[-1].write_bytes(b""),
     "last log garbage": lambda table: logs(table)[-1].write_bytes(b"\xff\x00{"),
