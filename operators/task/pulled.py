@@ -8,7 +8,7 @@ memory, and a reader that has enough ends the calls.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -23,7 +23,9 @@ _BYTES_A_CALL = 4096
 _LEAST_STACK_BYTES = 8 << 20
 
 
-def pulled(push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000) -> Iterator[T]:
+def pulled(
+    push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000
+) -> Generator[T, None, None]:
     """Whatever `push` hands to the function it is given, one by one, as it is asked for.
 
     `push` runs in a thread called `name`, with room for `calls` nested Python calls. What it raises is raised

@@ -4,7 +4,7 @@ Set as `spark.python.daemon.module`. Importing pyarrow, numpy and the operators 
 of a second; forked, it has them.
 """
 
-from typing import Any
+from socket import socket
 
 import pyspark.daemon
 
@@ -17,10 +17,10 @@ import operators.windows  # noqa: F401 that it is loaded is the point
 _worker = pyspark.daemon.worker
 
 
-def worker(*arguments: Any) -> int:
+def worker(sock: socket, authenticated: bool) -> int:
     """PySpark's worker, quiet where Spark has hung up: it does so once it has enough rows."""
     try:
-        return _worker(*arguments)  # type: ignore[no-any-return, no-untyped-call]
+        return _worker(sock, authenticated)
     except BrokenPipeError:
         return 1
 

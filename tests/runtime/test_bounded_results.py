@@ -23,9 +23,10 @@ from engine.runtime.plan_job import plan_job
 from operators.chain.errors import EnoughResults
 from operators.chain.piece_size import PieceSize
 from operators.task.pulled import pulled
+from operators.task.run_task import run_task
 from operators.windows.interval_join import IntervalJoinOperator
 from tests.operator_harness import Record, run
-from tests.runtime.run_in_process import collected, compiled_job, inputs, run_task, sent
+from tests.runtime.run_in_process import collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
 MANY = 200_000
@@ -130,7 +131,7 @@ class YieldManyForTwo(CoProcessFunction):
         return None
 
 
-class YieldManyForWindows(ProcessWindowFunction):
+class YieldManyForWindows(ProcessWindowFunction):  # type: ignore[type-arg]
     def process(self, key, context, elements):
         yield from range(MANY)
 
