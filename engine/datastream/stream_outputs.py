@@ -13,7 +13,7 @@ from engine.datastream.data_stream_sink import DataStreamSink
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.source_checks import side_output_type
 from engine.datastream.stream_settings import StreamSettings
-from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
+from engine.datastream.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
 from operators.connectors.sink import CollectSink, PrintSink, Sink
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class StreamOutputs(StreamSettings):
         operators that lead to the stream leave the environment: execute does not run them too, unless
         others still read them.
         """
-        return self._environment.dataframe_of(self._collect_sink())
+        return self._environment.dataframe_of(self._dataframe_sink())
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that the operator before put out with this tag.
@@ -111,6 +111,12 @@ class StreamOutputs(StreamSettings):
         sink = self._ending(CollectSink(limit), COLLECT_SINK)
         sink.parallelism = 1
         sink.uid = f"dataStreamCollect_{sink.created}"
+        return sink
+
+    def _dataframe_sink(self) -> Transformation:
+        """Where the records are, as many subtasks: a DataFrame that has enough rows then stops them."""
+        sink = self._collect_sink()
+        sink.parallelism = effective_parallelism(self._transformation)
         return sink
 
     def _ending(self, sink: Sink, name: str) -> Transformation:

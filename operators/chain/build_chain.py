@@ -97,8 +97,8 @@ class OperatorOutput:
         self.records_out = 0
         # the usual case, one chained reader, costs one call
         if len(main) == 1 and isinstance(main[0], ChainedInput):
-            self.collect = main[0].collect  # type: ignore[method-assign]
-            self.collect_batch = main[0].collect_batch  # type: ignore[method-assign]
+            self.collect = main[0].collect  # type: ignore[method-assign, assignment]
+            self.collect_batch = main[0].collect_batch  # type: ignore[method-assign, assignment]
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """To all readers of the main output; each gets lists of its own."""

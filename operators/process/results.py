@@ -12,6 +12,7 @@ import enum
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from sys import getrefcount
+from types import GeneratorType
 from typing import Any
 from uuid import UUID
 
@@ -149,7 +150,7 @@ class Results:
 
 def close_iterator(rest: Iterable[Any] | None) -> None:
     """End a generator that nobody takes further results of; what it raises on the way does not count."""
-    if hasattr(rest, "close"):
+    if isinstance(rest, GeneratorType):
         with suppress(BaseException):
             rest.close()
 

@@ -8,9 +8,9 @@ memory, and a reader that has enough ends the calls.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from operators.chain.errors import EnoughResults
 
@@ -23,7 +23,9 @@ _BYTES_A_CALL = 4096
 _LEAST_STACK_BYTES = 8 << 20
 
 
-def pulled(push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000) -> Iterator[T]:
+def pulled(
+    push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000
+) -> Generator[T, None, None]:
     """Whatever `push` hands to the function it is given, one by one, as it is asked for.
 
     `push` runs in a thread called `name`, with room for `calls` nested Python calls. What it raises is raised
@@ -35,8 +37,8 @@ def pulled(push: Callable[[Callable[[T], None]], None], name: str, calls: int = 
         thread.start()
         try:
             while pusher.proceed():
-                yield pusher.row
-                pusher.row = None
+                row, pusher.rows = pusher.rows, []
+                yield row[0]
         finally:
             if not pusher.ended:
                 pusher.enough = True
@@ -46,11 +48,11 @@ def pulled(push: Callable[[Callable[[T], None]], None], name: str, calls: int = 
             raise pusher.error
 
 
-class _Pusher:
+class _Pusher(Generic[T]):
     def __init__(self, push: Callable[[Callable[[T], None]], None]) -> None:
         self._push = push
         self.wanted, self.given = threading.Semaphore(0), threading.Semaphore(0)
-        self.row: T | None = None
+        self.rows: list[T] = []  #: the one that was put last
         self.error: BaseException | None = None
         self.ended = self.enough = False
 
@@ -75,7 +77,7 @@ class _Pusher:
 
     def _put(self, row: T) -> None:
         if not self.enough:
-            self.row = row
+            self.rows = [row]
             self.given.release()
             self.wanted.acquire()
         if self.enough:

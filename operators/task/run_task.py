@@ -10,7 +10,7 @@ import itertools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ def task_function(
     return run
 
 
-def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
     """Run the subtask that this Spark partition is; gives rows as Spark asks for them."""
     where = TaskContext.get()
     attempt_number = where.attemptNumber() if where is not None else 0

@@ -126,7 +126,7 @@ class OperatorPanes(WindowKeeper):
             yield some
             operator.results.flush()
 
-    def _failed(self, error: Exception, key: Any, window: TimeWindow) -> Exception:
+    def _failed(self, error: BaseException, key: Any, window: TimeWindow) -> Exception:
         return self.operator.failed(error, Described(f"{window} of key {describe_record(original_key(key))}"))
 
 

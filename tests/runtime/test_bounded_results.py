@@ -18,12 +18,15 @@ from engine.datastream.functions import (
 )
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.window import CountTumblingWindowAssigner
+from engine.runtime.compile_job import compile_job
+from engine.runtime.plan_job import plan_job
 from operators.chain.errors import EnoughResults
 from operators.chain.piece_size import PieceSize
 from operators.task.pulled import pulled
+from operators.task.run_task import run_task
 from operators.windows.interval_join import IntervalJoinOperator
 from tests.operator_harness import Record, run
-from tests.runtime.run_in_process import collected, compiled_job, inputs, run_task, sent
+from tests.runtime.run_in_process import collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
 MANY = 200_000
@@ -128,7 +131,7 @@ class YieldManyForTwo(CoProcessFunction):
         return None
 
 
-class YieldManyForWindows(ProcessWindowFunction):
+class YieldManyForWindows(ProcessWindowFunction):  # type: ignore[type-arg]
     def process(self, key, context, elements):
         yield from range(MANY)
 
@@ -271,3 +274,13 @@ def test_timestamps_stay_with_results_in_pieces(env):
         (0, 4),
     ]
     assert recorded.calls > 1
+
+
+def test_a_dataframe_is_not_gathered_in_one_subtask(env):
+    """Behind an exchange Spark could not stop the subtasks before it, however few rows it needs."""
+    env.set_parallelism(2)
+    stream = env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())
+    job = env._job_to_run([stream._dataframe_sink()], None)
+    compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
+    assert [one.chain.name for one in compiled.vertices][1].startswith("FlatMap -> ")
+    assert [one.chain.parallelism for one in compiled.vertices] == [1, 2]

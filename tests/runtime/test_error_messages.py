@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -195,8 +196,8 @@ def test_a_source_is_named(env):
 
     class Broken(NumberSequenceSource):
         def read(self, split, context):
+            yield from ()
             raise OSError("cable is cut")
-            yield
 
     stream = env.from_source(Broken(0, 9), WatermarkStrategy.no_watermarks(), "cable", Types.LONG())
     found = failure_of(stream)
@@ -402,7 +403,7 @@ def test_files_are_sent_to_workers_once():
         def addFile(self, path, recursive):
             sent.append((path, recursive))
 
-    context = Context()
+    context: Any = Context()
     for _ in range(3):
         _add_once(context, context.addFile, "/data/a", False)
     _add_once(context, context.addFile, "/data/b", True)
