@@ -83,7 +83,7 @@ def _settle(found: Found, given_up: set[str], *, dry_run: bool) -> list[str]:
         abandoned = run.run_id in given_up
         try:
             outcome = _foreseen(run, abandoned=abandoned) if dry_run else _settled(run, abandoned=abandoned)
-        except (CommitError, OSError) as error:
+        except Exception as error:  # one run does not keep the others from being settled
             failures.append(reason(error))
             outcome = "not finished, see below"
         started = f"{datetime.fromtimestamp(run.started_at):%Y-%m-%d %H:%M:%S}"

@@ -152,13 +152,14 @@ def unfinished(run: Run, failed: int, error: BaseException) -> tuple[str, str]:
     written = journal.records(run)
     settled = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]
     waiting = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" not in written]
+    places = " ".join(map(shlex.quote, run.folders))
     return (
         f"job {run.job!r}: the commit of run {run.short_id} is not finished: "
         f"sink {_shown(run.sinks[failed])} failed: {reason(error)}\n"
         f"  published: {_listed(settled)}; not yet: {_listed(waiting)}, whose rows are written and kept",
         "when the cause is gone, run the job again, or "
-        f"`penstock recover {' '.join(map(shlex.quote, run.folders))}`: either publishes the rest, no row "
-        f"twice; `penstock recover --abandon {run.short_id}` gives up what is not published",
+        f"`penstock recover {places}`: either publishes the rest, no row twice; "
+        f"`penstock recover --abandon {run.short_id} {places}` gives up what is not published",
     )
 
 

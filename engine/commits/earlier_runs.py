@@ -56,9 +56,9 @@ def settle_earlier_runs(following: NextRun) -> Run | None:
                 raise
             say(str(error))
             continue
-        # a driver on another machine may be alive, and its script busy with what comes after the job
-        may_go_on = state == "done" and liveness(run.owner) == "unknown"
-        if run.fingerprint == following.fingerprint and not may_go_on:
+        if state == "done" and liveness(run.owner) == "unknown":
+            continue  # its driver may be alive, and its script busy with what comes after the job
+        if run.fingerprint == following.fingerprint:
             if repeated is None and claim(run):
                 repeated = run
             continue

@@ -56,8 +56,9 @@ def find_leftovers(places: Iterable[str]) -> Found:
     staged: dict[str, Leftover] = {}
     for place in places:
         for folder in _folders(place):
-            runs |= {run.run_id: run for run in runs_in(folder)}
+            # in this order: a run that starts meanwhile writes its journal before it stages anything
             staged |= {one.path: one for one in _staged_in(folder)}
+            runs |= {run.run_id: run for run in runs_in(folder)}
     mine = {sink.write_id for run in runs.values() for sink in run.sinks}
     return Found(
         tuple(sorted(runs.values(), key=lambda run: run.started_at)),
@@ -97,8 +98,9 @@ def _folders(place: str) -> Iterator[str]:
 def _staged_in(folder: str) -> Iterator[Leftover]:
     system, base = filesystem_of(folder)
     entries = system.get_file_info(fs.FileSelector(base))
+    journals = system.get_file_info(fs.FileSelector(posixpath.join(base, RUNS), allow_not_found=True))
     known = {run.run_id for run in runs_in(folder)}
-    for one in system.get_file_info(fs.FileSelector(posixpath.join(base, RUNS), allow_not_found=True)):
+    for one in journals:
         if one.base_name not in known:  # killed before it was written, or damaged
             yield _folder_left(system, folder, one, one.base_name)
     for one in entries:

@@ -222,6 +222,17 @@ def test_a_driver_killed_after_its_commit_is_not_run_again(tmp_path, monkeypatch
     assert hidden(tmp_path) == []
 
 
+def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        of_owner(patched, ELSEWHERE)
+        opened, started = begin(sinks_of(tmp_path))
+        with opened:
+            commit_run(opened, stage(started))
+    assert run(sinks_of(tmp_path))
+    assert visible(tmp_path) == (sorted(ALL * 2),) * 2
+    assert list(journal.runs_in(str(tmp_path / "files"))) == [opened.run]
+
+
 def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
     of_owner(monkeypatch, DEAD)
     opened, started = begin(sinks_of(tmp_path))
