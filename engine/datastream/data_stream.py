@@ -18,6 +18,7 @@ from engine.datastream.functions import KeySelector, NullByteKeySelector, Partit
 from engine.datastream.keyed_stream import KeyedOperations
 from engine.datastream.operator_settings import as_output_type
 from engine.datastream.partitioning import Partitioning, selector_of
+from engine.datastream.pickled import Pickled
 from engine.datastream.state import MapStateDescriptor
 from engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
 from engine.datastream.stream_outputs import StreamOutputs
@@ -60,7 +61,8 @@ class DataStream(StreamOutputs, Partitioning):
         if isinstance(key_selector, str | list | tuple):
             columns, of_columns = column_keys(self._transformation.output_type, key_selector)
             return KeyedStream(self._partitioned_by(columns, of_columns), self, columns)
-        selector = typed_keys(selector_of(key_selector), as_output_type(key_type))
+        typed = typed_keys(selector_of(key_selector), as_output_type(key_type))
+        selector: Any = Pickled(typed, "key_by")
         return KeyedStream(self._partitioned_by(selector, as_output_type(key_type)), self, selector)
 
     def union(self, *streams: DataStream) -> DataStream:
@@ -133,7 +135,7 @@ class DataStream(StreamOutputs, Partitioning):
             kind="two_input",
             name=name,
             inputs=[self._transformation, other._transformation],
-            operator=operator,
+            operator=Pickled(operator, name),
             output_type=output_type,
             key_selectors=key_selectors,
         )

@@ -7,6 +7,7 @@ StreamExecutionEnvironment.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.common.configuration import Configuration
@@ -25,6 +26,7 @@ from engine.datastream.job import Job, topology_of
 from engine.datastream.job_from_environment import is_batch, job_from_environment
 from engine.datastream.job_plan import job_plan
 from engine.datastream.operator_settings import as_output_type
+from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.datastream.transformations import Transformation
 from operators.connectors.collection import CollectionSource
@@ -87,7 +89,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
         stream = self._source("source", source_name, source, type_info or source.type_info)
-        stream._transformation.watermark_strategy = watermark_strategy
+        stream._transformation.watermark_strategy = _as_given(watermark_strategy)
         return stream
 
     def add_source(
@@ -225,3 +227,13 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         job = job_from_environment(self, [sink], f"{cached.name} of {cached.inputs[0].name}")
         self._caches.fill(cached, list(collect_job(job, sink)))
         return job.transformations
+
+
+def _as_given(strategy: WatermarkStrategy) -> WatermarkStrategy:
+    """A strategy that later changes to `strategy` and its timestamp assigner do not reach."""
+    assigner: Any = strategy.timestamp_assigner
+    return (
+        strategy
+        if assigner is None
+        else replace(strategy, timestamp_assigner=Pickled(assigner, "from_source"))
+    )

@@ -5,13 +5,14 @@ initializeStateAndOpenOperators and finishOperators).
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from operators.chain.copies import copies, is_plain
 from operators.chain.operator import Operator, OperatorContext, Timestamps, Values
 from operators.common.typeinfo import TypeInformation
 from operators.exchange.channel_writer import ChannelWriter
@@ -64,13 +65,8 @@ class OperatorOutput:
             self.collect_batch = main[0].collect_batch  # type: ignore[method-assign]
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """To all readers of the main output; each gets lists of its own."""
-        for place, receiver in enumerate(self._main):
-            last = place == len(self._main) - 1
-            receiver.collect(
-                values if last else list(values),
-                timestamps if last or timestamps is None else list(timestamps),
-            )
+        """To all readers of the main output; each gets records of its own."""
+        _collect(self._main, values, timestamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         """To all readers of the main output."""
@@ -79,13 +75,24 @@ class OperatorOutput:
 
     def collect_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
         """To the readers of a side output; without any, dropped as in Flink."""
-        for receiver in self._sides.get(tag, ()):
-            receiver.collect(list(values), None if timestamps is None else list(timestamps))
+        _collect(self._sides.get(tag, ()), values, timestamps)
 
     def watermark(self, timestamp: int) -> None:
         """To everything that reads any output."""
         for receiver in self._all:
             receiver.watermark(timestamp)
+
+
+def _collect(receivers: Sequence[Receiver], values: Values, timestamps: Timestamps) -> None:
+    """To all readers of one output. The last one gets the records themselves, those before it copies.
+
+    Writers come after chained readers. They change nothing, so that a list of their own is enough for them.
+    """
+    for receiver in receivers[:-1]:
+        copied = copies(values) if isinstance(receiver, ChainedInput) else list(values)
+        receiver.collect(copied, None if timestamps is None else list(timestamps))
+    for receiver in receivers[-1:]:
+        receiver.collect(values, timestamps)
 
 
 class Chain:
@@ -163,7 +170,7 @@ def _no_watermark(timestamp: int) -> None:
 
 
 def _context_of(context: OperatorContext, one: OperatorSpec) -> OperatorContext:
-    return replace(context, operator_name=one.name, metrics={})
+    return replace(context, operator_name=one.name, metrics={}, plain_results=is_plain(one.output_type))
 
 
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.operator import OperatorContext
+from operators.chain.copies import never_change
+from operators.chain.operator import OperatorContext, Values
 from operators.common.arrow_columns import from_arrow, to_arrow
 from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
@@ -31,7 +32,7 @@ class CollectionSource(Source):
         taken = list(values)
         parts = [taken[start : start + CHUNK_VALUES] for start in range(0, len(taken), CHUNK_VALUES)]
         self._columns = [to_arrow(part, self.type_info) for part in parts] if self.has_batches else []
-        self._pickles = [] if self.has_batches else [dumps(part) for part in parts]
+        self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
 
     def splits(self, parallelism: int) -> list[list[int]]:
         """The numbers of the collection's parts, for subtask 0."""
@@ -45,7 +46,14 @@ class CollectionSource(Source):
         elif self.has_batches:
             yield Chunk(from_arrow(self._columns[split], self.type_info))
         else:
-            yield Chunk(pickle.loads(self._pickles[split]))
+            pickled = self._pickles[split]
+            one_by_one = isinstance(pickled, list)
+            yield Chunk(list(map(pickle.loads, pickled)) if one_by_one else pickle.loads(pickled))
+
+
+def _pickled(values: Values) -> bytes | list[bytes]:
+    """One pickle, or one for each value: two values that share an object are to have one each when read."""
+    return dumps(values) if never_change(values) else list(map(dumps, values))
 
 
 def _batch(column: pa.Array, type_info: TypeInformation | None) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from operators.chain.operator import Timestamps, Values
+from operators.process.results import UNCHANGING, frozen
 from operators.records.map_records import current, flat_mapped
 from operators.records.user_function import FunctionOperator
 
@@ -25,7 +26,9 @@ class CoMapOperator(FunctionOperator):
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
         rest = iter(values)
         try:
-            results = [function(value) for value in rest]
+            results = [
+                result if type(result := function(value)) in UNCHANGING else frozen(result) for value in rest
+            ]
         except Exception as error:
             raise self.failed(error, current(values, rest)) from error
         if any(result is None for result in results):

@@ -5,6 +5,7 @@ from itertools import islice
 from sys import getrefcount
 from typing import Any
 
+from operators.chain.copies import never_change, own
 from operators.chain.operator import Operator, Timestamps, Values, repeated
 from operators.process.results import UNCHANGING, frozen
 from operators.records.user_function import FunctionOperator, method
@@ -18,6 +19,7 @@ class MapOperator(FunctionOperator):
         super().open()
         self._map = method(self.function, "map")
         self._changing = False  # whether it gives what can be changed later
+        self._never_change = _are_constant if self.context.plain_results else never_change
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map all values, then put them out."""
@@ -28,19 +30,26 @@ class MapOperator(FunctionOperator):
         try:
             if not self._changing:
                 results = [function(value) for value in islice(rest, 1)]
-                self._changing = any(map(is_changing, results))
+                self._changing = not self._never_change(results)
                 if not self._changing:
                     results += [function(value) for value in rest]
-                    self._changing = not CONSTANT.issuperset(map(type, results))
+                    self._changing = not self._never_change(results)
                     return results
                 results = list(map(frozen, results))
             else:
                 results = []
+            unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
             for value in rest:
                 result = function(value)
-                # an object that the function still refers to may be changed before it goes on
-                shared = result is not value and getrefcount(result) > _UNSHARED
-                results.append(frozen(result) if shared else result)
+                kind = type(result)
+                if kind not in unchanging and not (kind is tuple and only_unchanging(map(type, result))):
+                    # an object that the function still refers to may be changed before it goes on
+                    shared = result is not value and getrefcount(result) > _UNSHARED
+                    if shared:
+                        result = frozen(result)
+                    elif kind is not list or not only_unchanging(map(type, result)):
+                        result = own(result)
+                results.append(result)
         except Exception as error:
             raise self.failed(error, current(values, rest)) from error
         return results
@@ -98,12 +107,13 @@ def flat_mapped(
     """All results of `function` over `values`, with the timestamps of the records they come from."""
     results: Values = []
     rest = iter(values)
+    plain = operator.context.plain_results
     if timestamps is None:
         try:
             for value in rest:
                 some = function(value)
                 if some is not None:
-                    results.extend(kept(some))
+                    results.extend(kept(some, plain))
         except Exception as error:
             raise operator.failed(error, current(values, rest)) from error
         return results, None
@@ -113,26 +123,34 @@ def flat_mapped(
             before = len(results)
             some = function(value)
             if some is not None:
-                results.extend(kept(some))
+                results.extend(kept(some, plain))
             counts.append(len(results) - before)
     except Exception as error:
         raise operator.failed(error, current(values, rest)) from error
     return results, repeated(timestamps, counts)
 
 
-def kept(some: Iterable[Any]) -> Iterable[Any]:
-    """Results of one call; copies of those that can be changed before they go on."""
-    if type(some) is list and CONSTANT.issuperset(map(type, some)):
-        return some
-    return [one if type(one) in CONSTANT else frozen(one) for one in some]
+def kept(some: Iterable[Any], plain: bool) -> Iterable[Any]:
+    """Results of one call; copies of those that can be changed before they go on.
+
+    `plain`: they are declared as single values or tuples of these.
+    """
+    if plain:
+        return [one if type(one) in CONSTANT else frozen(one) for one in some]
+    unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
+    return [
+        one
+        if (kind := type(one)) in unchanging or (kind is tuple and only_unchanging(map(type, one)))
+        else frozen(one)
+        for one in some
+    ]
 
 
-def is_changing(result: Any) -> bool:
-    """Whether a result is of a kind that its function may change after it has returned it."""
-    return type(result) not in CONSTANT
+def _are_constant(results: Values) -> bool:
+    return CONSTANT.issuperset(map(type, results))
 
 
-#: Kinds that are handed on as they are; what a tuple holds is taken to stay as it is.
+#: Types of results that go on as they are where single values or tuples of these are declared.
 CONSTANT = UNCHANGING | {tuple}
 
 
