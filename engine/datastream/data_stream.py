@@ -135,7 +135,8 @@ class DataStream(StreamOutputs, Partitioning):
             kind="two_input",
             name=name,
             inputs=[self._transformation, other._transformation],
-            operator=Pickled(operator, name),
+            operator=operator,
+            pickled=Pickled(operator, name),
             output_type=output_type,
             key_selectors=key_selectors,
         )

@@ -25,9 +25,6 @@ class Pickled:
     """
 
     def __init__(self, thing: Any, name: str) -> None:
-        #: As in operators.chain.operator.Operator: what planning and compiling ask of an operator.
-        self.columnar: bool = getattr(thing, "columnar", False)
-        self.keyed: bool = getattr(thing, "keyed", False)
         try:
             self._pickle: bytes = cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
         except Exception as error:
@@ -36,9 +33,9 @@ class Pickled:
                 f"be pickled ({error}); make such things in the function's open(), which every subtask calls"
             ) from error
 
-    def unpickled(self) -> Any:
-        """A new copy of the thing."""
-        return cloudpickle.loads(self._pickle)
+    def __call__(self, *arguments: Any) -> Any:
+        """What a new copy of the thing, a function, gives for `arguments`."""
+        return cloudpickle.loads(self._pickle)(*arguments)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
         return cloudpickle.loads, (self._pickle,)

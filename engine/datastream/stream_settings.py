@@ -135,7 +135,8 @@ class StreamSettings:
                 kind=settings.pop("kind", "one_input"),
                 name=name,
                 inputs=[self._transformation],
-                operator=Pickled(operator, name),
+                operator=operator,
+                pickled=Pickled(operator, name),
                 output_type=output_type,
                 **settings,
             )
