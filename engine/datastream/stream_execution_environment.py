@@ -18,6 +18,7 @@ from engine.common.typeinfo import TypeInformation
 from engine.common.watermark_strategy import WatermarkStrategy
 from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
 from engine.datastream.cached_streams import CachedStreams
+from engine.datastream.collected_values import collected_values
 from engine.datastream.data_stream import DataStream
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.environment_settings import JobCaptured, current_settings, default_local_parallelism
@@ -172,7 +173,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Run what is registered, and give the records of one of its sinks, a CollectSink."""
         from engine.runtime.run_job import collect_job
 
-        return collect_job(self._job_to_run(self._take_registered(), job_name), sink)
+        values = collect_job(self._job_to_run(self._take_registered(), job_name), sink)
+        return iter(collected_values(list(values), sink.output_type))
 
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """What leads to `sink` as a lazy DataFrame; it leaves what is registered."""

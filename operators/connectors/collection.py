@@ -15,6 +15,7 @@ from operators.common.arrow_columns import from_arrow, to_arrow
 from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+from operators.connectors.wrap_integers import wrap_integers
 
 
 class CollectionSource(Source):
@@ -31,7 +32,7 @@ class CollectionSource(Source):
         self.has_batches = self.type_info is not None
         taken = list(values)
         parts = [taken[start : start + CHUNK_VALUES] for start in range(0, len(taken), CHUNK_VALUES)]
-        self._columns = [to_arrow(part, self.type_info) for part in parts] if self.has_batches else []
+        self._columns = [_column(part, self.type_info) for part in parts] if self.has_batches else []
         self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
 
     def splits(self, parallelism: int) -> list[list[int]]:
@@ -49,6 +50,13 @@ class CollectionSource(Source):
             pickled = self._pickles[split]
             one_by_one = isinstance(pickled, list)
             yield Chunk(list(map(pickle.loads, pickled)) if one_by_one else pickle.loads(pickled))
+
+
+def _column(values: Values, type_info: TypeInformation | None) -> pa.Array:
+    try:
+        return to_arrow(values, type_info)
+    except OverflowError:
+        return to_arrow([wrap_integers(value, type_info) for value in values], type_info)
 
 
 def _pickled(values: Values) -> bytes | list[bytes]:
