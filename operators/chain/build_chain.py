@@ -14,7 +14,9 @@ import pyarrow as pa
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from operators.chain.copies import copies, is_plain
 from operators.chain.operator import Operator, OperatorContext, Timestamps, Values
+from operators.common.arrow_columns import coerce
 from operators.common.typeinfo import TypeInformation
+from operators.exchange.blocks import is_pickled
 from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
@@ -39,6 +41,18 @@ class ChainedInput:
             )
             self.collect_batch = self._convert_batch
         self.watermark: Callable[[int], None] = operator.process_watermark
+        if operator.wants_declared_types:
+            self.check_types()
+
+    def check_types(self) -> None:
+        """From here on take records as their declared type's coder gives them; raise where it takes none.
+
+        PyFlink encodes results where they leave a row of functions, and where several operators read them.
+        """
+        if self._columnar or is_pickled(self._type_info):
+            return
+        receive, type_info = self.collect, self._type_info
+        self.collect = lambda values, timestamps: receive(list(coerce(values, type_info)), timestamps)
 
     def _convert_values(self, values: Values, timestamps: Timestamps) -> None:
         stamps = None if timestamps is None else pa.array(timestamps, pa.int64())
@@ -162,6 +176,10 @@ class Chain:
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
             if output.source_node == one.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
+        for receivers in (main if len(main) > 1 else [], *sides.values()):
+            for receiver in receivers:
+                if isinstance(receiver, ChainedInput):
+                    receiver.check_types()
         return OperatorOutput(main, sides, one.name)
 
 

@@ -79,6 +79,8 @@ class Operator:
     columnar: ClassVar[bool] = False
     #: True: has a key selector an input, and keeps state by key.
     keyed: ClassVar[bool] = False
+    #: True: its records have to be of their declared type, though nothing encodes them on their way to it.
+    wants_declared_types: bool = False
 
     context: OperatorContext
     output: Output
