@@ -132,7 +132,7 @@ class TriggeredWindows(WindowKeeper):
             self._backend.namespace.set(state_window)
             contents = self._state.get()
             if contents is not None and not (self._keeps_lists and not contents):
-                # What a window function changes must not show in other windows, nor when this one fires again.
+                # What a window function changes must not show in other windows, nor if this one fires again.
                 shared = self._keeps_lists and not self._fires_once
                 self.operator.emit(window, copies(contents) if shared else contents, fired_at)
         if result.is_purge() or self._fires_once:
