@@ -233,9 +233,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
 def _as_given(strategy: WatermarkStrategy) -> WatermarkStrategy:
     """A strategy that later changes to `strategy` and its timestamp assigner do not reach."""
-    assigner: Any = strategy.timestamp_assigner
-    return (
-        strategy
-        if assigner is None
-        else replace(strategy, timestamp_assigner=Pickled(assigner, "from_source"))
-    )
+    if strategy.timestamp_assigner is None:
+        return strategy
+    assigner: Any = Pickled(strategy.timestamp_assigner, "from_source")
+    return replace(strategy, timestamp_assigner=assigner)

@@ -48,8 +48,10 @@ class CollectionSource(Source):
             yield Chunk(from_arrow(self._columns[split], self.type_info))
         else:
             pickled = self._pickles[split]
-            one_by_one = isinstance(pickled, list)
-            yield Chunk(list(map(pickle.loads, pickled)) if one_by_one else pickle.loads(pickled))
+            if isinstance(pickled, list):
+                yield Chunk([pickle.loads(one) for one in pickled])
+            else:
+                yield Chunk(pickle.loads(pickled))
 
 
 def _column(values: Values, type_info: TypeInformation | None) -> pa.Array:
