@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, overload
 
-from engine.common.typeinfo import TypeInformation
+from engine.common.typeinfo import TypeInformation, Types
 from engine.datastream.arrow_schemas import column_keys
 from engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from engine.datastream.closeable_iterator import CloseableIterator
@@ -18,6 +18,7 @@ from engine.datastream.functions import KeySelector, NullByteKeySelector, Partit
 from engine.datastream.keyed_stream import KeyedOperations
 from engine.datastream.operator_settings import as_output_type
 from engine.datastream.partitioning import Partitioning, selector_of
+from engine.datastream.pickled import Pickled
 from engine.datastream.state import MapStateDescriptor
 from engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
 from engine.datastream.stream_outputs import StreamOutputs
@@ -25,7 +26,8 @@ from engine.datastream.transformations import Transformation
 from engine.datastream.unsettable_stream import UnsettableStream
 from engine.datastream.window import WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from operators.records.key_selection import typed_keys
+from operators.records.key_selection import KeyedRow, typed_keys
+from operators.records.map_records import MapOperator
 
 __all__ = [
     "AllWindowedStream",
@@ -60,7 +62,8 @@ class DataStream(StreamOutputs, Partitioning):
         if isinstance(key_selector, str | list | tuple):
             columns, of_columns = column_keys(self._transformation.output_type, key_selector)
             return KeyedStream(self._partitioned_by(columns, of_columns), self, columns)
-        selector = typed_keys(selector_of(key_selector), as_output_type(key_type))
+        typed = typed_keys(selector_of(key_selector), as_output_type(key_type))
+        selector: Any = Pickled(typed, "key_by")
         return KeyedStream(self._partitioned_by(selector, as_output_type(key_type)), self, selector)
 
     def union(self, *streams: DataStream) -> DataStream:
@@ -134,6 +137,7 @@ class DataStream(StreamOutputs, Partitioning):
             name=name,
             inputs=[self._transformation, other._transformation],
             operator=operator,
+            pickled=Pickled(operator, name),
             output_type=output_type,
             key_selectors=key_selectors,
         )
@@ -201,6 +205,14 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     def cache(self) -> NoReturn:
         """Raises TypeError."""
         self._refuse("cache")
+
+    def _as_collected(self) -> DataStream:
+        """Rows of key and record, which is what PyFlink's keyed streams consist of."""
+        key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
+        row_type = Types.ROW([key_type, self._origin_stream.get_type()])
+        return self._origin_stream._of_one_input(
+            "Key By", MapOperator(KeyedRow(self._key_selector)), row_type
+        )
 
     def _keep_partitioning(self) -> NoReturn:
         raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from engine.datastream.broadcast_streams import BroadcastStream
 from engine.datastream.functions import KeySelector, Partitioner
 from engine.datastream.operator_settings import check_function
+from engine.datastream.pickled import Pickled
 from engine.datastream.record_operations import RecordOperations
 from engine.datastream.state import MapStateDescriptor
 from engine.datastream.transformations import Transformation
@@ -78,8 +79,8 @@ class Partitioning(RecordOperations):
         check_function(partitioner, Partitioner, "partitioner")
         return self._partitioned(
             "custom",
-            key_selector=selector_of(key_selector),
-            custom_partitioner=opened(partitioner, Partitioner, "partition"),
+            key_selector=Pickled(selector_of(key_selector), "partition_custom"),
+            custom_partitioner=Pickled(opened(partitioner, Partitioner, "partition"), "partition_custom"),
         )
 
     def _partitioned(self, partitioner: str, **settings: Any) -> DataStream:

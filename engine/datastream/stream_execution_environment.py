@@ -7,6 +7,7 @@ StreamExecutionEnvironment.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.common.configuration import Configuration
@@ -17,6 +18,7 @@ from engine.common.typeinfo import TypeInformation
 from engine.common.watermark_strategy import WatermarkStrategy
 from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
 from engine.datastream.cached_streams import CachedStreams
+from engine.datastream.collected_values import collected_values
 from engine.datastream.data_stream import DataStream
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.environment_settings import JobCaptured, current_settings, default_local_parallelism
@@ -25,6 +27,7 @@ from engine.datastream.job import Job, topology_of
 from engine.datastream.job_from_environment import is_batch, job_from_environment
 from engine.datastream.job_plan import job_plan
 from engine.datastream.operator_settings import as_output_type
+from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.datastream.transformations import Transformation
 from operators.connectors.collection import CollectionSource
@@ -87,7 +90,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
         stream = self._source("source", source_name, source, type_info or source.type_info)
-        stream._transformation.watermark_strategy = watermark_strategy
+        stream._transformation.watermark_strategy = _as_given(watermark_strategy)
         return stream
 
     def add_source(
@@ -170,7 +173,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Run what is registered, and give the records of one of its sinks, a CollectSink."""
         from engine.runtime.run_job import collect_job
 
-        return collect_job(self._job_to_run(self._take_registered(), job_name), sink)
+        values = collect_job(self._job_to_run(self._take_registered(), job_name), sink)
+        return iter(collected_values(list(values), sink.output_type))
 
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """What leads to `sink` as a lazy DataFrame; it leaves what is registered."""
@@ -225,3 +229,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         job = job_from_environment(self, [sink], f"{cached.name} of {cached.inputs[0].name}")
         self._caches.fill(cached, list(collect_job(job, sink)))
         return job.transformations
+
+
+def _as_given(strategy: WatermarkStrategy) -> WatermarkStrategy:
+    """A strategy that later changes to `strategy` and its timestamp assigner do not reach."""
+    if strategy.timestamp_assigner is None:
+        return strategy
+    assigner: Any = Pickled(strategy.timestamp_assigner, "from_source")
+    return replace(strategy, timestamp_assigner=assigner)

@@ -67,7 +67,7 @@ class StreamOutputs(StreamSettings):
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
-        sink = self._collect_sink(limit)
+        sink = self._as_collected()._collect_sink(limit)
         self._environment.add_operator(sink)
         results = self._environment.collect(job_execution_name or COLLECT_JOB, sink)
         return CloseableIterator(results) if limit is None else list(islice(results, limit))
@@ -106,6 +106,10 @@ class StreamOutputs(StreamSettings):
                 f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
             )
         return DataStreamSink(self._environment, self._environment.add_operator(self._ending(sink, name)))
+
+    def _as_collected(self) -> StreamOutputs:
+        """The stream whose records `execute_and_collect` gives."""
+        return self
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
         sink = self._ending(CollectSink(limit), COLLECT_SINK)

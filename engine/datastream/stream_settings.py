@@ -15,6 +15,7 @@ from engine.datastream.operator_settings import (
     check_uid_hash,
     set_slot_sharing_group,
 )
+from engine.datastream.pickled import Pickled
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
 
@@ -135,6 +136,7 @@ class StreamSettings:
                 name=name,
                 inputs=[self._transformation],
                 operator=operator,
+                pickled=Pickled(operator, name),
                 output_type=output_type,
                 **settings,
             )

@@ -31,6 +31,8 @@ class Transformation:
     #: What runs; for kinds source and legacy_source an operators.connectors.source.Source, for sinks one of
     #: operators.connectors.sink.Sink; None for virtual kinds.
     operator: Any = None
+    #: The operator as it was when the stream was made: this one runs, whatever happens to `operator` later.
+    pickled: Any = None
 
     #: Types of the keys of its inputs where it is keyed: the selectors a record's key comes from, by input.
     key_selectors: tuple[Callable[[Any], Any], ...] = ()

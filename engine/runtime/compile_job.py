@@ -220,7 +220,7 @@ def _chain(
     for node, name in names.items():
         one = by_node[node]
         source = "source" in one.kind
-        operator: Any = one.operator
+        operator: Any = one.pickled or one.operator
         if source and columnar[node]:
             operator = operator.batches()
         if node in terminals:

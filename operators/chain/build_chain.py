@@ -5,16 +5,19 @@ initializeStateAndOpenOperators, finishOperators and closeAllOperators).
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from operators.chain.copies import copies, is_plain
 from operators.chain.describe_error import NO_RECORD, misfit
 from operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
+from operators.common.arrow_columns import coerce
 from operators.common.typeinfo import TypeInformation
+from operators.exchange.blocks import is_pickled
 from operators.exchange.channel_writer import MISFIT, ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
@@ -36,6 +39,7 @@ class ChainedInput:
     ) -> None:
         self._operator, self._type_info = operator, type_info
         self._producer = producer or operator.context
+        self._columnar = operator.columnar
         process = (
             operator.process
             if number == 1
@@ -49,6 +53,27 @@ class ChainedInput:
         )
         self._process_batch = self.collect_batch
         self.watermark: Callable[[int], None] = self._watermark
+        if operator.wants_declared_types:
+            self.check_types()
+
+    def check_types(self) -> None:
+        """From here on take records as their declared type's coder gives them; raise where it takes none.
+
+        PyFlink encodes results where they leave a row of functions, and where several operators read them.
+        """
+        if self._columnar or is_pickled(self._type_info):
+            return
+        receive, type_info = self.collect, self._type_info
+
+        def checked(values: Values, timestamps: Timestamps) -> None:
+            try:
+                coerced = list(coerce(values, type_info))
+            except Exception as error:
+                record = misfit(values, lambda some: list(coerce(some, type_info)))
+                raise failure(self._producer, error, record, MISFIT) from error
+            receive(coerced, timestamps)
+
+        self.collect = checked
 
     def _watermark(self, timestamp: int) -> None:
         try:
@@ -101,13 +126,8 @@ class OperatorOutput:
             self.collect_batch = main[0].collect_batch  # type: ignore[method-assign, assignment]
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """To all readers of the main output; each gets lists of its own."""
-        for place, receiver in enumerate(self._main):
-            last = place == len(self._main) - 1
-            receiver.collect(
-                values if last else list(values),
-                timestamps if last or timestamps is None else list(timestamps),
-            )
+        """To all readers of the main output; each gets records of its own."""
+        _collect(self._main, values, timestamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         """To all readers of the main output."""
@@ -116,13 +136,24 @@ class OperatorOutput:
 
     def collect_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
         """To the readers of a side output; without any, dropped as in Flink."""
-        for receiver in self._sides.get(tag, ()):
-            receiver.collect(list(values), None if timestamps is None else list(timestamps))
+        _collect(self._sides.get(tag, ()), values, timestamps)
 
     def watermark(self, timestamp: int) -> None:
         """To everything that reads any output."""
         for receiver in self._all:
             receiver.watermark(timestamp)
+
+
+def _collect(receivers: Sequence[Receiver], values: Values, timestamps: Timestamps) -> None:
+    """To all readers of one output. The last one gets the records themselves, those before it copies.
+
+    Writers come after chained readers. They change nothing, so that a list of their own is enough for them.
+    """
+    for receiver in receivers[:-1]:
+        copied = copies(values) if isinstance(receiver, ChainedInput) else list(values)
+        receiver.collect(copied, None if timestamps is None else list(timestamps))
+    for receiver in receivers[-1:]:
+        receiver.collect(values, timestamps)
 
 
 class Chain:
@@ -136,7 +167,10 @@ class Chain:
     ) -> None:
         self.spec = spec
         self.contexts = {
-            one.node: replace(context, operator_name=one.name, metrics={}) for one in spec.operators
+            one.node: replace(
+                context, operator_name=one.name, metrics={}, plain_results=is_plain(one.output_type)
+            )
+            for one in spec.operators
         }
         self.writers = [writer(output, self.contexts[output.source_node]) for output in spec.outputs]
         self.operators: dict[int, Operator] = {
@@ -228,6 +262,10 @@ class Chain:
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
             if output.source_node == one.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
+        for receivers in (main if len(main) > 1 else [], *sides.values()):
+            for receiver in receivers:
+                if isinstance(receiver, ChainedInput):
+                    receiver.check_types()
         return OperatorOutput(main, sides, one.name)
 
 

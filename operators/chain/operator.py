@@ -62,6 +62,8 @@ class OperatorContext:
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: distributed cache: name to local path
     state_memory_bytes: int = 256 << 20  #: keyed state beyond this goes to disk
     auto_watermark_interval_milliseconds: int = 200
+    #: results are declared as single values or tuples of these, which nobody can change in place
+    plain_results: bool = False
     metrics: dict[str, Any] = field(default_factory=dict)  #: of the user's functions, by name
     #: milliseconds since the epoch; tests put a clock of their own here
     processing_time: Callable[[], int] = field(default=_now)
@@ -78,6 +80,8 @@ class Operator:
     columnar: ClassVar[bool] = False
     #: True: has a key selector an input, and keeps state by key.
     keyed: ClassVar[bool] = False
+    #: True: its records have to be of their declared type, though nothing encodes them on their way to it.
+    wants_declared_types: bool = False
 
     context: OperatorContext
     output: Output

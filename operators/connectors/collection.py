@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.operator import OperatorContext
+from operators.chain.copies import never_change
+from operators.chain.operator import OperatorContext, Values
 from operators.common.arrow_columns import from_arrow, to_arrow
 from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+from operators.connectors.wrap_integers import wrap_integers
 
 
 class CollectionSource(Source):
@@ -30,8 +32,8 @@ class CollectionSource(Source):
         self.has_batches = self.type_info is not None
         taken = list(values)
         parts = [taken[start : start + CHUNK_VALUES] for start in range(0, len(taken), CHUNK_VALUES)]
-        self._columns = [to_arrow(part, self.type_info) for part in parts] if self.has_batches else []
-        self._pickles = [] if self.has_batches else [dumps(part) for part in parts]
+        self._columns = [_column(part, self.type_info) for part in parts] if self.has_batches else []
+        self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
 
     def splits(self, parallelism: int) -> list[list[int]]:
         """The numbers of the collection's parts, for subtask 0."""
@@ -45,7 +47,23 @@ class CollectionSource(Source):
         elif self.has_batches:
             yield Chunk(from_arrow(self._columns[split], self.type_info))
         else:
-            yield Chunk(pickle.loads(self._pickles[split]))
+            pickled = self._pickles[split]
+            if isinstance(pickled, list):
+                yield Chunk([pickle.loads(one) for one in pickled])
+            else:
+                yield Chunk(pickle.loads(pickled))
+
+
+def _column(values: Values, type_info: TypeInformation | None) -> pa.Array:
+    try:
+        return to_arrow(values, type_info)
+    except OverflowError:
+        return to_arrow([wrap_integers(value, type_info) for value in values], type_info)
+
+
+def _pickled(values: Values) -> bytes | list[bytes]:
+    """One pickle, or one for each value: two values that share an object are to have one each when read."""
+    return dumps(values) if never_change(values) else list(map(dumps, values))
 
 
 def _batch(column: pa.Array, type_info: TypeInformation | None) -> pa.RecordBatch:

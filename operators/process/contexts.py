@@ -43,19 +43,26 @@ class KeyedTimerService(TimerService):
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Register for the current key."""
-        self._processing.add(timestamp, self._backend.key)
+        self._processing.add(as_long(timestamp), self._backend.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Register for the current key."""
-        self._event.add(timestamp, self._backend.key)
+        self._event.add(as_long(timestamp), self._backend.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Delete the current key's."""
-        self._processing.remove(timestamp, self._backend.key)
+        self._processing.remove(as_long(timestamp), self._backend.key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete the current key's."""
-        self._event.remove(timestamp, self._backend.key)
+        self._event.remove(as_long(timestamp), self._backend.key)
+
+
+def as_long(timestamp: Any) -> int:
+    """A timer's timestamp; of floats the whole part, as in PyFlink. TypeError for other types."""
+    if isinstance(timestamp, (int, float)):
+        return int(timestamp)
+    raise TypeError(f"timer at {timestamp!r}: an integer is required")
 
 
 class UnkeyedTimerService(TimerService):

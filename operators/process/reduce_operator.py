@@ -39,6 +39,7 @@ class ReduceOperator(KeyedFunctionOperator):
 
     def _handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         function, entries, unchanging = self._reduce, self._table.entries, UNCHANGING
+        backend = self.backend
         updates: Values = []
         value: Any = NO_RECORD
         done = 0
@@ -46,6 +47,7 @@ class ReduceOperator(KeyedFunctionOperator):
         limit = piece.limit
         try:
             for value, key in zip(values, keys, strict=True):
+                backend.key = key
                 before = entries.get(key)
                 after = value if before is None else function(before, value)
                 entries[key] = after

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from operators.common.arrow_columns import coerce
+from operators.common.row import Row
 from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from operators.functions.runtime_context import RuntimeContext
 
@@ -63,6 +64,17 @@ class ColumnKeys:
         if len(self.positions) == 1:
             return value[self.positions[0]]
         return tuple(value[position] for position in self.positions)
+
+
+class KeyedRow:
+    """A Row of a record's key and the record, as a function."""
+
+    def __init__(self, select: Callable[[Any], Any]) -> None:
+        self.select = select
+
+    def __call__(self, value: Any) -> Row:
+        """The Row."""
+        return Row(self.select(value), value)
 
 
 def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -> Callable[[Any], Any]:

@@ -5,6 +5,7 @@ from itertools import islice
 from sys import getrefcount
 from typing import Any
 
+from operators.chain.copies import never_change, own
 from operators.chain.operator import Operator, Timestamps, Values
 from operators.chain.piece_size import PieceSize
 from operators.process.results import UNCHANGING, close_iterator, frozen
@@ -20,6 +21,7 @@ class MapOperator(FunctionOperator):
         self._map = method(self.function, "map")
         self._piece = PieceSize()
         self._changing = False  # whether it gives what can be changed later
+        self._never_change = _are_constant if self.context.plain_results else never_change
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map all values; put the results out together, or in pieces where they are large."""
@@ -47,19 +49,26 @@ class MapOperator(FunctionOperator):
         if not self._changing:
             # the first one alone: whether results may change has to be known before the next call
             results = [function(value) for value in islice(rest, 1)]
-            self._changing = any(map(is_changing, results))
+            self._changing = not self._never_change(results)
             if not self._changing:
                 results += [function(value) for value in rest]
-                self._changing = not CONSTANT.issuperset(map(type, results))
+                self._changing = not self._never_change(results)
                 return results
             results = list(map(frozen, results))
         else:
             results = []
+        unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
         for value in rest:
             result = function(value)
-            # an object that the function still refers to may be changed before it goes on
-            shared = result is not value and getrefcount(result) > _UNSHARED
-            results.append(frozen(result) if shared else result)
+            kind = type(result)
+            if kind not in unchanging and not (kind is tuple and only_unchanging(map(type, result))):
+                # an object that the function still refers to may be changed before it goes on
+                shared = result is not value and getrefcount(result) > _UNSHARED
+                if shared:
+                    result = frozen(result)
+                elif kind is not list or not only_unchanging(map(type, result)):
+                    result = own(result)
+            results.append(result)
         return results
 
 
@@ -127,6 +136,8 @@ class FlatMapResults:
         stamps = iter(timestamps or ())
         stamped = timestamps is not None
         results, limit = self._results, self._piece.limit
+        constant = CONSTANT if self._operator.context.plain_results else UNCHANGING
+        unchanging = UNCHANGING.issuperset
         try:
             for value in rest:
                 if stamped:
@@ -134,13 +145,15 @@ class FlatMapResults:
                 some = function(value)
                 if some is None:
                     continue
-                if type(some) is list and CONSTANT.issuperset(map(type, some)):
+                if type(some) is list and constant.issuperset(map(type, some)):
                     results += some
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
                 else:
                     for one in some:
-                        results.append(one if type(one) in CONSTANT else frozen(one))
+                        kind = type(one)
+                        stays = kind in constant or (kind is tuple and unchanging(map(type, one)))
+                        results.append(one if stays else frozen(one))
                         if len(results) >= limit:
                             results, limit = self._relieved(stamp, stamped)
                 if stamped:
@@ -173,12 +186,11 @@ def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:
     return timestamps[start : start + count]
 
 
-def is_changing(result: Any) -> bool:
-    """Whether a result is of a kind that its function may change after it has returned it."""
-    return type(result) not in CONSTANT
+def _are_constant(results: Values) -> bool:
+    return CONSTANT.issuperset(map(type, results))
 
 
-#: Kinds that are handed on as they are; what a tuple holds is taken to stay as it is.
+#: Types of results that go on as they are where single values or tuples of these are declared.
 CONSTANT = UNCHANGING | {tuple}
 
 

@@ -61,9 +61,9 @@ class TimestampsAndWatermarksOperator(Operator):
         assert extract is not None
         try:
             if timestamps is None:
-                return [extract(value, MIN_WATERMARK) for value in rest]
+                return _as_longs([extract(value, MIN_WATERMARK) for value in rest])
             before = [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
-            return [extract(value, stamp) for value, stamp in zip(rest, before, strict=True)]
+            return _as_longs([extract(value, stamp) for value, stamp in zip(rest, before, strict=True)])
         except BaseException as error:
             raise self.failed(error, current(values, rest)) from error
 
@@ -73,3 +73,13 @@ class TimestampsAndWatermarksOperator(Operator):
         if self._largest != MIN_WATERMARK and watermark > self._emitted:
             self._emitted = watermark
             self.output.watermark(watermark)
+
+
+def _as_longs(stamps: list[Any]) -> Timestamps:
+    """Timestamps as an int each; floats lose their fraction, as in PyFlink. TypeError for anything else."""
+    if {int}.issuperset(map(type, stamps)):
+        return stamps
+    for stamp in stamps:
+        if not isinstance(stamp, (int, float)):
+            raise TypeError(f"the timestamp assigner gave {stamp!r}: an integer is required")
+    return list(map(int, stamps))

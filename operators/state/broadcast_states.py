@@ -6,6 +6,7 @@ Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.HeapBroa
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from operators.state.checked_state import checked_state
 from operators.state.descriptors import MapStateDescriptor
 from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
 
@@ -81,7 +82,8 @@ class BroadcastStates:
         known = self._states.get(descriptor.name)
         if known is None:
             entries: dict[Any, Any] = {}
-            known = descriptor, WritableBroadcastState(entries), ReadOnlyBroadcastView(entries)
+            writable = checked_state(WritableBroadcastState(entries), descriptor)
+            known = descriptor, writable, ReadOnlyBroadcastView(entries)
             self._states[descriptor.name] = known
         elif known[0] is not descriptor and known[0].type_info != descriptor.type_info:
             raise Exception(f"State name corrupted: {descriptor.name}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from operators.chain.operator import OperatorContext
 from operators.functions.keyed_state_store import KeyedStateStore
+from operators.state.checked_state import checked_state
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -89,6 +90,8 @@ class KeyedStateBackend:
             table = self.table(descriptor.name, namespaced)
             scope = self.namespace if namespaced else self
             made = make_state(descriptor, table, scope, self._context.processing_time)
+            if not namespaced:
+                checked_state(made, descriptor)
             self._states[descriptor.name, namespaced] = descriptor, made
             return made
         first, state = known

@@ -157,6 +157,7 @@ class PrintOperator(TerminalOperator):
     def __init__(self, edge: int, sink: PrintSink) -> None:
         super().__init__(edge)
         self.sink = sink
+        self.wants_declared_types = True
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Send the lines."""
@@ -174,6 +175,7 @@ class SinkWriterOperator(TerminalOperator):
     def __init__(self, edge: int, sink: Sink) -> None:
         super().__init__(edge)
         self.sink = sink
+        self.wants_declared_types = not sink.columnar  # others encode by type themselves
 
     def open(self) -> None:
         """Open a writer for this attempt."""

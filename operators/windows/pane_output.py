@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from operators.chain.copies import copies
 from operators.chain.describe_error import Described, describe_record
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
@@ -31,8 +32,9 @@ class OperatorPanes(WindowKeeper):
         descriptor = operator.function.state_descriptor
         self._passes_through = operator.function.passes_value_through
         self._fold = fold_of(descriptor)
-        # What stays in a list after it has fired must not be changed by the function that is given it.
-        self._copies = isinstance(descriptor, ListStateDescriptor) and operator.allowed_lateness > 0
+        # What a window function changes must not show in other windows, nor in this one if it fires again.
+        shared = slide < size or operator.allowed_lateness > 0
+        self._copies = shared and isinstance(descriptor, ListStateDescriptor)
         self._clears = _has_clear(operator.function.window_function)
         self._panes = Panes(
             size,
@@ -73,7 +75,7 @@ class OperatorPanes(WindowKeeper):
         result = self._fold.result(contents)
         if result is not None:
             operator.backend.key = key
-            operator.emit(window, list(result) if self._copies else result)
+            operator.emit(window, copies(result) if self._copies else result)
 
     def emit_all(self, window: TimeWindow, contents: dict[Any, Any], last: bool) -> None:
         """Run the window function for many keys, and let it clear its state if the window is over."""

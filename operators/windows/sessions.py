@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from operators.chain.copies import copies
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
 from operators.state.descriptors import ListStateDescriptor
 from operators.windows.fold import fold_of
@@ -170,7 +171,7 @@ class Sessions(WindowKeeper):
         result = None if contents is None else self._fold.result(contents)
         if result is not None:
             window = TimeWindow(session[_START], session[_END])
-            self.operator.emit(window, list(result) if self._copies else result)
+            self.operator.emit(window, copies(result) if self._copies else result)
 
 
 def make_sessions(operator: "WindowOperator") -> Sessions | None:

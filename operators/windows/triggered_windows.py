@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from operators.chain.copies import copies
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
 from operators.functions.runtime_context import RuntimeContext
 from operators.process.results import frozen
@@ -131,7 +132,9 @@ class TriggeredWindows(WindowKeeper):
             self._backend.namespace.set(state_window)
             contents = self._state.get()
             if contents is not None and not (self._keeps_lists and not contents):
-                self.operator.emit(window, contents, fired_at)
+                # What a window function changes must not show in other windows, nor if this one fires again.
+                shared = self._keeps_lists and not self._fires_once
+                self.operator.emit(window, copies(contents) if shared else contents, fired_at)
         if result.is_purge() or self._fires_once:
             self._backend.namespace.set(state_window)
             self._state.clear()

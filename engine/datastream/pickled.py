@@ -1,0 +1,41 @@
+"""What a script hands to a stream, as it was at that moment.
+
+PyFlink pickles a function when it is handed over (to map, key_by, reduce, …). What the script changes after
+that call, such as the variable of a loop or a dict that the function refers to, does not reach the job, and
+two operators never share one function object.
+
+Source: pyflink.datastream.data_stream._get_one_input_stream_operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import cloudpickle
+
+from engine.runtime.errors import JobCompileError
+
+
+class Pickled:
+    """Holds the pickle of `thing`; pickled itself, it comes out as the thing.
+
+    `thing` is an operator or a function, and `name` says in messages what it belongs to. Raises
+    JobCompileError where it cannot be pickled.
+    """
+
+    def __init__(self, thing: Any, name: str) -> None:
+        try:
+            self._pickle: bytes = cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise JobCompileError(
+                f"{name}: its function cannot be sent to workers, because it refers to something that cannot "
+                f"be pickled ({error}); make such things in the function's open(), which every subtask calls"
+            ) from error
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What a new copy of the thing, a function, gives for `arguments`."""
+        return cloudpickle.loads(self._pickle)(*arguments)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        return cloudpickle.loads, (self._pickle,)
