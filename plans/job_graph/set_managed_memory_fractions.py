@@ -48,7 +48,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
             F.col("group_weight").isNotNull(),
             F.struct(
                 F.lit(ManagedMemoryUseCase.OPERATOR.value),
-                fraction_rounded_down(weight, F.col("group_weight")),
+                F.coalesce(fraction_rounded_down(weight, F.col("group_weight")), F.lit(0.0)),
             ),
         ),
         *(
@@ -91,9 +91,14 @@ def wrapped(total: Column) -> Column:
 
 
 def fraction_rounded_down(weight: Column, total: Column) -> Column:
-    """weight / total cut off behind the 16th decimal, exactly: in decimal arithmetic until the last step."""
+    """weight / total cut off behind the 16th decimal, exactly: in decimal arithmetic until the last step.
+
+    Null where the total is 0.
+    """
     exact = F.call_function(
-        "div", weight.cast("decimal(20,0)") * F.expr("10000000000000000BD"), total.cast("decimal(20,0)")
+        "div",
+        weight.cast("decimal(20,0)") * F.expr("10000000000000000BD"),
+        F.nullif(total, F.lit(0)).cast("decimal(20,0)"),
     )
     scaled = exact.cast("decimal(20,0)") * F.expr("0.0000000000000001BD")
     return F.when(weight > 0, scaled.cast("double")).otherwise(F.lit(0.0))
