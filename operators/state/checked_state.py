@@ -163,9 +163,10 @@ def _check_map(state: Any, check_key: Check | None, check_value: Check | None) -
         return put(key, value)
 
     def checked_put_all(dict_value: Mapping[Any, Any]) -> Any:
-        for key, value in dict_value.items():
+        entries = dict(dict_value)
+        for key, value in entries.items():
             check(key, value)
-        return put_all(dict_value)
+        return put_all(entries)
 
     state.put, state.put_all = checked_put, checked_put_all
     for name in ("get", "contains", "remove"):
