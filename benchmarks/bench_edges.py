@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.bench.peak_memory import peak_memory
-from engine.plan_on_driver import plan_on_driver
-from engine.plan_topologies import plan
-from engine.session import get_session
-from plans.execution_graph.expand_execution_edges import expand_execution_edges
+from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_topologies import plan
+from engine.spark.session import get_session
+from plans.execution_graph.joins.expand_execution_edges import expand_execution_edges
 
 
 def main() -> None:

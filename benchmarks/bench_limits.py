@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from benchmarks.limits_of_steps import Limit, limits_of_steps, together
-from engine.plan_on_driver import PlannedTables, plan_on_driver
+from engine.planning.plan_in_process import PlannedTables, plan_on_driver
 from plans.columnar.plan_columnar import steps
 from plans.columnar.side_by_side import side_by_side
 from plans.passes import LAYER_TABLES, Choices

@@ -22,15 +22,15 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.bench.peak_memory import peak_memory
-from engine.choose_planner import Planner
-from engine.plan_topologies import plan_tables
-from engine.run_passes import Planned
-from engine.session import get_session
+from engine.planning.choose_planner import Planner
+from engine.planning.plan_topologies import plan_tables
+from engine.spark.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
+from plans.joins.run_passes import Planned
 from plans.passes import LAYER_TABLES, Choices, layers_until, passes
-from plans.topology.load_topology_folder import load_topology_folder
-from plans.topology.read_topology_tables import read_topology_tables
+from plans.topology.joins.load_topology_folder import load_topology_folder
+from plans.topology.joins.read_topology_tables import read_topology_tables
 from plans.vocabulary import Layer
 
 WORKLOADS = {

@@ -26,7 +26,7 @@ from engine.common import Types, WatermarkStrategy
 from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from engine.datastream.connectors.number_seq import NumberSequenceSource
 from engine.datastream.data_stream import DataStream
-from engine.session import get_session
+from engine.spark.session import get_session
 from operators.connectors.nexmark.source import NexmarkSource
 from operators.connectors.sink import DiscardSink
 

@@ -1,7 +1,7 @@
 """All passes from the topology to slots, in order.
 
 A pass is a pure function of DataFrames: its positional parameters are named after the tables it reads, its
-result are the tables it produces. The runner (engine/run_passes.py) looks the parameters up, cuts the lineage
+result are the tables it produces. The runner (plans/joins/run_passes.py) looks the parameters up, cuts the lineage
 and keeps the time.
 """
 
@@ -11,47 +11,47 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from plans.execution_graph.connect_execution_vertices import execution_edges
-from plans.execution_graph.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.create_execution_vertices import execution_vertices
-from plans.execution_graph.create_intermediate_results import (
+from plans.execution_graph.joins.connect_execution_vertices import execution_edges
+from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
+from plans.execution_graph.joins.create_execution_vertices import execution_vertices
+from plans.execution_graph.joins.create_intermediate_results import (
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.find_pipelined_regions import find_pipelined_regions
-from plans.execution_graph.refuse_execution_graphs import refuse_execution_graphs
-from plans.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
-from plans.job_graph.choose_result_partition_types import choose_result_partition_types
-from plans.job_graph.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.create_vertices import create_vertices
-from plans.job_graph.find_chain_heads import find_chain_heads
-from plans.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
-from plans.job_graph.number_slot_sharing_groups import (
+from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
+from plans.job_graph.joins.assign_operators_to_vertices import assign_operators_to_vertices
+from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
+from plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
+from plans.job_graph.joins.create_vertices import create_vertices
+from plans.job_graph.joins.find_chain_heads import find_chain_heads
+from plans.job_graph.joins.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.joins.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
 )
-from plans.job_graph.refuse_job_graphs import refuse_job_graphs
-from plans.job_graph.reuse_data_sets import reuse_data_sets
-from plans.job_graph.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
-from plans.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.sort_vertices_topologically import sort_vertices_topologically
-from plans.job_graph.walk_stream_graph import walk_stream_graph
-from plans.resources.count_network_buffers import count_network_buffers
+from plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
+from plans.job_graph.joins.reuse_data_sets import reuse_data_sets
+from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
+from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
+from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
+from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
+from plans.resources.joins.count_network_buffers import count_network_buffers
+from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
-from plans.resources.size_managed_memory import size_managed_memory
 from plans.resources.task_manager import TaskManager
-from plans.slots.balance_tasks import balance_tasks
-from plans.slots.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
-from plans.slots.prefer_local_inputs import prefer_local_inputs
-from plans.slots.prefer_local_inputs_by_task import prefer_local_inputs_by_task
-from plans.stream_graph import expand_virtual_nodes
-from plans.stream_graph.choose_partitioners import choose_partitioners
-from plans.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
-from plans.stream_graph.refuse_stream_graphs import refuse_stream_graphs
-from plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
-from plans.stream_graph.translate_nodes import translate_nodes
+from plans.slots.joins.balance_tasks import balance_tasks
+from plans.slots.joins.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.slots.joins.prefer_local_inputs import prefer_local_inputs
+from plans.slots.joins.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.stream_graph.joins import expand_virtual_nodes
+from plans.stream_graph.joins.choose_partitioners import choose_partitioners
+from plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
+from plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.stream_graph.joins.translate_nodes import translate_nodes
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 
@@ -201,4 +201,4 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
         "managed_memory": "managed_memory",
     },
 }
-"""Layer to the tables of the plan (as in plans.schema) and the tables of the passes that hold their rows."""
+"""Layer to the tables of the plan (as in plans.tables) and the tables of the passes that hold their rows."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.session import get_session
-from engine.spark_conf import spark_conf_dir
+from engine.spark.session import get_session
+from engine.spark.spark_conf import spark_conf_dir
 
 
 @pytest.fixture(scope="session")

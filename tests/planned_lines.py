@@ -6,10 +6,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from engine.choose_planner import Planner
-from engine.plan_topologies import plan
-from engine.run_passes import Planned
-from plans.plan_json.to_plan_lines import to_plan_lines
+from engine.planning.choose_planner import Planner
+from engine.planning.plan_topologies import plan
+from plans.joins.run_passes import Planned
+from plans.plan_json.joins.to_plan_lines import to_plan_lines
 from tests.reference.canonical_plan import canonical_plan
 
 LAYERS = ("stream_graph", "job_graph", "execution_graph", "slots")

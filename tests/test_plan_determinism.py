@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning_settings import planning_settings
-from engine.run_passes import run_passes
-from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.read_topology_tables import read_topology_tables
-from plans.topology.topology_tables import TopologyTables
+from engine.planning.planning_settings import planning_settings
+from plans.joins.run_passes import run_passes
+from plans.topology.joins.read_topology_objects import read_topology_objects
+from plans.topology.joins.read_topology_tables import read_topology_tables
+from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
 from tests.reference.random_topologies import MODES, random_topology
 

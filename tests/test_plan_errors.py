@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import engine.plan_topologies
-from engine.choose_planner import Planner
-from engine.nothing_lost import require_nothing_lost
-from engine.plan_topologies import plan
-from engine.run_passes import Planned, run_passes
+import engine.planning.plan_topologies
+from engine.planning.choose_planner import Planner
+from engine.planning.nothing_lost import require_nothing_lost
+from engine.planning.plan_topologies import plan
 from plans.errors import LostTopologiesError
-from plans.schema import TABLES
+from plans.joins.run_passes import Planned, run_passes
+from plans.tables import TABLES
 from plans.vocabulary import Layer
 
 PLANNERS = (Planner.SPARK, Planner.COLUMNAR)
@@ -157,7 +157,7 @@ def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
         planned.tables["topologies"] = planned.tables["topologies"].filter("name <> 'b'")
         return planned
 
-    monkeypatch.setattr(engine.plan_topologies, "run_passes", lose_one)
+    monkeypatch.setattr(engine.planning.plan_topologies, "run_passes", lose_one)
     with pytest.raises(LostTopologiesError, match="2 topologies came in, but 1 are planned and 0 rejected"):
         plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.SPARK)
 

@@ -6,8 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from engine.find_java import find_java
-from engine.machine import cores, memory_bytes
+from engine.machine.machine import cores, memory_bytes
+from engine.spark.find_java import find_java
 from plans.errors import ConfigurationError
 
 PACKAGES = ("penstock", "pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")

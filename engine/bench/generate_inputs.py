@@ -11,13 +11,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from engine.commands.write_lines import write_lines
-from engine.die_with_parent import die_with_parent
-from engine.session import get_session
+from engine.machine.die_with_parent import die_with_parent
+from engine.output.write_lines import write_lines
+from engine.spark.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
 from plans.generate.to_topology_lines import to_topology_lines
-from plans.schema import conform
+from plans.tables import conform
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from typing import Any  # noqa: E402
 
 from engine.bench.peak_memory import own_peak_bytes  # noqa: E402
 from engine.bench.planners import PLANNERS, load_planner  # noqa: E402
-from engine.die_with_parent import die_with_parent  # noqa: E402
+from engine.machine.die_with_parent import die_with_parent  # noqa: E402
 from plans.vocabulary import Layer  # noqa: E402
 
 
@@ -75,11 +75,11 @@ def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def describe_failure(error: BaseException) -> dict[str, str]:
     """Class and message, without secrets; of Spark's exceptions without stacks of Java and Python workers."""
-    from engine.redaction import redact
+    from engine.output.redaction import redact
 
     message = str(error).strip()
     if type(error).__module__.startswith(("py4j", "pyspark")):
-        from engine.describe_spark_error import describe_spark_error
+        from engine.spark.describe_spark_error import describe_spark_error
 
         message = describe_spark_error(error)
     return {"error": getattr(error, "error", type(error).__name__), "message": redact(message)[:2000]}

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-from engine.end_processes import process_tree
+from engine.machine.end_processes import process_tree
 
 PAGE_BYTES = resource.getpagesize()
 

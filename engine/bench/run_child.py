@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.peak_memory import peak_memory
-from engine.die_with_parent import PARENT
-from engine.end_processes import end_processes, process_tree, processes_of_session
-from engine.redaction import redact
+from engine.machine.die_with_parent import PARENT
+from engine.machine.end_processes import end_processes, process_tree, processes_of_session
+from engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.bench.times import Plans, Times, again_and_again, by_layer
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 from plans.columnar.frames import from_arrow
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED, steps
-from plans.columnar.plan_json import to_plan_lines
 from plans.passes import Choices
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
 STEPS = {layer: tuple(step.produces for step in of_layer) for layer, of_layer in steps(Choices()).items()}

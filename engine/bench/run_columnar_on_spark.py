@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.bench import run_spark
 from engine.bench.times import Plans
-from engine.choose_planner import Planner
+from engine.planning.choose_planner import Planner
 from plans.vocabulary import Layer
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from engine.bench.times import NotPlannedError, Plans, Times
-from engine.find_java import require_java
 from engine.flink.flink_jars import compiled_planner, flink_jars
 from engine.flink.plan_with_flink import FlinkPlanned, plan_with_flink
-from engine.machine import driver_memory_mebibytes
+from engine.machine.machine import driver_memory_mebibytes
+from engine.spark.find_java import require_java
 from plans.vocabulary import Layer
 
 UNSUPPORTED = "unsupported"

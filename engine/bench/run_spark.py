@@ -7,12 +7,12 @@ from pathlib import Path
 
 from engine.bench import run_columnar
 from engine.bench.times import Plans, Times, again_and_again, by_layer
-from engine.choose_planner import Planner
-from engine.plan_topologies import plan, plan_tables, read_topologies, validated
-from engine.session import get_session
+from engine.planning.choose_planner import Planner
+from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
+from engine.spark.session import get_session
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
 from plans.passes import LAYER_TABLES, Choices, passes
-from plans.plan_json.to_plan_lines import to_plan_lines
+from plans.plan_json.joins.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
 _STEPS = {

@@ -11,7 +11,7 @@ from engine.bench.plot_svg import Line, legend, plot_svg
 from engine.bench.print_results import equality_lines, failed, figures
 from engine.bench.suites import SUITES
 from engine.bench.summarise import best_planning
-from engine.replace_file import replace_file
+from engine.machine.replace_file import replace_file
 from plans.printable import printable_lines
 
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")

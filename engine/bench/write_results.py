@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from engine.replace_file import replace_file
+from engine.machine.replace_file import replace_file
 from plans.errors import InputError
 from plans.vocabulary import Layer
 

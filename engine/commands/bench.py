@@ -10,10 +10,10 @@ import typer
 
 from engine.bench.planners import PLANNERS, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
-from engine.commands.people import Styled, say_beside_output
-from engine.progress import progress
-from engine.redaction import redact, remember_secrets
-from engine.spark_conf import spark_conf_dir_in_use, spark_settings
+from engine.output.people import Styled, say_beside_output
+from engine.output.progress import progress
+from engine.output.redaction import redact, remember_secrets
+from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
 from plans.vocabulary import Layer
 
@@ -107,7 +107,7 @@ def _run(
     from engine.bench.summarise import summarise
     from engine.bench.write_page import write_page
     from engine.bench.write_results import FORMAT, append_line, write_results
-    from engine.replace_file import replace_file
+    from engine.machine.replace_file import replace_file
 
     results: dict[str, Any] = {
         "format": FORMAT,

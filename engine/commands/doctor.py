@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.people import Styled, is_terminal, print_rows, print_table
-from engine.describe_spark_error import describe_spark_error
-from engine.doctor import Finding, diagnose, probe
-from engine.redaction import redact
-from engine.session import get_session
+from engine.output.people import Styled, is_terminal, print_rows, print_table
+from engine.output.redaction import redact
+from engine.spark.describe_spark_error import describe_spark_error
+from engine.spark.doctor import Finding, diagnose, probe
+from engine.spark.session import get_session
 from plans.errors import ConfigurationError, PenstockError
 
 

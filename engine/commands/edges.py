@@ -11,11 +11,11 @@ import typer
 
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
-from engine.commands.write_lines import write_texts
+from engine.output.write_lines import write_texts
 from engine.store.open_plan import StoredPlan
-from plans.columnar.execution_graph.expand_execution_edges import expand_execution_edges
-from plans.columnar.json_text import json_object, values
 from plans.errors import StoreError
+from plans.execution_graph.columnar.expand_execution_edges import expand_execution_edges
+from plans.plan_json.columnar.json_text import json_object, values
 
 EDGES_AT_A_TIME = 250_000
 """About how many edges are in memory."""

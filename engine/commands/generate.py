@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 from pyspark.sql import DataFrame
 
-from engine.commands.people import say_beside_output
-from engine.commands.write_lines import write_lines
-from engine.session import get_session
+from engine.output.people import say_beside_output
+from engine.output.write_lines import write_lines
+from engine.spark.session import get_session
 from engine.store.is_local import is_local, local_folder
 from engine.store.require_target import require_target
 from plans.errors import ConfigurationError
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec
 from plans.generate.to_topology_lines import to_topology_lines
-from plans.schema import conform
+from plans.tables import conform
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)

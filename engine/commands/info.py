@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
-from engine.commands.people import print_table, say
-from engine.commands.write_lines import write_texts
+from engine.output.people import print_table, say
+from engine.output.write_lines import write_texts
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -94,7 +94,7 @@ def command(
 
 def _json_line(tables: dict[str, Any]) -> str:
     from plans.columnar.frames import from_arrow
-    from plans.columnar.plan_json import to_plan_lines
+    from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 
     return str(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
 
@@ -128,8 +128,8 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from engine.datastream.job import topology_of
-    from engine.plan_into_store import DEFAULT_OPTIONS
-    from engine.plan_on_driver import plan_on_driver
+    from engine.planning.plan_in_process import plan_on_driver
+    from engine.planning.plan_into_store import DEFAULT_OPTIONS
     from engine.store.without_spark.write_plan import write_plan
 
     planned = plan_on_driver([topology_of(job) for job in jobs])

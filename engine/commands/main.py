@@ -5,8 +5,8 @@ import sys
 import traceback
 import warnings
 
-from engine.end_processes import adopt_orphans, end_children
-from engine.stop_on_signals import (
+from engine.machine.end_processes import adopt_orphans, end_children
+from engine.machine.stop_on_signals import (
     end_at_once_on_signals,
     note_interrupt,
     stop_exit_code,
@@ -25,9 +25,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.commands.people import complain, say
-from engine.describe_memory_error import describe_memory_error, is_out_of_memory, jvm_ran_out_of_memory
-from engine.redaction import redact, remember_secret_arguments
+from engine.machine.describe_memory_error import (
+    describe_memory_error,
+    is_out_of_memory,
+    jvm_ran_out_of_memory,
+)
+from engine.output.people import complain, say
+from engine.output.redaction import redact, remember_secret_arguments
 from plans.errors import NotEnoughMemoryError, PenstockError
 from plans.printable import printable_lines
 
@@ -191,12 +195,12 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
     if is_out_of_memory(error):
         return describe_memory_error(error), NotEnoughMemoryError.exit_code
     if isinstance(error, OSError):
-        from engine.machine_error import machine_error
+        from engine.machine.machine_error import machine_error
 
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
-        from engine.describe_spark_error import describe_spark_error
+        from engine.spark.describe_spark_error import describe_spark_error
 
         return f"Spark failed: {describe_spark_error(error)}\n  hint: --debug shows where", 1
     return (

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.people import print_table, say
 from engine.commits.commit_run import reason
 from engine.commits.errors import CommitError
 from engine.commits.find_leftovers import Found, delete_leftover, find_leftovers
@@ -18,6 +17,7 @@ from engine.commits.journal import Run, forget, records, state_folder
 from engine.commits.run_owner import describe_owner
 from engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
 from engine.commits.temporary_folders import left_temporary_folders
+from engine.output.people import print_table, say
 from plans.errors import InputError
 
 

@@ -6,11 +6,11 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.people import print_table, say
 from engine.commands.reads_store import reads_store
-from engine.commands.write_lines import write_texts
+from engine.output.people import print_table, say
+from engine.output.write_lines import write_texts
 from engine.store.open_plan import open_plan
-from plans.columnar.json_text import json_lists, json_object, values
+from plans.plan_json.columnar.json_text import json_lists, json_object, values
 
 _ERROR = ("error", "location", "found", "allowed", "hint")
 

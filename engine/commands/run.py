@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.people import print_table_beside_output, say_beside_output
+from engine.output.people import print_table_beside_output, say_beside_output
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
-from engine.redaction import redact_value, remember_secrets
+from engine.output.redaction import redact_value, remember_secrets
 from plans.errors import ConfigurationError, InputError, PenstockError
 
 

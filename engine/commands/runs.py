@@ -6,9 +6,9 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.people import print_table, say
 from engine.commands.reads_store import reads_store
-from engine.redaction import redact
+from engine.output.people import print_table, say
+from engine.output.redaction import redact
 from engine.store.open_plan import open_plan
 from engine.store.without_spark.plan_versions import list_versions
 

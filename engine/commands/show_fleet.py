@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 from rich.table import Column
 
-from engine.commands.people import Styled, print_table, say
 from engine.commands.show_resources import has_resources, show_fleet_resources
+from engine.output.people import Styled, print_table, say
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import TOPOLOGY
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.commands.people import Piece, Styled, say
 from engine.commands.show_resources import has_resources, show_topology_resources
+from engine.output.people import Piece, Styled, say
 from engine.store.open_plan import StoredPlan
 
 Row = Mapping[str, Any]

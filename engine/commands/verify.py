@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.people import print_table, say
 from engine.commands.reads_store import reads_store
+from engine.output.people import print_table, say
 from engine.store.data_files import Damage, damaged
 from engine.store.plan_versions import PlanVersion
 from engine.store.verify_version import verify_version

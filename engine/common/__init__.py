@@ -25,7 +25,7 @@ from engine.common.time import Duration, Instant, Time
 from engine.common.typeinfo import TypeInformation, Types
 from engine.common.types import Row, RowKind
 from engine.common.watermark_strategy import AssignerWithPeriodicWatermarksWrapper, WatermarkStrategy
-from engine.unsupported_names import refuse_names
+from engine.pyflink_names.unsupported_names import refuse_names
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",

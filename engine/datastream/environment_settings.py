@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from engine.datastream.job import Job
-from engine.machine import cores
+from engine.machine.machine import cores
 
 
 class JobCaptured(BaseException):

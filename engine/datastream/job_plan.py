@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 from engine.runtime.errors import JobCompileError
 from plans.columnar.frames import from_arrow
-from plans.columnar.plan_json import to_plan_lines
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
 

@@ -12,7 +12,7 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from engine.find_java import MINIMUM_JAVA, Java
+from engine.spark.find_java import MINIMUM_JAVA, Java
 from plans.errors import ConfigurationError
 
 FLINK_VERSION = "2.3.0"

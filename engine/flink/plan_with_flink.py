@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from engine.die_with_parent import with_parent
-from engine.find_java import Java, require_java
 from engine.flink.flink_jars import compiled_planner, flink_jars
+from engine.machine.die_with_parent import with_parent
+from engine.spark.find_java import Java, require_java
 from plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
 from plans.vocabulary import Layer
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, REFUSED_MODULES, REFUSED_NAMES, refusal
-from engine.unsupported_names import unsupported_name
+from engine.pyflink_names.unsupported_names import unsupported_name
 
 _ROOT = "pyflink"
 

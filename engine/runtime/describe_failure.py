@@ -1,9 +1,9 @@
 """Why a job failed, as one message: what its subtasks reported, else what Spark says."""
 
-from engine.describe_spark_error import describe_spark_error
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobExecutionError
 from engine.runtime.job_monitor import Attempt, JobMonitor
+from engine.spark.describe_spark_error import describe_spark_error
 from operators.chain.describe_error import shortened
 from plans.vocabulary import ExecutionState
 

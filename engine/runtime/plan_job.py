@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from engine.datastream.job import Job, topology_of
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 from engine.runtime.errors import JobCompileError
 
 

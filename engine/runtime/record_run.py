@@ -6,14 +6,14 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
-from engine.plan_into_store import DEFAULT_OPTIONS
-from engine.redaction import redact
+from engine.output.redaction import redact
+from engine.planning.plan_into_store import DEFAULT_OPTIONS
 from engine.runtime.run_job import JobResult
 from plans.columnar.frames import arrow_schema
 
 
 def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
-    """Tables `executions` and `runs` of plans.schema, for one run.
+    """Tables `executions` and `runs` of plans.tables, for one run.
 
     Source of attempt ids: org.apache.flink.runtime.executiongraph.ExecutionAttemptID.toString.
     """

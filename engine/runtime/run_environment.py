@@ -19,7 +19,7 @@ from engine.datastream.job import CachedFile, Job
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job_monitor import JobMonitor
-from engine.session import get_session
+from engine.spark.session import get_session
 from plans.printable import printable
 
 

@@ -25,7 +25,7 @@ from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_ru
 from engine.commits.journal import Run
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation
-from engine.redaction import redact, remember_secrets
+from engine.output.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.describe_failure import describe_failure
 from engine.runtime.errors import JobCancelledError

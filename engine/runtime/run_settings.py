@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from engine.datastream.job import Job
 from engine.runtime.errors import JobCompileError
-from engine.scoped_settings import scoped_settings
+from engine.spark.scoped_settings import scoped_settings
 from operators.task.task_spec import ReportAddress, TaskSettings
 
 #: Penstock's own options, set like Flink's.

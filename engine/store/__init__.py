@@ -1,6 +1,6 @@
 """Plans in Delta tables: complete versions only, side by side, until they are dropped on purpose.
 
-A store is a directory with one Delta table for each table of `plans.schema.TABLES` and the table
+A store is a directory with one Delta table for each table of `plans.tables.TABLES` and the table
 `plan_versions`. Every row carries the `write_id` of the write that made it, the tables' partition column. A
 write appends to each table in one blind transaction and then, last, publishes: it inserts its write_id with
 the next free version number into `plan_versions`. Readers take write_ids from there and nowhere else, so a

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from plans.errors import StoreError
-from plans.schema import TABLES, conform
+from plans.tables import TABLES, conform
 
 WRITE_ID = "write_id"
 _COMMENT = "the write that made the row; see plan_versions"

@@ -4,8 +4,8 @@ import os
 from urllib.parse import unquote
 
 from engine.store.delta_tables import table_path
-from plans.columnar.topology.find_topology_files import local_path
 from plans.errors import InputError
+from plans.topology.columnar.find_topology_files import local_path
 
 
 def is_local(store: str) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from engine.make_durable import sync_folder
+from engine.machine.make_durable import sync_folder
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import MANIFEST, PlanVersion
 from plans.errors import StoreError

@@ -15,14 +15,14 @@ from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.listed_files import listed_files
 from engine.store.without_spark.plan_versions import find_version
 from plans.columnar.frames import TOPOLOGY, arrow_schema, empty, from_arrow
-from plans.columnar.topology.topology_id import topology_id
+from plans.topology.columnar.topology_id import topology_id
 
 BY_NAME = ("topologies", "rejected")
 """Tables that know topologies by name; in `rejected` the key may be null."""
 
 
 class StoredPlan(NamedTuple):
-    """A version of a store, and its tables: name to a lazy frame with the columns of plans.schema.TABLES.
+    """A version of a store, and its tables: name to a lazy frame with the columns of plans.tables.TABLES.
 
     A frame that is collected reads the columns it needs.
     """
@@ -70,7 +70,7 @@ def _open_on_spark(store: str, version: int | None, topology: str | None) -> Sto
     from polars.io.plugins import register_io_source
     from pyspark.sql import functions as F
 
-    from engine.session import get_session
+    from engine.spark.session import get_session
     from engine.store import plan_versions, read_plan
 
     spark = get_session(app_name="penstock")

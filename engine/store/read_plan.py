@@ -11,11 +11,11 @@ from engine.store.delta_tables import WRITE_ID, table_path
 from engine.store.find_damage_on_spark import find_damage
 from engine.store.plan_versions import PlanVersion, find_version
 from engine.store.store_errors import store_errors
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 
 def read_plan(spark: SparkSession, store: str, version: int | None = None) -> dict[str, DataFrame]:
-    """Table name to the rows of that version (default: the newest), with the columns of plans.schema.TABLES.
+    """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
 
     Raises StoreError: not a store, no such version, a damaged one.
     """

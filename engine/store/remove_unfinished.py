@@ -10,7 +10,7 @@ from engine.store.delta_tables import WRITE_ID, delete_rows, retry_conflicts, ta
 from engine.store.find_damage_on_spark import log_of
 from engine.store.newest_version import require_whole
 from engine.store.plan_versions import PlanVersion, State, all_writes, insert
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 OLD = timedelta(days=7)
 

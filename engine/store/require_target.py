@@ -6,13 +6,13 @@ import tempfile
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from engine.machine_error import machine_error
+from engine.machine.machine_error import machine_error
 from engine.store.delta_tables import WRITE_ID
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import MANIFEST
 from engine.store.without_spark.plan_versions import all_writes, is_store
 from plans.errors import MachineError, StoreError
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 _LEFT_BY_FILE_SYSTEMS = ("lost+found",)
 _NAMES_SAID = 5

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from engine.machine_error import machine_error_in_text
+from engine.machine.machine_error import machine_error_in_text
 from plans.errors import PenstockError, StoreError
 
 
@@ -62,6 +62,6 @@ def _is_from_spark(error: BaseException) -> bool:
 
 
 def _said_by_spark(error: BaseException) -> str:
-    from engine.describe_spark_error import describe_spark_error
+    from engine.spark.describe_spark_error import describe_spark_error
 
     return describe_spark_error(error)

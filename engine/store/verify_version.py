@@ -19,7 +19,7 @@ def verify_version(store: str, version: int | None = None) -> tuple[PlanVersion,
         if is_local(store):
             found = find_version(store, version)
             return found, find_damage(store, found, found.tables)
-        from engine.session import get_session
+        from engine.spark.session import get_session
         from engine.store import find_damage_on_spark
 
         spark = get_session(app_name="penstock")

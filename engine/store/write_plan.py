@@ -25,7 +25,7 @@ from engine.store.unchanged_topologies import nothing_changed
 from engine.store.without_spark.discard import remove_files, set_aside_unreadable
 from engine.store.without_spark.listed_files import log_version, make_write_durable, recorded_files
 from plans.errors import PenstockError, StoreError
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 ROWS_PER_FILE = 250_000
 PARALLEL_WRITES = 4
@@ -41,7 +41,7 @@ def write_plan(
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
 ) -> int:
-    """The number of the version that holds `tables` (name to DataFrame, as in plans.schema.TABLES).
+    """The number of the version that holds `tables` (name to DataFrame, as in plans.tables.TABLES).
 
     If the newest version was written by the same planner with the same options from the same topologies (by
     fingerprint) and has the same refusals, nothing is written and its number is returned. Else each table

@@ -11,10 +11,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from plans.columnar.cells import Places, places_by_cells
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 TOPOLOGY = "topology_id"
-"""The key of every table, as in plans.frames."""
+"""The key of every table, as in plans.joins.frames."""
 
 MANY = 1000
 """Rows from which on arrays pay."""
@@ -93,7 +93,7 @@ def join_topology(
 ) -> pl.DataFrame:
     """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
 
-    Out: the columns of left, then those of right without its keys, as plans.frames.join_local gives them.
+    Out: the columns of left, then those of right without its keys, as plans.joins.frames.join_local gives them.
     Rows keep the order of `left`. A topology and one id (or the topology alone) that stand in one row of
     `right` at most are found without a hash join, at less than half its price.
     """

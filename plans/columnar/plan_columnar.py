@@ -9,51 +9,51 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.execution_graph.connect_execution_vertices import execution_edges
-from plans.columnar.execution_graph.count_task_rows import TaskRows, count_task_rows
-from plans.columnar.execution_graph.create_execution_job_vertices import create_execution_job_vertices
-from plans.columnar.execution_graph.create_execution_vertices import execution_vertices
-from plans.columnar.execution_graph.create_intermediate_results import (
+from plans.columnar.frames import TOPOLOGY, to_arrow
+from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
+from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
+from plans.execution_graph.columnar.count_task_rows import TaskRows, count_task_rows
+from plans.execution_graph.columnar.create_execution_job_vertices import create_execution_job_vertices
+from plans.execution_graph.columnar.create_execution_vertices import execution_vertices
+from plans.execution_graph.columnar.create_intermediate_results import (
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.columnar.execution_graph.find_pipelined_regions import find_pipelined_regions
-from plans.columnar.execution_graph.order_job_vertices import order_job_vertices
-from plans.columnar.execution_graph.place_job_edges import place_job_edges
-from plans.columnar.execution_graph.refuse_execution_graphs import refuse_execution_graphs
-from plans.columnar.frames import TOPOLOGY, to_arrow
-from plans.columnar.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
-from plans.columnar.job_graph.choose_result_partition_types import choose_result_partition_types
-from plans.columnar.job_graph.connect_vertices import connect_vertices, create_data_sets
-from plans.columnar.job_graph.create_vertices import create_vertices
-from plans.columnar.job_graph.find_chain_heads import find_chain_heads
-from plans.columnar.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
-from plans.columnar.job_graph.number_slot_sharing_groups import (
+from plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.columnar.order_job_vertices import order_job_vertices
+from plans.execution_graph.columnar.place_job_edges import place_job_edges
+from plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
+from plans.job_graph.columnar.assign_operators_to_vertices import assign_operators_to_vertices
+from plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
+from plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
+from plans.job_graph.columnar.create_vertices import create_vertices
+from plans.job_graph.columnar.find_chain_heads import find_chain_heads
+from plans.job_graph.columnar.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.columnar.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
 )
-from plans.columnar.job_graph.refuse_job_graphs import refuse_job_graphs
-from plans.columnar.job_graph.reuse_data_sets import reuse_data_sets
-from plans.columnar.job_graph.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
-from plans.columnar.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.columnar.job_graph.sort_vertices_topologically import sort_vertices_topologically
-from plans.columnar.job_graph.walk_stream_graph import walk_stream_graph
-from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
-from plans.columnar.resources.count_network_buffers import count_network_buffers
-from plans.columnar.resources.size_managed_memory import size_managed_memory
-from plans.columnar.slots.balance_tasks import balance_tasks
-from plans.columnar.slots.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
-from plans.columnar.slots.prefer_local_inputs import prefer_local_inputs
-from plans.columnar.slots.prefer_local_inputs_by_task import prefer_local_inputs_by_task
-from plans.columnar.stream_graph.choose_partitioners import choose_partitioners
-from plans.columnar.stream_graph.find_edge_ends import find_edge_ends
-from plans.columnar.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
-from plans.columnar.stream_graph.refuse_stream_graphs import refuse_stream_graphs
-from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
-from plans.columnar.stream_graph.translate_nodes import translate_nodes
+from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs
+from plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
+from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
+from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
+from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
+from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from plans.passes import LAYER_TABLES, Choices, layers_until
+from plans.resources.columnar.count_network_buffers import count_network_buffers
+from plans.resources.columnar.size_managed_memory import size_managed_memory
+from plans.slots.columnar.balance_tasks import balance_tasks
+from plans.slots.columnar.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.slots.columnar.prefer_local_inputs import prefer_local_inputs
+from plans.slots.columnar.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
+from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
+from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs
+from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.stream_graph.columnar.translate_nodes import translate_nodes
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 Tables = dict[str, pl.DataFrame]
@@ -153,7 +153,7 @@ def plan_columnar(
     report: Callable[[str], None] = lambda stage: None,
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> dict[str, pa.Table]:
-    """The plan's tables (as in plans.schema.TABLES) of whole topologies, without those that Flink refuses.
+    """The plan's tables (as in plans.tables.TABLES) of whole topologies, without those that Flink refuses.
 
     `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
     as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and

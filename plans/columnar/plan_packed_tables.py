@@ -12,8 +12,8 @@ from plans.passes import Choices
 from plans.vocabulary import Layer
 
 if TYPE_CHECKING:
-    from plans.columnar.execution_graph.count_task_rows import TaskRows
-    from plans.columnar.topology.topology_tables import TopologyTables
+    from plans.execution_graph.columnar.count_task_rows import TaskRows
+    from plans.topology.columnar.topology_tables import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
 """A table besides the plan's: (stage, seconds) of each part."""
@@ -70,7 +70,7 @@ def plan_packed_tables(
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """Tables of the topology layer, which somebody has validated before."""
     from plans.columnar.frames import empty, from_arrow
-    from plans.columnar.topology.topology_tables import TopologyTables
+    from plans.topology.columnar.topology_tables import TopologyTables
 
     tables = {
         name: from_arrow(rows[name]) if name in rows else empty(name)
@@ -83,7 +83,7 @@ def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
 def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """What is right in the tables `topologies` and `transformations`. As read_topology_tables."""
     from plans.columnar.frames import arrow_schema
-    from plans.columnar.topology.read_topology_tables import read_topology_tables
+    from plans.topology.columnar.read_topology_tables import read_topology_tables
 
     names = ("topologies", "transformations")
     return read_topology_tables(*(rows.get(name, arrow_schema(name).empty_table()) for name in names))

@@ -7,14 +7,14 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.topology.read_topology_files import read_topology_files
-from plans.columnar.topology.read_topology_objects import read_topology_objects
-from plans.columnar.topology.read_topology_tables import (
+from plans.topology.columnar.read_topology_files import read_topology_files
+from plans.topology.columnar.read_topology_objects import read_topology_objects
+from plans.topology.columnar.read_topology_tables import (
     holds_tables,
     read_topology_folder,
     read_topology_tables,
 )
-from plans.columnar.topology.topology_tables import TopologyTables
+from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.input_errors import tables_beside_others
 from plans.topology.line_too_long import MAX_LINE_BYTES
 
@@ -29,7 +29,7 @@ def read_topologies(
 ) -> TopologyTables:
     """The tables of `topologies`: paths, objects, or the tables (topologies, transformations) themselves.
 
-    As engine.plan_topologies.read_topologies; paths are local, tables of PyArrow or Polars. For
+    As engine.planning.plan_topologies.read_topologies; paths are local, tables of PyArrow or Polars. For
     `max_line_bytes` and `before_block` see read_topology_files. Raises
     InputError, and SchemaError for tables with other columns.
     """

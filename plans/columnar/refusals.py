@@ -3,12 +3,12 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
 from plans.columnar.frames import TOPOLOGY, empty, join_topology
 from plans.columnar.runs import runs
+from plans.joins.arrow_walks import Ints
+from plans.joins.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.message_limits import limited
-from plans.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.schema import REJECTED
+from plans.tables import REJECTED
 from plans.topology.error_kinds import ErrorKind
 
 __all__ = [
@@ -43,7 +43,7 @@ def refusals(
     message: pl.Expr,
     location: pl.Expr,
 ) -> pl.DataFrame:
-    """One row a reason to refuse, of rows that each give one. As plans.refusals."""
+    """One row a reason to refuse, of rows that each give one. As plans.joins.refusals."""
     if rows.is_empty():
         return NO_REASON
     return rows.select(
@@ -57,7 +57,7 @@ def refusals(
 
 
 def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The settings that Flink refuses once it reads them. As plans.refusals."""
+    """The settings that Flink refuses once it reads them. As plans.joins.refusals."""
     refused = job_settings.select(TOPOLOGY, "setting_refusals").filter(
         pl.col("setting_refusals").list.len() > 0
     )
@@ -65,12 +65,12 @@ def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.Expr]) -> pl.DataFrame:
-    """The reasons that `settings` are where Flink reads them. As plans.refusals."""
+    """The reasons that `settings` are where Flink reads them. As plans.joins.refusals."""
     return refusals(settings, stage, precedence, pl.col("error"), pl.col("message"), pl.col("location"))
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row a refused topology: the reason that Flink would come upon first. As plans.refusals.
+    """One row a refused topology: the reason that Flink would come upon first. As plans.joins.refusals.
 
     Precedences compare element by element, and a prefix comes first.
     """
@@ -113,7 +113,7 @@ def reject_refused(
 ) -> pl.DataFrame:
     """Rows of the table rejected. In: refused (see first_refusals), topologies, job_settings.
 
-    As plans.refusals.
+    As plans.joins.refusals.
     """
     if refused.is_empty():
         return empty("rejected")

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from plans.generate.draws import Draw
 from plans.generate.spec import Spec
-from plans.schema import TOPOLOGIES, TRANSFORMATIONS
+from plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from plans.vocabulary import TopologyForm
 
 GENERATOR = 1

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.schema import TRANSFORMATIONS
+from plans.tables import TRANSFORMATIONS
 from plans.vocabulary import VIRTUAL_KINDS
 
 _VIRTUAL = sorted(map(str, VIRTUAL_KINDS))

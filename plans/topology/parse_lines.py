@@ -29,11 +29,11 @@ from pyspark.sql.types import (
 
 from plans.errors import TopologyError
 from plans.message_limits import MOST_ERRORS, limited
-from plans.schema import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
+from plans.tables import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
-from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
+from plans.topology.joins.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.line_too_long import line_too_long
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.refuse_uid_hashes import refuse_uid_hashes

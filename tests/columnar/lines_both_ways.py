@@ -9,9 +9,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from plans.columnar.topology import canonical_texts, lines_as_arrow, parse_block
-from plans.columnar.topology.lines_batch import lines_batch
-from plans.columnar.topology.parse_block import Block
+from plans.topology.columnar import canonical_texts, lines_as_arrow, parse_block
+from plans.topology.columnar.lines_batch import lines_batch
+from plans.topology.columnar.parse_block import Block
 from plans.topology.parse_lines import parse_lines
 from tests.reference.random_topologies import MODES, random_topology
 

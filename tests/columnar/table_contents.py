@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from plans.columnar.frames import empty, to_arrow
-from plans.columnar.topology.topology_tables import TopologyTables
+from plans.topology.columnar.topology_tables import TopologyTables
 
 
 def _with_dicts(value: Any, data_type: pa.DataType) -> Any:

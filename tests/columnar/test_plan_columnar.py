@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from engine.choose_planner import Planner
-from engine.plan_on_driver import plan_on_driver
-from engine.plan_topologies import plan as plan_on_spark
+from engine.planning.choose_planner import Planner
+from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_topologies import plan as plan_on_spark
 from plans.columnar.frames import arrow_schema, from_arrow
-from plans.columnar.plan_json import to_plan_lines
 from plans.passes import LAYER_TABLES
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 from tests.planned_lines import LAYERS, differs
 from tests.reference.planner import plan

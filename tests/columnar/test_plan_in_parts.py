@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 from plans import compiled
 from plans.columnar import frames, plan_in_parts
 from plans.columnar.plan_columnar import plan_columnar, stages

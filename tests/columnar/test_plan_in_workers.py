@@ -7,21 +7,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from engine.choose_planner import (
+from engine.planning.choose_planner import (
     LARGEST_OF_A_WORKER,
     LARGEST_TASKS_OF_A_WORKER,
     Planner,
     choose_on_spark,
     choose_planner,
 )
-from engine.plan_in_workers import plan_in_workers
-from engine.plan_on_driver import plan_on_driver
-from engine.plan_topologies import plan, read_topologies
-from engine.planning_settings import planning_settings
+from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_workers import plan_in_workers
+from engine.planning.plan_topologies import plan, read_topologies
+from engine.planning.planning_settings import planning_settings
 from plans.columnar import packed_tables
 from plans.columnar.packed_tables import divide, packed_rows, unpack
 from plans.errors import ConfigurationError
-from plans.schema import TABLES, require_schema
+from plans.tables import TABLES, require_schema
 from plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.columnar.test_plan_columnar import GOLDEN, golden_lines

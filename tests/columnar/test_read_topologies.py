@@ -8,12 +8,12 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.plan_topologies import read_topologies as read_with_spark
-from engine.plan_topologies import validated
+from engine.planning.plan_topologies import read_topologies as read_with_spark
+from engine.planning.plan_topologies import validated
 from plans.columnar.frames import to_arrow
 from plans.columnar.read_topologies import read_topologies
-from plans.columnar.topology import read_topology_files as files_module
-from plans.columnar.topology.topology_id import topology_id
+from plans.topology.columnar import read_topology_files as files_module
+from plans.topology.columnar.topology_id import topology_id
 from tests.columnar.table_contents import frame_contents
 from tests.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
 from tests.topology.test_read_topology_files import contents, fleet, reading

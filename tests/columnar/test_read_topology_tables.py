@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.plan_topologies import read_topologies as read_with_spark
-from engine.plan_topologies import validated
+from engine.planning.plan_topologies import read_topologies as read_with_spark
+from engine.planning.plan_topologies import validated
 from plans.columnar.frames import to_arrow
 from plans.columnar.read_topologies import read_topologies
-from plans.columnar.topology.read_topology_tables import read_topology_tables
-from plans.columnar.topology.topology_id import topology_id
-from plans.columnar.topology.topology_tables import TopologyTables
 from plans.errors import InputError, SchemaError
-from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.read_topology_tables import read_topology_tables as read_tables_with_spark
+from plans.topology.columnar.read_topology_tables import read_topology_tables
+from plans.topology.columnar.topology_id import topology_id
+from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.joins.read_topology_objects import read_topology_objects
+from plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
 from tests.columnar.table_contents import frame_contents
 from tests.columnar.test_read_topologies import COLLIDING
 from tests.topology.builders import golden_lines, simple

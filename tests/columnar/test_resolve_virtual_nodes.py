@@ -5,7 +5,7 @@ import pytest
 
 from plans import compiled
 from plans.columnar.read_topologies import read_topologies
-from plans.columnar.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.reference.random_topologies import MODES, random_topology
 
 VIRTUAL = ("union", "partition", "side_output", "select")

@@ -12,7 +12,7 @@ import pytest
 import engine.common
 from engine.common.types import RowKind
 from engine.datastream.output_tag import OutputTag
-from engine.unsupported_names import UnsupportedNameError, refuse_names
+from engine.pyflink_names.unsupported_names import UnsupportedNameError, refuse_names
 from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import RowTypeInfo, Types
 

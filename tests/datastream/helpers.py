@@ -6,7 +6,7 @@ from engine.common.configuration import Configuration
 from engine.common.typeinfo import Types
 from engine.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from engine.datastream.job import topology_of
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]

@@ -21,7 +21,7 @@ from engine.datastream.environment_settings import (
     use_settings,
 )
 from engine.datastream.job import CachedFile, Job, topology_of
-from engine.machine import cores
+from engine.machine.machine import cores
 from tests.datastream.helpers import environment, pairs
 
 

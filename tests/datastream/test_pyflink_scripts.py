@@ -9,7 +9,7 @@ import pytest
 
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
 from engine.datastream.job import Job, topology_of
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 from engine.pyflink_names import install, uninstall
 
 SHARED = Path(__file__).parent.parent / "pyflink"

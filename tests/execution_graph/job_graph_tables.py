@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from plans.schema import EXECUTION_JOB_VERTICES, JOB_EDGES, JOB_VERTICES
+from plans.tables import EXECUTION_JOB_VERTICES, JOB_EDGES, JOB_VERTICES
 from tests.passes.frames import extended
 from tests.reference.jobs import PlannedJob
 from tests.reference.slot_groups import MUST_BE_PIPELINED, pipelined_regions

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from plans.execution_graph.connect_execution_vertices import execution_edges
-from plans.execution_graph.create_intermediate_results import (
+from plans.execution_graph.joins.connect_execution_vertices import execution_edges
+from plans.execution_graph.joins.create_intermediate_results import (
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.expand_execution_edges import expand_execution_edges
-from plans.schema import JOB_EDGES
+from plans.execution_graph.joins.expand_execution_edges import expand_execution_edges
+from plans.tables import JOB_EDGES
 from tests.passes.frames import assert_rows, extended, make_frame
 from tests.reference.execution_graph import consumed_partitions, consumed_subpartitions
 

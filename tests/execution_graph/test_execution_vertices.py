@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from pyspark.sql import functions as F
 
-from plans.execution_graph.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.create_executions import create_executions
-from plans.execution_graph.refuse_execution_graphs import refuse_execution_graphs
-from plans.schema import EXECUTIONS, JOB_VERTICES
+from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
+from plans.execution_graph.joins.create_executions import create_executions
+from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
+from plans.tables import EXECUTIONS, JOB_VERTICES
 from tests.passes.frames import assert_rows, extended, make_frame
 
 NAMED = extended(JOB_VERTICES, (), "slot_sharing_group_name STRING, co_location_group_name STRING")

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType
 
-from engine.planning_settings import planning_settings
-from plans.execution_graph.find_pipelined_regions import find_pipelined_regions, region_numbers
+from engine.planning.planning_settings import planning_settings
+from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions, region_numbers
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_table,

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.find_java import Java
 from engine.flink import flink_jars
+from engine.spark.find_java import Java
 from plans.errors import ConfigurationError
 from tests.flink.programs import script
 

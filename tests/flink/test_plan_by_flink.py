@@ -7,17 +7,17 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from engine import plan_by_flink as module
 from engine.bench.suites import NEXMARK
 from engine.commands.main import app
 from engine.flink import flink_jars
 from engine.flink.plan_with_flink import FlinkPlanned
-from engine.plan_by_flink import PLANNERS_DISAGREE, first_difference, plan_by_flink
-from engine.plan_on_driver import plan_on_driver
+from engine.planning import plan_beside_flink as module
+from engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_by_flink
+from engine.planning.plan_in_process import plan_on_driver
 from plans.columnar.frames import from_arrow
-from plans.columnar.plan_json import to_plan_lines
 from plans.errors import ConfigurationError
 from plans.passes import Choices
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 SOURCE = {"id": 1, "kind": "source", "name": "a", "parallelism": 2}

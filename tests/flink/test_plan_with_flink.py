@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.find_java import Java
 from engine.flink import plan_with_flink as planner_module
 from engine.flink.plan_with_flink import FlinkPlannerError, PlannerFiles, plan_with_flink, planner_command
+from engine.spark.find_java import Java
 from plans.errors import ConfigurationError, LostTopologiesError
 from plans.vocabulary import Layer
 from tests.flink.programs import script

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.planning_settings import planning_settings
+from engine.planning.planning_settings import planning_settings
 from tests.passes.frames import Make, make_frame
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from plans.schema import JOB_VERTICES, STREAM_EDGES, STREAM_NODES, TABLES
+from plans.tables import JOB_VERTICES, STREAM_EDGES, STREAM_NODES, TABLES
 
 _TYPES: dict[str, DataType] = {
     "BIGINT": LongType(),
@@ -36,7 +36,7 @@ def make_frame(
 ) -> DataFrame:
     """`rows` as a table, partitioned by topology, as passes get them.
 
-    `schema`: a table of plans.schema by name, a StructType or columns as in DDL. What neither a row nor
+    `schema`: a table of plans.tables by name, a StructType or columns as in DDL. What neither a row nor
     `defaults` say is topology 1, null, or the zero of the column's type where it is not nullable.
     """
     struct = schema if isinstance(schema, StructType) else _struct(schema)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from plans.job_graph.assign_operators_to_vertices import assign_operators_to_vertices
-from plans.job_graph.create_vertices import create_vertices
-from plans.job_graph.find_chain_heads import find_chain_heads
+from plans.job_graph.joins.assign_operators_to_vertices import assign_operators_to_vertices
+from plans.job_graph.joins.create_vertices import create_vertices
+from plans.job_graph.joins.find_chain_heads import find_chain_heads
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
 from tests.passes.frames import MARKED_EDGES, OPERATORS, Make, assert_rows
 

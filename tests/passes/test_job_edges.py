@@ -1,9 +1,9 @@
 """choose_result_partition_types, reuse_data_sets, connect_vertices and create_data_sets."""
 
-from plans.job_graph.choose_result_partition_types import choose_result_partition_types
-from plans.job_graph.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.reuse_data_sets import reuse_data_sets
-from plans.schema import JOB_EDGES
+from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
+from plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
+from plans.job_graph.joins.reuse_data_sets import reuse_data_sets
+from plans.tables import JOB_EDGES
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from tests.passes.frames import CHAIN_VERTICES, assert_rows, extended
 

@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
-from plans.job_graph.number_slot_sharing_groups import (
+from plans.job_graph.joins.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
 )
-from plans.job_graph.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
-from plans.job_graph.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.sort_vertices_topologically import sort_vertices_topologically
-from plans.schema import JOB_EDGES, JOB_VERTICES
+from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
+from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
+from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
+from plans.tables import JOB_EDGES, JOB_VERTICES
 from tests.passes.frames import CHAIN_VERTICES, OPERATORS, Make, assert_rows, extended
 
 VERTICES = extended(CHAIN_VERTICES, (), "too_small_max BOOLEAN")

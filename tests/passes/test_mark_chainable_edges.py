@@ -1,6 +1,6 @@
 """mark_chainable_edges: every reason, alone and together, and sources chained into heads."""
 
-from plans.job_graph.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.joins.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
 from plans.vocabulary import NotChainableReason as Reason
 from tests.passes.frames import EDGES_WITH_ENDS, Make, assert_rows
 

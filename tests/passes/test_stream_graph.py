@@ -1,10 +1,10 @@
 """inherit_slot_sharing_groups, translate_nodes, choose_partitioners and refusals of the StreamGraph."""
 
-from plans.refusals import first_refusals
-from plans.schema import STREAM_EDGES
-from plans.stream_graph.choose_partitioners import choose_partitioners
-from plans.stream_graph.inherit_slot_sharing_groups import inherit_slot_sharing_groups
-from plans.stream_graph.translate_nodes import translate_nodes
+from plans.joins.refusals import first_refusals
+from plans.stream_graph.joins.choose_partitioners import choose_partitioners
+from plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from plans.stream_graph.joins.translate_nodes import translate_nodes
+from plans.tables import STREAM_EDGES
 from plans.vocabulary import Partitioner
 from tests.passes.frames import assert_rows, extended
 

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import DataFrame
 
-from plans.stream_graph import expand_virtual_nodes
-from plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.stream_graph.joins import expand_virtual_nodes
+from plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.passes.frames import Make, assert_rows, fixed_point
 
 LABELS = "partition partitioner exchange_mode output_tag selected_names"

@@ -4,10 +4,10 @@ from importlib.metadata import version
 
 import pytest
 
-from engine import doctor
 from engine.commands.main import app
-from engine.doctor import Finding, diagnose, probe
-from engine.spark_conf import DeltaCoordinates
+from engine.spark import doctor
+from engine.spark.doctor import Finding, diagnose, probe
+from engine.spark.spark_conf import DeltaCoordinates
 
 
 def problems() -> dict[str, str]:
@@ -36,7 +36,9 @@ def test_a_jar_that_fits_nothing(monkeypatch, jar, problem):
 
 def test_a_package_that_penstock_does_not_allow(monkeypatch):
     real = version
-    monkeypatch.setattr("engine.doctor.version", lambda name: "3.0.1" if name == "pandas" else real(name))
+    monkeypatch.setattr(
+        "engine.spark.doctor.version", lambda name: "3.0.1" if name == "pandas" else real(name)
+    )
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
 
 

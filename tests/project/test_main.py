@@ -9,7 +9,7 @@ import typer
 
 from engine.commands import main as module
 from engine.commands.main import COMMANDS, EXIT_CODES
-from engine.describe_spark_error import describe_spark_error
+from engine.spark.describe_spark_error import describe_spark_error
 from plans.errors import ConfigurationError, InputError, StoreError
 
 

@@ -16,22 +16,22 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from typer.testing import CliRunner
 
-from engine import available_memory as available
-from engine import choose_planner as choosing
-from engine import foresee_memory as foresee
-from engine import memory_cgroups
-from engine.available_memory import Available, available_memory
-from engine.choose_planner import Choice, Planner, choose_planner
 from engine.commands.main import app
-from engine.describe_memory_error import describe_memory_error, is_out_of_memory
-from engine.estimate_size import estimate_size
-from engine.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
-from engine.machine import memory_bytes
-from engine.plan_into_store import Stored
-from engine.plan_on_driver import plan_on_driver
-from plans.columnar.execution_graph import count_task_rows as counting
-from plans.columnar.execution_graph.count_task_rows import TaskRows
+from engine.machine import available_memory as available
+from engine.machine import memory_cgroups
+from engine.machine.available_memory import Available, available_memory
+from engine.machine.describe_memory_error import describe_memory_error, is_out_of_memory
+from engine.machine.machine import memory_bytes
+from engine.planning import choose_planner as choosing
+from engine.planning import foresee_memory as foresee
+from engine.planning.choose_planner import Choice, Planner, choose_planner
+from engine.planning.estimate_size import estimate_size
+from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
+from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_into_store import Stored
 from plans.errors import InputError, NotEnoughMemoryError
+from plans.execution_graph.columnar import count_task_rows as counting
+from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.vocabulary import Layer
 from tests.topology.builders import simple, transformation
 
@@ -283,6 +283,8 @@ def test_a_process_with_too_little_memory_says_so(tmp_path):
 
 
 def test_the_check_of_workers_imports_no_polars_before_it_is_called():
-    code = "import sys, engine.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
+    code = (
+        "import sys, engine.machine.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

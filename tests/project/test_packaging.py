@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.spark_conf import spark_conf_dir
+from engine.spark.spark_conf import spark_conf_dir
 
 ROOT = spark_conf_dir().parent
 
@@ -71,7 +71,7 @@ def test_settings_and_console_command_work_from_an_unpacked_wheel(wheel, tmp_pat
         archive.extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
-        "from engine.spark_conf import delta_coordinates, spark_conf_dir\n"
+        "from engine.spark.spark_conf import delta_coordinates, spark_conf_dir\n"
         "print(spark_conf_dir(), delta_coordinates().version)\n"
     )
     done = subprocess.run(

@@ -20,11 +20,12 @@ from rich.table import Column
 
 import engine
 from engine.bench.write_page import render_page
-from engine.commands import bench, doctor, people
+from engine.commands import bench, doctor
 from engine.commands.main import app
-from engine.doctor import Finding
-from engine.plan_on_driver import plan_on_driver
-from engine.progress import progress
+from engine.output import people
+from engine.output.progress import progress
+from engine.planning.plan_in_process import plan_on_driver
+from engine.spark.doctor import Finding
 from engine.store.without_spark.plan_versions import is_store
 from engine.store.without_spark.write_plan import write_plan, write_version
 from plans.columnar.frames import arrow_schema
@@ -335,7 +336,7 @@ def test_progress_shows_names_as_they_are(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "3000")
     clock = itertools.count(0, 2.0)
-    monkeypatch.setattr("engine.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: next(clock))
 
     def show() -> None:
         with progress(2) as report:
@@ -403,10 +404,10 @@ def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
 
 
 def test_nothing_else_prints():
-    """Whatever speaks to people goes through engine.commands.people, which escapes it."""
+    """Whatever speaks to people goes through engine.output.people, which escapes it."""
     allowed = {
-        "engine/commands/people.py",
-        "engine/progress.py",  # Rich's bar, of printable text
+        "engine/output/people.py",
+        "engine/output/progress.py",  # Rich's bar, of printable text
         "engine/runtime/run_environment.py",
         "engine/bench/measure_planner.py",  # JSON for the process that started it
     }

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from engine.progress import progress
+from engine.output.progress import progress
 
 
 def test_silent_when_piped(capfd):
@@ -16,7 +16,7 @@ def test_silent_when_piped(capfd):
 
 def test_terminal_shows_stages_and_the_seconds_of_long_ones(monkeypatch):
     now = iter([10.0, 12.5, 12.5, 12.6])
-    monkeypatch.setattr("engine.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: next(now))
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, color_system=None, get_time=lambda: 0.0)
     with progress(2, console=console) as report:

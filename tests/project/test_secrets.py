@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from engine import redaction
 from engine.commands.main import app
-from engine.redaction import REDACTED, redact, redact_value, remember_secret_arguments, remember_secrets
-from engine.session import get_session
-from engine.spark_conf import spark_conf_dir
-from engine.start_jvm import _Forwarder
-from engine.submit_settings import submit_settings
+from engine.output import redaction
+from engine.output.redaction import (
+    REDACTED,
+    redact,
+    redact_value,
+    remember_secret_arguments,
+    remember_secrets,
+)
+from engine.spark.session import get_session
+from engine.spark.spark_conf import spark_conf_dir
+from engine.spark.start_jvm import _Forwarder
+from engine.spark.submit_settings import submit_settings
 from plans.errors import ConfigurationError
 from tests.project.test_session import run_python
 
@@ -21,7 +27,7 @@ _SESSION = """
 import json, os, sys
 from pathlib import Path
 from engine.bench.peak_memory import process_tree
-from engine.session import get_session
+from engine.spark.session import get_session
 
 secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"]
 spark = get_session(conf={

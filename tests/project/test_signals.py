@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.end_processes import end_processes, is_running, process_tree
+from engine.machine.end_processes import end_processes, is_running, process_tree
 from tests.topology.builders import simple
 
 ROOT = Path(__file__).parents[2]
@@ -232,7 +232,7 @@ def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path
 def test_a_program_that_cannot_ask_for_it_ends_with_its_parent():
     sleep = [sys.executable, "-c", "import time; time.sleep(100)"]
     code = (
-        "import subprocess\nfrom engine.die_with_parent import with_parent\n"
+        "import subprocess\nfrom engine.machine.die_with_parent import with_parent\n"
         f"child = subprocess.Popen(with_parent({sleep!r}))\nprint(child.pid, flush=True)\nchild.wait()"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)

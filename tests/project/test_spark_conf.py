@@ -6,7 +6,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from engine.spark_conf import (
+from engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
     delta_coordinates,

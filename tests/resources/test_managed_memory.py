@@ -5,12 +5,12 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.planning_settings import planning_settings
-from plans.frames import TOPOLOGY
+from engine.planning.planning_settings import planning_settings
+from plans.joins.frames import TOPOLOGY
+from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.resources.memory_options import MemoryOptions
-from plans.resources.size_managed_memory import size_managed_memory
 from plans.resources.task_manager import TaskManager
-from plans.schema import conform
+from plans.tables import conform
 from tests.passes.frames import assert_rows, make_frame
 from tests.resources.flink_resources import rows
 

@@ -5,13 +5,13 @@ from collections import defaultdict
 import pytest
 from pyspark.sql import functions as F
 
-from engine.choose_planner import Planner
-from engine.plan_topologies import plan
-from plans.execution_graph.create_execution_job_vertices import create_execution_job_vertices
-from plans.resources.count_network_buffers import count_network_buffers
-from plans.resources.size_managed_memory import size_managed_memory
+from engine.planning.choose_planner import Planner
+from engine.planning.plan_topologies import plan
+from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
+from plans.resources.joins.count_network_buffers import count_network_buffers
+from plans.resources.joins.size_managed_memory import size_managed_memory
+from plans.resources.joins.task_network_buffers import slot_network_buffers, task_network_buffers
 from plans.resources.task_manager import TaskManager
-from plans.resources.task_network_buffers import slot_network_buffers, task_network_buffers
 from plans.vocabulary import BufferSide, Layer
 from tests.resources.flink_resources import rows
 

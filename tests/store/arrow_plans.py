@@ -6,7 +6,7 @@ from deltalake import DeltaTable
 from engine.store.without_spark.delta_tables import stored
 from engine.store.without_spark.read_plan import read_plan
 from engine.store.without_spark.write_plan import write_plan
-from plans.columnar.topology.topology_id import topology_id
+from plans.topology.columnar.topology_id import topology_id
 
 
 def schema_of(table: str) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""The tables of plans.schema, read back from golden lines: the opposite of plans.plan_json.
+"""The tables of plans.tables, read back from golden lines: the opposite of plans.plan_json.
 
 What plan JSON does not hold (factories, reasons, resources, …) is filled with the zero of its type.
 """
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructField, StructType
 
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 Line = dict[str, Any]
 Rows = dict[str, list[dict[str, Any]]]

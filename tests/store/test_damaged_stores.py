@@ -24,7 +24,7 @@ from engine.store.without_spark.read_plan import read_plan
 from engine.store.write_plan import new_write_id
 from engine.store.write_plan import write_plan as write_with_spark
 from plans.errors import StoreError
-from plans.schema import TABLES
+from plans.tables import TABLES
 from tests.store.arrow_plans import names, plan_of, topologies, write
 from tests.store.damage import DAMAGE, flip_middle, logs
 from tests.store.tables_from_golden import golden_lines

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from plans.plan_json.to_plan_lines import to_plan_lines
-from plans.schema import REJECTED
+from plans.plan_json.joins.to_plan_lines import to_plan_lines
+from plans.tables import REJECTED
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from typer.testing import CliRunner
 
-from engine.commands import people, size
+from engine.commands import size
 from engine.commands.main import app
+from engine.output import people
 from engine.store.write_plan import write_plan
 from tests.passes.frames import make_frame
 

@@ -20,7 +20,7 @@ from engine.store.remove_unfinished import remove_unfinished
 from engine.store.unchanged_topologies import unchanged_topologies
 from engine.store.write_plan import new_write_id, write_plan
 from plans.errors import SchemaError, StoreError
-from plans.schema import JOB_VERTICES, TABLES
+from plans.tables import JOB_VERTICES, TABLES
 
 NOW = timedelta(seconds=-60)
 """Older than a moment to come: everything unfinished counts as dead."""

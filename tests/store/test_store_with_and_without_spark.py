@@ -29,7 +29,7 @@ from engine.store.without_spark.read_plan import read_plan
 from engine.store.write_plan import new_write_id
 from engine.store.write_plan import write_plan as write_with_spark
 from plans.errors import StoreError
-from plans.schema import TABLES
+from plans.tables import TABLES
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.store.test_store import NOW

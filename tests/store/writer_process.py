@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from engine.session import get_session
+from engine.spark.session import get_session
 from engine.store import plan_versions
 from engine.store import write_plan as writing
 from tests.store.test_store import plan_of, write

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.plan_on_driver import plan_on_driver
+from engine.planning.plan_in_process import plan_on_driver
 from plans.passes import LAYER_TABLES
 from plans.topology.operator_rules import TRANSFORMATION_RULES
 from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from plans.schema import JOB_SETTINGS
+from plans.tables import JOB_SETTINGS
 from plans.topology import flink_options as options
 from plans.topology.flink_options import OPTIONS, FlinkOption
 from plans.topology.flink_values import parse_duration, parse_memory_size, parse_string, split_escaped

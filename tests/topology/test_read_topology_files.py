@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from plans.errors import InputError
-from plans.schema import TABLES
-from plans.topology.read_topology_files import read_topology_files
-from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.topology_tables import TopologyTables
+from plans.tables import TABLES
+from plans.topology.joins.read_topology_files import read_topology_files
+from plans.topology.joins.read_topology_objects import read_topology_objects
+from plans.topology.joins.topology_tables import TopologyTables
 from tests.topology.builders import golden_lines, simple, stream_graph, transformation
 
 TABLE_NAMES = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings", "rejected")

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from plans.errors import InputError, SchemaError
-from plans.schema import TRANSFORMATIONS
-from plans.topology.fingerprint import BLOCK
-from plans.topology.load_topology_folder import load_topology_folder
-from plans.topology.read_topology_objects import read_topology_objects
-from plans.topology.read_topology_tables import read_topology_tables
+from plans.tables import TRANSFORMATIONS
+from plans.topology.joins.fingerprint import BLOCK
+from plans.topology.joins.load_topology_folder import load_topology_folder
+from plans.topology.joins.read_topology_objects import read_topology_objects
+from plans.topology.joins.read_topology_tables import read_topology_tables
 from tests.topology.builders import golden_lines, simple, transformation
 from tests.topology.test_read_topology_files import contents, reading
 

@@ -26,7 +26,7 @@ from engine.store.is_local import is_local, local_folder
 from engine.store.without_spark.write_file import add_action, make_log_durable, write_file
 from plans.columnar.arrow_shapes import shape
 from plans.errors import SchemaError
-from plans.schema import TABLES, require_schema
+from plans.tables import TABLES, require_schema
 
 STRICT = CommitProperties(max_commit_retries=0)
 """Commit as the version behind the one that was read, or raise CommitFailedError."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from engine.machine_error import machine_error_in_text
+from engine.machine.machine_error import machine_error_in_text
 from engine.store.delta_tables import WRITE_ID
 from engine.store.is_local import is_local, local_folder
 from engine.store.without_spark.delta_tables import delete_rows

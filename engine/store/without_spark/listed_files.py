@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from xxhash import xxh3_128
 
-from engine.make_durable import make_durable
+from engine.machine.make_durable import make_durable
 from engine.store.data_files import DataFile
 from engine.store.delta_tables import WRITE_ID, table_path
 from engine.store.is_local import is_local, local_folder

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from engine.machine_error import machine_error_in_text
+from engine.machine.machine_error import machine_error_in_text
 from engine.store.delta_tables import table_path
 from engine.store.is_local import is_local, local_folder
 from engine.store.newest_version import newest_version, note_newest_version, require_whole

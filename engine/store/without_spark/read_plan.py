@@ -18,7 +18,7 @@ PARALLEL_READS = 4
 def read_plan(
     store: str, version: int | None = None, tables: Collection[str] | None = None
 ) -> dict[str, pa.Table]:
-    """Table name to the rows of that version (default: the newest), with the columns of plans.schema.TABLES.
+    """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
 
     `tables`: only these, where not all are wanted. Raises StoreError: not a store, no such version, a damaged
     one, a table that the version does not have.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from engine.make_durable import make_durable
+from engine.machine.make_durable import make_durable
 
 
 def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa.Schema) -> str:

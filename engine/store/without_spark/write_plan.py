@@ -15,13 +15,13 @@ from engine.store.without_spark.listed_files import recorded_files
 from engine.store.without_spark.plan_versions import is_store, publish
 from engine.store.without_spark.unchanged_topologies import nothing_changed
 from engine.store.write_plan import PARALLEL_WRITES, new_write_id, require_plan
-from plans.schema import TABLES
+from plans.tables import TABLES
 
 
 def write_plan(
     store: str, tables: Mapping[str, pa.Table], *, planner_version: str, options: Mapping[str, str]
 ) -> int:
-    """The number of the version that holds `tables` (name to Arrow table, as in plans.schema.TABLES).
+    """The number of the version that holds `tables` (name to Arrow table, as in plans.tables.TABLES).
 
     As engine.store.write_plan: nothing is written if the newest version has the same topologies and refusals,
     nothing is seen before the manifest's row, and a write that fails deletes its rows and files. Raises

@@ -1,0 +1,71 @@
+"""How much more memory this process can have, and what sets the limit."""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.machine.machine import cores
+from engine.machine.memory_cgroups import lines_of, memory_cgroups
+
+_PROC = Path("/proc")
+
+
+class Available(NamedTuple):
+    """Bytes that can become resident beyond what is now, and what leaves no more."""
+
+    size_bytes: int
+    limited_by: str
+
+
+def available_memory() -> Available:
+    """The least of what the machine, the memory cgroups around this process, and its resource limits leave.
+
+    Resource limits count address space (RLIMIT_AS) and private mappings (RLIMIT_DATA), of which libraries
+    reserve more than they use: those reserves are taken off.
+    """
+    return min([_of_machine(), *_of_cgroups(), *_of_resource_limits()])
+
+
+def _of_machine() -> Available:
+    """MemAvailable: free memory, and caches that the kernel gives up. Without /proc, all physical memory."""
+    free = _kibibytes(_PROC / "meminfo").get("MemAvailable")
+    if free is None:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Available(free, "the free memory of this machine")
+
+
+def _of_cgroups() -> Iterator[Available]:
+    for group in memory_cgroups():
+        left = max(0, group.limit_bytes - group.used_bytes + group.cache_bytes)
+        yield Available(left, f"the memory limit of the container or cgroup ({_size(group.limit_bytes)})")
+
+
+def _of_resource_limits() -> Iterator[Available]:
+    status = _kibibytes(_PROC / "self/status")
+    resident = status.get("VmRSS", 0)
+    # Measured on processes that plan: the difference between mapped and resident memory. Threads reserve
+    # stacks and arenas, and there are more of them on more cores.
+    for kind, option, reserved in (
+        (resource.RLIMIT_AS, "ulimit -v", 2**31 + cores() * 2**28),
+        (resource.RLIMIT_DATA, "ulimit -d", 2**30 + cores() * 2**27),
+    ):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY:
+            what = f"`{option}` ({_size(limit)}, of which about {_size(reserved)} are reserved by libraries)"
+            yield Available(max(0, limit - reserved - resident), what)
+
+
+def _kibibytes(file: Path) -> dict[str, int]:
+    """Entries such as `MemAvailable:  1024 kB`, in bytes."""
+    found = {}
+    for line in lines_of(file):
+        key, _, value = line.partition(":")
+        if value.endswith(" kB"):
+            found[key] = int(value.removesuffix(" kB")) * 1024
+    return found
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.1f} GiB"

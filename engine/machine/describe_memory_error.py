@@ -1,0 +1,104 @@
+"""What to say when memory runs out after all, whoever notices it."""
+
+import errno
+import re
+import sys
+from contextlib import suppress
+from subprocess import TimeoutExpired
+
+from plans.errors import PenstockError
+
+HINT = (
+    "give it more memory (Spark's JVM: --conf spark.driver.memory=8g); plans take less in smaller parts, or "
+    "with --until job_graph"
+)
+
+_SIGNS = re.compile(
+    r"\bjava\.lang\.OutOfMemoryError|\bSparkOutOfMemoryError|\b\w*MemoryError\b|Cannot allocate memory"
+    r"|[Uu]nable to allocate|memory allocation of \d+ bytes failed|malloc of size|capacity overflow"
+    r"|can't start new thread",
+)
+_OF_LIBRARIES = (
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "py4j",
+    "pyo3_runtime",
+    "numba",
+    "llvmlite",
+    "_internal",
+    "deltalake",
+)
+
+
+_EXIT_CODES_OF_JVM = (52, -9, 137)
+"""SparkExitCode.OOM; SIGKILL, which the kernel sends when memory is used up."""
+
+_SECONDS_TO_END = 5
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether `error`, or what it was raised from, says that memory ran out: in Python, Rust, C++ or Java.
+
+    If Spark's JVM has ended for want of memory, any error is a consequence. PenstockErrors have been told
+    apart by whoever raised them.
+    """
+    if jvm_ran_out_of_memory(error):
+        return True
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        if isinstance(found, PenstockError):
+            return False
+        if isinstance(found, MemoryError) or (isinstance(found, OSError) and found.errno == errno.ENOMEM):
+            return True
+        of_library = type(found).__module__.partition(".")[0] in _OF_LIBRARIES
+        if (of_library or isinstance(found, RuntimeError)) and _SIGNS.search(_text(found)):
+            return True
+        seen.add(id(found))
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def describe_memory_error(error: BaseException) -> str:
+    """One message for all of them."""
+    if jvm_ran_out_of_memory(error):
+        return f"not enough memory: Spark's JVM has ended\n  hint: {HINT}"
+    text = _text(error)
+    if "py4j" in sys.modules and type(error).__module__.startswith(("py4j", "pyspark")):
+        from engine.spark.describe_spark_error import describe_spark_error
+
+        text = describe_spark_error(error)
+    first = next(iter(text.strip().splitlines()), "")[:300]
+    return f"not enough memory: {first or type(error).__name__}\n  hint: {HINT}"
+
+
+def jvm_ran_out_of_memory(error: BaseException) -> bool:
+    """Whether Spark's JVM has ended, and with an exit code that says that memory ran out."""
+    if "pyspark" not in sys.modules:
+        return False
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    if isinstance(error, Py4JError | ConnectionError):  # it may be about to end
+        with suppress(TimeoutExpired):
+            process.wait(_SECONDS_TO_END if _is_cut_off(error) else 0)
+    return process.poll() in _EXIT_CODES_OF_JVM
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    """Whether nobody answers any more."""
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, Py4JNetworkError | ConnectionError)
+
+
+def _text(error: BaseException) -> str:
+    """What it says; an error of Java asks the JVM for that, which may be gone."""
+    try:
+        return str(error)
+    except Exception:
+        return ""

@@ -1,0 +1,138 @@
+"""A file that a user names is replaced whole or left as it was; what is no regular file is written to."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from socket import AF_UNIX, socket
+from typing import BinaryIO
+from uuid import uuid4
+
+from engine.machine.machine_error import machine_error
+from engine.machine.make_durable import sync_folder
+from plans.errors import ConfigurationError
+
+_DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
+
+
+@contextmanager
+def replace_file(target: Path) -> Iterator[BinaryIO]:
+    """What `target` is to hold; a regular file gets it at once, when it is complete and on disk.
+
+    Until then the old file stays, and it does if this fails or is killed. The new one has the old one's mode
+    and owner, as far as this user may set them. Links are followed; where nothing is, the file is made.
+    Devices, FIFOs, sockets and this process's own descriptors (/dev/stdout) are written to as they are.
+    Raises ConfigurationError (a directory, no such directory), MachineError (no space, no permission).
+    """
+    try:
+        descriptor = _descriptor(target)
+        if descriptor is not None:
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                yield file
+            return
+        status = _status(target)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise ConfigurationError(f"cannot write {target}: it is a directory")
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            with _open_special(target, status) as file:
+                yield file
+            return
+        real = Path(os.path.realpath(target))
+        if not real.parent.is_dir():
+            raise ConfigurationError(f"cannot write {target}: there is no directory {real.parent}")
+        with _replace_regular(real, status) as file:
+            yield file
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        refused = machine_error(error, f"cannot write {target}")
+        if refused is not None:
+            raise refused from error
+        raise
+
+
+def _descriptor(target: Path) -> int | None:
+    """The descriptor of this process that a path such as /dev/stdout stands for."""
+    path = os.path.abspath(target)
+    for _ in range(40):
+        found = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
+        name = os.path.basename(path)
+        if found and int(found[1]) == os.getpid() and name.isdecimal() and os.path.lexists(path):
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return None
+
+
+def _status(target: Path) -> os.stat_result | None:
+    try:
+        return os.stat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+@contextmanager
+def _open_special(target: Path, status: os.stat_result) -> Iterator[BinaryIO]:
+    if stat.S_ISSOCK(status.st_mode):
+        with socket(AF_UNIX) as connection:
+            connection.connect(str(target))
+            with connection.makefile("wb") as file:
+                yield file
+        return
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
+        yield file
+
+
+@contextmanager
+def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryIO]:
+    if old is not None and not os.access(real, os.W_OK):
+        raise PermissionError(13, "Permission denied", str(real))
+    # Short, whatever the name of the file: names have a largest length.
+    unfinished = real.with_name(f".{uuid4().hex}.unfinished")
+    anonymous = _open_anonymous(real.parent)
+    descriptor = anonymous
+    if descriptor is None:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            if old is not None:
+                _keep_owner_and_mode(file.fileno(), old)
+            os.fsync(file.fileno())
+            if anonymous is not None:
+                _link(file.fileno(), unfinished)
+        os.replace(unfinished, real)
+        sync_folder(str(real.parent))
+    finally:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+
+
+def _open_anonymous(folder: Path) -> int | None:
+    """A file without a name, of which a killed process leaves nothing; None if the file system has none."""
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        return os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
+    except OSError:  # the file system has none, or refuses what it will refuse again
+        return None
+
+
+def _link(descriptor: int, name: Path) -> None:
+    # With a descriptor of the folder, or Python calls link(), which does not follow the link.
+    folder = os.open(name.parent, os.O_RDONLY)
+    try:
+        os.link(f"/proc/self/fd/{descriptor}", name.name, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
+
+
+def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+    with suppress(PermissionError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    with suppress(PermissionError):
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))

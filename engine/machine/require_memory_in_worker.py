@@ -1,0 +1,16 @@
+"""The check of memory that Spark's Python workers make."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plans.execution_graph.columnar.count_task_rows import TaskRows
+
+
+def require_memory_in_worker(rows: "TaskRows") -> None:
+    """Raise NotEnoughMemoryError for tasks that do not fit the worker's machine; running out would end it.
+
+    A function of its own module: workers import that before they have set how many threads polars may use.
+    """
+    from engine.planning.foresee_memory import require_memory_for_tasks
+
+    require_memory_for_tasks()(rows)

@@ -1,0 +1,112 @@
+"""SIGINT, SIGTERM and SIGHUP end a `penstock` process in the same orderly way, each with its exit code.
+
+Imports little, because it is imported before everything else: until then a signal is Python's to handle.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+from engine.machine.end_processes import end_children
+
+_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+
+_EXIT_CODE_OF_SIGNAL = 128
+
+
+class _Stop:
+    """Whether this process handles signals, and the first one that it got."""
+
+    handling = False
+    number: int | None = None
+
+
+def end_at_once_on_signals() -> None:
+    """From now on, a signal ends this process with one line and no traceback.
+
+    For the time before and after a command, when there is nothing to undo. Signals that whoever started the
+    process has switched off (nohup) stay so.
+    """
+    _Stop.handling = True
+    _handle_with(_end_at_once)
+    sys.unraisablehook = _unraisable
+
+
+@contextmanager
+def unwinding_on_signals() -> Iterator[None]:
+    """Inside, a signal raises KeyboardInterrupt, so that what was begun is undone on the way out.
+
+    Others that follow are passed over, but for a second Ctrl-C, which ends the process at once. Without
+    `end_at_once_on_signals` before it, nothing changes: then the process is not ours.
+    """
+    if not _Stop.handling:
+        yield
+        return
+    try:
+        _handle_with(_unwind)
+        yield
+    finally:
+        _handle_with(_end_at_once)
+
+
+def stopped_by() -> int | None:
+    """The signal that this process is ending for."""
+    return _Stop.number
+
+
+def stop_message(number: int) -> str:
+    """What to say of a signal."""
+    return _WORDS[signal.Signals(number)]
+
+
+def stop_exit_code(number: int) -> int:
+    """As shells have it: 130 for SIGINT, 143 for SIGTERM."""
+    return _EXIT_CODE_OF_SIGNAL + number
+
+
+def note_interrupt() -> None:
+    """A KeyboardInterrupt came without a signal of ours: PySpark's handler has raised it, on SIGINT."""
+    if _Stop.handling and _Stop.number is None:
+        _Stop.number = signal.SIGINT
+
+
+def _handle_with(handler: Any) -> None:
+    for number in _WORDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _unwind(number: int, frame: FrameType | None) -> None:
+    if _Stop.number is not None:
+        if number == signal.SIGINT:
+            _end_at_once(number, frame)
+        return
+    _Stop.number = number
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if callable(on_interrupt) and on_interrupt is not _unwind:
+        on_interrupt(signal.SIGINT, frame)  # PySpark's: cancels all jobs first
+    raise KeyboardInterrupt
+
+
+def _end_at_once(number: int, frame: FrameType | None = None) -> NoReturn:
+    handling, _Stop.number = _Stop.number, number
+    for every in _WORDS:
+        signal.signal(every, signal.SIG_IGN)
+    if handling is None:
+        with suppress(OSError):
+            os.write(2, f"penstock: {stop_message(number)}\n".encode())
+    end_children()
+    os._exit(stop_exit_code(handling or number))
+
+
+def _unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
+    """A KeyboardInterrupt out of a finaliser would only be printed: the signal counts nevertheless."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        number = _Stop.number
+        _Stop.number = None
+        _end_at_once(number or signal.SIGINT)
+    sys.__unraisablehook__(unraisable)

@@ -1,0 +1,123 @@
+"""The one place where commands speak to people: what they print is foreign text, made printable here.
+
+Tables and lines are coloured and cut to a terminal, plain and whole where piped.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, TextIO
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from engine.output.redaction import redact
+from plans.printable import printable, printable_lines
+
+
+class Styled(NamedTuple):
+    """Text in one of Rich's styles, such as `bold` or `red`, on a terminal that has colours."""
+
+    text: str
+    style: str
+
+
+Piece = str | Styled
+Cell = Piece | Sequence[str]
+"""A sequence of strings: lines of one cell."""
+
+
+def say(*pieces: Piece) -> None:
+    """One line on standard output."""
+    _say(sys.stdout, pieces)
+
+
+def say_beside_output(*pieces: Piece) -> None:
+    """One line on standard error: what is said beside the output of a command or script."""
+    _say(sys.stderr, pieces)
+
+
+def complain(message: str) -> None:
+    """A message of one line or more on standard error, without the secrets of settings."""
+    with suppress(OSError):  # nobody may be there to read it
+        sys.stderr.write(_encodable(printable_lines(redact(message)), sys.stderr) + "\n")
+
+
+def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
+    """Groups of rows: a table with lines between groups on a terminal, else as print_rows with a heading.
+
+    `columns` say header and layout; their headers are printed as they are, as names are.
+    """
+    if not is_terminal():
+        print_rows([[str(column.header) for column in columns], *(row for rows in groups for row in rows)])
+        return
+    _console(sys.stdout).print(_table(columns, groups, sys.stdout))
+
+
+def print_table_beside_output(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
+    """A table on standard error, which is a terminal."""
+    _console(sys.stderr).print(_table(columns, [rows], sys.stderr))
+
+
+def print_rows(rows: Iterable[Sequence[Cell]]) -> None:
+    """Lines of cells with tabs between; no cell holds a tab or a line feed."""
+    for row in rows:
+        sys.stdout.write(_encodable("\t".join(map(_plain, row)), sys.stdout) + "\n")
+
+
+def is_terminal() -> bool:
+    """Whether standard output is one, as Rich decides it."""
+    return _console(sys.stdout).is_terminal
+
+
+def printable_text(piece: Piece, stream: TextIO) -> Text:
+    """`piece` as Rich prints it on `stream`: no markup, no control codes."""
+    text, style = (piece, "") if isinstance(piece, str) else piece
+    return Text(_encodable(printable(text), stream), style)
+
+
+def _say(stream: TextIO, pieces: Sequence[Piece]) -> None:
+    console = _console(stream)
+    if console.is_terminal:
+        console.print(Text.assemble(*(printable_text(piece, stream) for piece in pieces)))
+    else:
+        stream.write(_encodable("".join(map(_plain, pieces)), stream) + "\n")
+
+
+def _table(columns: Sequence[Column], groups: Iterable[Iterable[Sequence[Cell]]], stream: TextIO) -> Table:
+    table = Table(show_edge=False, pad_edge=False)
+    for column in columns:
+        table.add_column(
+            printable_text(str(column.header), stream),
+            justify=column.justify,
+            no_wrap=column.no_wrap,
+            overflow="fold",
+        )
+    for rows in groups:
+        for row in rows:
+            table.add_row(*(_cell(cell, stream) for cell in row))
+        table.add_section()
+    return table
+
+
+def _cell(cell: Cell, stream: TextIO) -> Text:
+    if isinstance(cell, str | Styled):
+        return printable_text(cell, stream)
+    return Text("\n").join(printable_text(line, stream) for line in cell)
+
+
+def _plain(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return printable(cell)
+    return printable(cell.text) if isinstance(cell, Styled) else "; ".join(map(printable, cell))
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(highlight=False, file=stream)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """What `stream` can write: a character that its encoding lacks becomes an escape."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,101 @@
+"""Which planner an input is for."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from engine.planning.estimate_size import estimate_size
+from engine.planning.foresee_memory import require_memory_to_plan, spark_fits
+from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
+from plans.topology.columnar.find_topology_files import local_path
+
+MARGIN = 1.25
+"""How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
+
+LARGEST_OF_A_WORKER = 500_000
+"""Transformations or stream nodes of one topology that a Python worker of Spark plans in some 2 GiB."""
+
+LARGEST_TASKS_OF_A_WORKER = 10_000_000
+"""Tasks of one topology that it plans in about the same."""
+
+
+class Planner(StrEnum):
+    """Who plans; the plans are the same."""
+
+    AUTO = "auto"  #: columnar where each topology fits in memory, else spark
+    SPARK = "spark"  #: joins and windows on Spark, any size, any file system
+    COLUMNAR = "columnar"  #: arrays: in this process, or of whole topologies in Spark's workers
+    FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
+
+
+class Choice(NamedTuple):
+    """The planner, for people why, and whether it takes Spark."""
+
+    planner: Planner
+    why: str
+    on_spark: bool = False
+
+
+def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
+    """Who plans `inputs`, before anything is read. `wants_spark`: settings for Spark were given.
+
+    On Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if Flink was
+    asked for where it cannot plan, and NotEnoughMemoryError where the input fits neither this process nor, if
+    the choice is free, a local Spark.
+    """
+    obstacle = _obstacle([*inputs, out], wants_spark)
+    if asked is Planner.FLINK and obstacle is not None:
+        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say spark")
+    if asked is Planner.SPARK:
+        return Choice(asked, "as asked", on_spark=True)
+    if obstacle is not None:
+        return Choice(asked, obstacle, on_spark=True)
+    size = estimate_size(inputs)
+    if asked is not Planner.AUTO:
+        require_memory_to_plan(size)
+        return Choice(asked, "as asked")
+    try:
+        require_memory_to_plan(size, MARGIN if spark_fits() else 1.0)
+    except NotEnoughMemoryError as error:
+        return on_spark_instead(asked, error)
+    return Choice(Planner.COLUMNAR, f"about {size} fit in memory")
+
+
+def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:
+    """Spark for what does not fit in this process; raises `error` unless `asked` is AUTO and Spark fits."""
+    if asked is not Planner.AUTO or not spark_fits():
+        raise error
+    return Choice(Planner.AUTO, error.message, on_spark=True)
+
+
+def choose_on_spark(asked: Planner, largest: int, most_tasks: int = 0) -> Choice:
+    """Who plans on Spark, where the largest topology has `largest` transformations or stream nodes, and one
+    has `most_tasks` tasks if nothing is chained.
+
+    Raises ConfigurationError if Flink was asked for.
+    """
+    if asked is Planner.FLINK:
+        hint = "call engine.planning.plan_beside_flink.plan_by_flink"
+        raise ConfigurationError("planner flink: plans without Spark", hint)
+    if asked in (Planner.SPARK, Planner.COLUMNAR):
+        return Choice(asked, "as asked", on_spark=True)
+    if largest > LARGEST_OF_A_WORKER:
+        why = (
+            f"a topology has {largest:,} transformations, and a worker plans {LARGEST_OF_A_WORKER:,} at most"
+        )
+        return Choice(Planner.SPARK, why, on_spark=True)
+    if most_tasks > LARGEST_TASKS_OF_A_WORKER:
+        why = f"a topology has {most_tasks:,} tasks, and a worker plans {LARGEST_TASKS_OF_A_WORKER:,} at most"
+        return Choice(Planner.SPARK, why, on_spark=True)
+    return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
+
+
+def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:
+    if wants_spark:
+        return "settings for Spark were given"
+    for path in paths:
+        try:
+            local_path(path)
+        except InputError:
+            return f"{path} is not a local path"
+    return None

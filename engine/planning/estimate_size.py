@@ -1,0 +1,69 @@
+"""About how many transformations and topologies an input holds, before it is read."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.planning.foresee_memory import Size
+from plans.errors import InputError
+from plans.topology.columnar.find_topology_files import find_topology_files, local_path
+from plans.topology.columnar.read_topology_files import CODECS
+from plans.topology.columnar.read_topology_tables import holds_tables
+
+_SAMPLED_FILES = 16
+_SAMPLE_BYTES = 2**20
+_PACKED_BYTES = 2**16
+"""Of a compressed file; topologies are packed 10 to 30 times."""
+
+
+def estimate_size(inputs: Sequence[str]) -> Size:
+    """Out of the footers of tables, or the first MiB of some of the files.
+
+    What cannot be read counts nothing here; it is for the reader to say.
+    """
+    try:
+        if len(inputs) == 1 and holds_tables(inputs[0]):
+            folder = Path(local_path(inputs[0]))
+            return Size(_rows_of(folder / "transformations"), _rows_of(folder / "topologies"))
+        files = [file for file in find_topology_files(inputs) if os.path.isfile(file)]
+        total = sum(os.path.getsize(file) for file in files)
+        sampled = files[:: -(-len(files) // _SAMPLED_FILES) or 1]
+        samples = [found for found in map(_sample, sampled) if found is not None]
+    except (InputError, OSError, pa.ArrowException):
+        return Size(0, 0)
+    taken = sum(size for size, _ in samples)
+    if not taken:
+        return Size(0, 0)
+    transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
+    lines = sum(text.count(b"\n") for _, text in samples)
+    return Size(transformations * total // taken, max(1, lines * total // taken))
+
+
+def _rows_of(table: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in table.rglob("*.parquet"))
+
+
+def _sample(file: str) -> tuple[int, bytes] | None:
+    """How many bytes at the start of the file were read, and the text in them; None if they cannot be."""
+    codec = CODECS.get(os.path.splitext(file)[1].lower())
+    try:
+        with open(file, "rb") as opened:
+            taken = opened.read(_SAMPLE_BYTES if codec is None else _PACKED_BYTES)
+    except OSError:
+        return None
+    return len(taken), taken if codec is None else _unpacked(taken, codec)
+
+
+def _unpacked(packed: bytes, codec: str) -> bytes:
+    """What can be unpacked of the start of a file, up to _SAMPLE_BYTES and a little."""
+    text = bytearray()
+    try:
+        stream = pa.CompressedInputStream(pa.BufferReader(packed), codec)
+        while len(text) < _SAMPLE_BYTES and (more := stream.read(2**14)):
+            text += more
+    except (OSError, pa.ArrowException):  # cut off, as expected
+        pass
+    return bytes(text)

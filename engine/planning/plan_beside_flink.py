@@ -1,0 +1,168 @@
+"""Planning by Flink itself, into the tables that every planner gives."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+import polars as pl
+import pyarrow as pa
+
+from engine.bench.digest_plans import REFUSAL, comparable_layers
+from engine.flink.flink_jars import compiled_planner, flink_jars
+from engine.flink.plan_with_flink import plan_with_flink
+from engine.planning.foresee_memory import require_memory_to_read_on
+from engine.planning.nothing_lost import require_nothing_lost
+from engine.planning.plan_in_process import PlannedTables, plan_frames
+from engine.spark.find_java import require_java
+from plans.columnar.frames import TOPOLOGY, arrow_schema, from_arrow, to_arrow
+from plans.columnar.read_topologies import read_topologies
+from plans.columnar.refusals import without_topologies
+from plans.errors import ConfigurationError
+from plans.joins.refusals import ALLOWED, HINT
+from plans.message_limits import limited
+from plans.passes import Choices
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.topology.columnar.lines_of_tables import lines_of_tables
+from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.line_too_long import MAX_LINE_BYTES
+from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
+
+PLANNERS_DISAGREE = "PlannersDisagree"
+"""The error of a topology for which Flink's plan says something else than Penstock's."""
+
+_DISAGREE_HINT = "this is a bug in Penstock: please report it with the topology"
+
+
+def plan_by_flink(
+    paths: Sequence[str | Path],
+    *,
+    until: Layer = Layer.SLOTS,
+    choices: Choices | None = None,
+    report: Callable[[str], None] = lambda stage: None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> PlannedTables:
+    """As engine.planning.plan_in_process.plan_on_driver, with Flink's word on every topology.
+
+    Flink's plan JSON does not hold all columns, so the tables are those of the columnar planner, and Flink
+    plans the same topologies: a topology is in them only where every value that plan JSON shows (ids, names,
+    parallelism, partitioners, chains, data sets, slots, …) is the same in both. What Flink refuses is in
+    `rejected` with its exception and message, StackOverflowError too, and at stage `unsupported` what Flink
+    has no API for; where the two differ the error is PLANNERS_DISAGREE. Network buffers, managed memory in
+    bytes and other columns that plan JSON does not show are Penstock's alone.
+
+    Raises ConfigurationError (the extra `flink`, Java or javac are missing; another slot sharing strategy
+    than Flink's default), FlinkPlannerError, InputError, LostTopologiesError.
+    """
+    wanted = choices or Choices()
+    if wanted.slot_sharing_strategy != SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
+        raise ConfigurationError(
+            f"--planner flink: found slot sharing {wanted.slot_sharing_strategy}, "
+            f"allowed {SlotSharingStrategy.LOCAL_INPUT_PREFERRED}"
+        )
+    compiled_planner(flink_jars(), require_java())
+    report("read topologies")
+    given = read_topologies(
+        [str(path) for path in paths],
+        max_line_bytes=max_line_bytes,
+        before_block=require_memory_to_read_on,
+    )
+    frames = given._asdict()
+    ours = plan_frames(frames, frames.pop("inputs"), until, wanted, report)
+    report("plan with flink")
+    theirs = plan_with_flink(_lines(given), until).plans
+    report("compare")
+    refusals = _refusals(ours.tables, given, {plan["name"]: plan for plan in theirs})
+    return _with_refusals(ours, given.topologies, refusals) if refusals else ours
+
+
+def _lines(given: TopologyTables) -> Iterator[str]:
+    """A line each topology whose input is right; of a stream graph the name, for Flink to say no."""
+    as_written = pl.col("form") == str(TopologyForm.TRANSFORMATIONS)
+    written = to_arrow(given.topologies.filter(as_written), "topologies")
+    for batch in lines_of_tables(written, to_arrow(given.transformations, "transformations")):
+        for line in batch["value"]:
+            yield line.as_py().decode()
+    for name in given.topologies.filter(~as_written)["name"]:
+        yield orjson.dumps({"name": name, "stream_graph": {}}).decode()
+
+
+def _refusals(
+    tables: Mapping[str, pa.Table], given: TopologyTables, theirs: Mapping[str, dict[str, Any]]
+) -> dict[str, tuple[str, str, str]]:
+    """Name to stage, error and message, of topologies that Flink plans in another way or not at all.
+
+    What was rejected while it was read stays so: another topology may have its name.
+    """
+    found = {}
+    frames = {name: from_arrow(table) for name, table in tables.items()}
+    frames["rejected"] = _among(frames["rejected"], given.topologies, "semi")
+    for line in to_plan_lines(frames)["line"]:
+        plan = orjson.loads(line)
+        if plan["name"] not in theirs:
+            continue
+        flink = theirs[plan["name"]]
+        ours_by_layer, by_layer = comparable_layers(plan), comparable_layers(flink)
+        if ours_by_layer == by_layer:
+            continue
+        if REFUSAL in by_layer:
+            found[plan["name"]] = (flink["error_stage"], flink["error"], flink["message"])
+            continue
+        layer = next((name for name in by_layer if ours_by_layer.get(name) != by_layer[name]), REFUSAL)
+        difference = first_difference(by_layer.get(layer), ours_by_layer.get(layer, plan.get("message")))
+        found[plan["name"]] = (layer, PLANNERS_DISAGREE, difference)
+    return found
+
+
+def first_difference(flinks: Any, penstocks: Any, at: str = "") -> str:
+    """Where two values of plan JSON differ first, and what each has there."""
+    if isinstance(flinks, dict) and isinstance(penstocks, dict):
+        for key in (*flinks, *(key for key in penstocks if key not in flinks)):
+            if flinks.get(key) != penstocks.get(key):
+                return first_difference(flinks.get(key), penstocks.get(key), f"{at}/{key}")
+    if isinstance(flinks, list) and isinstance(penstocks, list) and len(flinks) == len(penstocks):
+        for place, (one, other) in enumerate(zip(flinks, penstocks, strict=True)):
+            if one != other:
+                return first_difference(one, other, f"{at}/{place}")
+    return f"at {at or '/'} Flink has {_shown(flinks)}, Penstock {_shown(penstocks)}"
+
+
+def _shown(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _with_refusals(
+    ours: PlannedTables, topologies: pl.DataFrame, refusals: Mapping[str, tuple[str, str, str]]
+) -> PlannedTables:
+    """The tables without those topologies, which are rows of `rejected` in the place of any they had."""
+    rows = topologies.filter(pl.col("name").is_in(list(refusals))).select(
+        TOPOLOGY, "name", "source_file", "source_line"
+    )
+    added = pa.Table.from_pylist([_rejected(row, *refusals[row["name"]]) for row in rows.to_dicts()])
+    refused = np.sort(rows[TOPOLOGY].to_numpy())
+    tables = {
+        name: to_arrow(without_topologies(from_arrow(table), refused), name)
+        for name, table in ours.tables.items()
+        if name != "rejected"
+    }
+    kept = _among(from_arrow(ours.tables["rejected"]), rows, "anti")
+    schema = arrow_schema("rejected")
+    rejected = pa.concat_tables([to_arrow(kept, "rejected"), added.select(schema.names).cast(schema)])
+    planned = len(tables["topologies"])
+    require_nothing_lost(ours.inputs, planned, len(rejected), len(tables["topologies"][TOPOLOGY].unique()))
+    return ours._replace(tables={**tables, "rejected": rejected}, planned=planned, rejected=len(rejected))
+
+
+def _among(rejected: pl.DataFrame, topologies: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:
+    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line."""
+    place = ["name", "source_file", "source_line"]
+    return rejected.join(topologies, on=place, how=how, nulls_equal=True, maintain_order="left")
+
+
+def _rejected(row: dict[str, Any], stage: str, error: str, message: str) -> dict[str, Any]:
+    hint = _DISAGREE_HINT if error == PLANNERS_DISAGREE else HINT
+    message = limited(message)
+    reason = {"error": error, "location": "topology", "found": message, "allowed": ALLOWED, "hint": hint}
+    return {**row, "error_stage": stage, "error": error, "message": message, "errors": [reason]}

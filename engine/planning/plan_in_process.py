@@ -1,0 +1,91 @@
+"""Planning without Spark: small inputs in this process, by the columnar planner."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from engine.planning.foresee_memory import (
+    Size,
+    require_memory_after_reading,
+    require_memory_for_tasks,
+    require_memory_to_read_on,
+)
+from engine.planning.nothing_lost import require_nothing_lost
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.plan_in_parts import plan_in_parts
+from plans.columnar.read_topologies import read_topologies
+from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.passes import Choices
+from plans.topology.line_too_long import MAX_LINE_BYTES
+from plans.vocabulary import Layer
+
+Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
+
+
+class PlannedTables(NamedTuple):
+    """As plans.joins.run_passes.Planned, with Arrow tables in the place of DataFrames."""
+
+    tables: dict[str, pa.Table]
+    inputs: int
+    planned: int
+    rejected: int
+    seconds: dict[str, float]
+
+
+def plan_on_driver(
+    topologies: Topologies,
+    *,
+    until: Layer = Layer.SLOTS,
+    choices: Choices | None = None,
+    report: Callable[[str], None] = lambda stage: None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> PlannedTables:
+    """Plans of all topologies, as Arrow tables: the same rows as engine.planning.plan_topologies.plan gives.
+
+    `topologies`: a path or several, or dicts; no DataFrames. No Spark session is used or started. A line of a
+    file with more than `max_line_bytes` is rejected. Raises InputError, NotEnoughMemoryError before memory
+    runs out, and LostTopologiesError (see require_nothing_lost).
+    """
+    started = time.monotonic()
+    report("read topologies")
+    with without_garbage_collection():
+        read = read_topologies(
+            topologies, max_line_bytes=max_line_bytes, before_block=require_memory_to_read_on
+        )
+    frames = read._asdict()
+    inputs = frames.pop("inputs")
+    del read
+    read_seconds = time.monotonic() - started
+    planned = plan_frames(frames, inputs, until, choices, report)
+    return planned._replace(seconds={"read_and_validate": read_seconds, **planned.seconds})
+
+
+def plan_frames(
+    frames: dict[str, pl.DataFrame],
+    inputs: int,
+    until: Layer,
+    choices: Choices | None,
+    report: Callable[[str], None],
+) -> PlannedTables:
+    """`plan_on_driver` of topologies that were read: `frames` are what `inputs` became, and are emptied.
+
+    Raises NotEnoughMemoryError before memory runs out.
+    """
+    require_memory_after_reading(
+        Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
+    )
+    planned = plan_in_parts(
+        frames,
+        until,
+        choices or Choices(),
+        lambda stage: report(stage.replace("_", " ")),
+        require_memory_for_tasks(),
+    )
+    tables = planned.tables
+    kept, rejected = len(tables["topologies"]), len(tables["rejected"])
+    require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
+    return PlannedTables(tables, inputs, kept, rejected, planned.seconds)

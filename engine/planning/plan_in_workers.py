@@ -1,0 +1,94 @@
+"""Fleets on Spark: each of its Python workers plans whole topologies by columns."""
+
+import time
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from engine.machine.require_memory_in_worker import require_memory_in_worker
+from engine.spark.scoped_settings import scoped_settings
+from plans.columnar.frames import arrow_schema
+from plans.columnar.packed_tables import PACKED, divide, unpack
+from plans.columnar.plan_packed_tables import (
+    ORPHANS,
+    STAGE_SECONDS,
+    plan_packed_tables,
+    validate_tables,
+    validated_tables,
+)
+from plans.joins.cut_lineage import cut_lineage
+from plans.joins.run_passes import Planned
+from plans.passes import LAYER_TABLES, Choices, layers_until
+from plans.tables import TABLES, conform
+from plans.topology.joins.topology_tables import GivenTables, TopologyTables
+from plans.vocabulary import Layer
+
+ARROW_ROWS_PER_BATCH = 512
+"""Few: where a list is null, Arrow's Java writer goes over all rows of the batch since one that is not."""
+
+PARTITION = "partition_topologies"
+
+_DIVIDED = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges")
+
+_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH)}
+
+
+def plan_in_workers(
+    given: TopologyTables | GivenTables,
+    until: Layer,
+    partitions: int,
+    report: Callable[[str], None] = lambda stage: None,
+    choices: Choices | None = None,
+) -> Planned:
+    """As run_passes, with the same rows: topologies are divided into `partitions`, each planned by one call.
+
+    Given tables are validated by the same call. Every topology has to fit a worker. Tables travel in blocks
+    (PACKED); those of the plan are kept so, and unpacked by whoever reads them.
+    """
+    report("plan whole topologies")
+    started = time.monotonic()
+    read = validate_tables if isinstance(given, GivenTables) else validated_tables
+    divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
+    packed = [_packed(rows, name, partitions) for name, rows in divided.items()]
+    together = packed[0]
+    for of_table in packed[1:]:
+        together = together.unionByName(of_table)
+    blocks = together.repartitionById(partitions, F.col("part"))
+    plan = plan_packed_tables(read, until, choices or Choices(), require_memory_in_worker)
+    with scoped_settings(given.topologies.sparkSession, _SETTINGS):
+        planned = cut_lineage(blocks.mapInArrow(plan, PACKED))
+    wall = time.monotonic() - started
+    tables = {
+        table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
+    }
+    tables["rejected"] = _unpacked(planned, "rejected")
+    seconds = _seconds(planned, wall, partitions)
+    if isinstance(given, GivenTables):
+        return Planned(tables, given.topologies.count() + _orphans(planned), seconds, [planned], ())
+    tables["rejected"] = given.rejected.unionByName(tables["rejected"])
+    return Planned(tables, given.inputs, seconds, [planned], given.persisted)
+
+
+def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:
+    return rows.select(TABLES[table].names).mapInArrow(divide(table, partitions), PACKED)
+
+
+def _orphans(planned: DataFrame) -> int:
+    rows = planned.where(F.col("table") == ORPHANS).mapInArrow(unpack, f"{ORPHANS} bigint")
+    return int(rows.agg(F.sum(ORPHANS)).collect()[0][0] or 0)
+
+
+def _unpacked(planned: DataFrame, table: str) -> DataFrame:
+    schema = from_arrow_schema(arrow_schema(table))
+    return conform(planned.where(F.col("table") == table).mapInArrow(unpack, schema), table)
+
+
+def _seconds(planned: DataFrame, wall: float, partitions: int) -> dict[str, float]:
+    """Stage to its share of the time that passed, with all cores at work; the rest is partitioning."""
+    rows = planned.where(F.col("table") == STAGE_SECONDS).mapInArrow(unpack, "stage string, seconds double")
+    found = rows.groupBy("stage").agg(F.sum("seconds").alias("seconds")).collect()
+    at_once = min(partitions, planned.sparkSession.sparkContext.defaultParallelism)
+    stages = {row["stage"]: row["seconds"] / at_once for row in found}
+    return {PARTITION: max(0.0, wall - sum(stages.values())), **stages}

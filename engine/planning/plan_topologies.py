@@ -1,0 +1,146 @@
+"""Planning as a library call: topologies in, the tables of their plans out."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.planning.choose_planner import Planner, choose_on_spark
+from engine.planning.nothing_lost import require_nothing_lost
+from engine.planning.plan_in_workers import plan_in_workers
+from engine.planning.planning_settings import partitions_for, planning_settings
+from engine.spark.session import get_session
+from plans.joins.frames import TOPOLOGY
+from plans.joins.run_passes import Planned, run_passes
+from plans.passes import Choices
+from plans.topology.columnar.lines_of_pipes import lines_of_pipes
+from plans.topology.input_errors import tables_beside_others
+from plans.topology.joins.load_topology_folder import load_topology_folder
+from plans.topology.joins.normalized_tables import normalized_tables
+from plans.topology.joins.read_topology_files import read_topology_files
+from plans.topology.joins.read_topology_objects import read_topology_objects
+from plans.topology.joins.read_topology_tables import read_topology_tables
+from plans.topology.joins.topology_tables import GivenTables, TopologyTables
+from plans.topology.line_too_long import MAX_LINE_BYTES
+from plans.vocabulary import Layer
+
+Topologies = str | Path | Sequence[str | Path] | tuple[DataFrame, DataFrame] | Iterable[Mapping[str, Any]]
+
+
+def plan(
+    topologies: Topologies,
+    *,
+    until: Layer = Layer.SLOTS,
+    choices: Choices | None = None,
+    spark: SparkSession | None = None,
+    planner: Planner = Planner.AUTO,
+    report: Callable[[str], None] = lambda stage: None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Planned:
+    """Plans of all topologies, as DataFrames.
+
+    `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
+    tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
+    TOPOLOGIES and TRANSFORMATIONS of plans.tables), or dicts as SPEC section 1 describes them. `until`: the
+    layer to stop behind. `choices`: how the cluster is configured (default: as Flink's is). `planner`:
+    see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
+    `max_line_bytes`: a longer line of a file is rejected.
+
+    Out: Planned; `tables` maps the names in plans.tables.TABLES to DataFrames keyed by topology_id.
+    Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
+
+    Raises InputError (an input cannot be read at all), ConfigurationError (no usable session, or the planner
+    takes none), and LostTopologiesError (see require_nothing_lost).
+    """
+    session = spark or get_session()
+    report("read topologies")
+    given = read_topologies(session, topologies, max_line_bytes)
+    return plan_tables(session, given, until, report, choices, planner)
+
+
+def plan_tables(
+    spark: SparkSession,
+    given: TopologyTables | GivenTables,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None = None,
+    planner: Planner = Planner.AUTO,
+) -> Planned:
+    """`plan` for what read_topologies gives; checks that no topology is lost."""
+    rows, largest, most_tasks = _rows(given)
+    partitions = partitions_for(spark, rows)
+    choice = choose_on_spark(planner, largest, most_tasks)
+    found = None if choice.planner is Planner.COLUMNAR else validated(spark, given)
+    with planning_settings(spark, partitions):
+        if found is None:
+            planned = plan_in_workers(given, until, partitions, report, choices)
+        else:
+            planned = run_passes(found, until, partitions, report, choices)
+        report("check that nothing is lost")
+        ids = F.count_distinct(TOPOLOGY).alias("ids")
+        kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+        rejected = planned.tables["rejected"].count()
+    require_nothing_lost(planned.inputs, kept, rejected, different)
+    planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
+    planned.planner, planned.why = choice.planner, choice.why
+    return planned
+
+
+def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:
+    """What read_topologies gives, validated by Spark if nobody has."""
+    return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
+
+
+def _rows(given: TopologyTables | GivenTables) -> tuple[int, int, int]:
+    """How many transformations and given stream nodes there are, how many at most in one topology, and tasks
+    at most in one topology if nothing is chained."""
+    rows = given.transformations.select(TOPOLOGY, "parallelism")
+    if isinstance(given, TopologyTables):
+        rows = rows.unionByName(given.stream_nodes.select(TOPOLOGY, "parallelism"))
+    sizes = rows.groupBy(TOPOLOGY).agg(
+        F.count(F.lit(1)).alias("size"),
+        F.sum(F.col("parallelism").cast("long")).alias("tasks"),
+        F.count_if(F.col("parallelism").isNull()).alias("unset"),
+    )
+    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
+    found = sizes.join(defaults, TOPOLOGY, "left").agg(
+        F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks")
+    )
+    row = found.collect()[0]
+    return row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0
+
+
+def read_topologies(
+    spark: SparkSession, topologies: Topologies, max_line_bytes: int = MAX_LINE_BYTES
+) -> TopologyTables | GivenTables:
+    """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError.
+
+    Given tables are as they came: who validates them depends on the planner.
+    """
+    if isinstance(topologies, str | Path):
+        return _read_paths(spark, [str(topologies)], max_line_bytes)
+    items: list[Any] = list(topologies)
+    match items:
+        case [DataFrame() as given, DataFrame() as transformations]:
+            return normalized_tables(given, transformations)
+    if items and all(isinstance(item, str | Path) for item in items):
+        return _read_paths(spark, [str(item) for item in items], max_line_bytes)
+    return read_topology_objects(spark, items)
+
+
+def _read_paths(spark: SparkSession, paths: list[str], max_line_bytes: int) -> TopologyTables | GivenTables:
+    folders = [path for path in paths if _holds_tables(spark, path)]
+    if not folders:
+        return read_topology_files(spark, paths, max_line_bytes, lines_of_pipes(paths, max_line_bytes))
+    if len(paths) > 1:
+        raise tables_beside_others(folders[0])
+    return load_topology_folder(spark, paths[0])
+
+
+def _holds_tables(spark: SparkSession, path: str) -> bool:
+    table = f"{path.rstrip('/')}/transformations"
+    return DeltaTable.isDeltaTable(spark, table) or any(Path(table).glob("*.parquet"))

@@ -1,0 +1,36 @@
+"""Spark settings that planning relies on, for as long as it runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from engine.spark.scoped_settings import scoped_settings
+
+ROWS_PER_PARTITION = 250_000
+MOST_PARTITIONS = 4_096
+ARROW_ROWS_PER_BATCH = 131_072
+
+
+def partitions_for(spark: SparkSession, rows: int) -> int:
+    """How many ways to partition that many rows: two rounds of all cores, more where partitions got large."""
+    cores = spark.sparkContext.defaultParallelism
+    return min(MOST_PARTITIONS, max(2 * cores, -(-rows // ROWS_PER_PARTITION)))
+
+
+@contextmanager
+def planning_settings(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Sets what the passes need on `spark` and puts back what was there: a caller's session may differ.
+
+    Adaptive execution would change partition counts between passes, and with them what stays local.
+    """
+    wanted = {
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        "spark.sql.unionOutputPartitioning": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH),
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(ROWS_PER_PARTITION),
+    }
+    with scoped_settings(spark, wanted):
+        yield

@@ -1,0 +1,17 @@
+"""pyflink.table: only DataTypes, which PyFlink's file formats take; the Table API is not part of Penstock."""
+
+from typing import NoReturn
+
+from engine.pyflink_names.unsupported_names import unsupported_name
+from operators.formats.data_types import DataTypes
+
+__all__ = ["DataTypes"]
+
+#: A package, so that what is below it is asked for, and refused, by its own name.
+__path__: list[str] = []
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(f"module 'pyflink.table' has no attribute {name!r}")
+    raise unsupported_name(f"pyflink.table.{name}", "the Table API is not part of Penstock; use Spark SQL")

@@ -1,0 +1,178 @@
+"""Whether what is installed fits together: each finding names a thing, its version and what it must fit."""
+
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+from packaging.requirements import Requirement
+from pyspark.sql import SparkSession
+
+from engine.machine.machine import cores, driver_memory_mebibytes, memory_bytes
+from engine.spark.find_java import MINIMUM_JAVA, find_java
+from engine.spark.session import ivy_dir
+from engine.spark.spark_conf import (
+    delta_coordinates,
+    offline_jars,
+    spark_conf_dir,
+    spark_conf_dir_in_use,
+    spark_settings,
+)
+from plans.errors import ConfigurationError, PenstockError
+
+_SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "deltalake")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; `problem` is empty where all is well, else says which pair does not fit."""
+
+    name: str
+    found: str
+    problem: str = ""
+
+
+def diagnose() -> list[Finding]:
+    """Everything that can be said without starting Spark. Never raises: what fails is a finding."""
+    return [
+        Finding("Penstock", f"{_version('penstock')} ({Path(__file__).resolve().parents[1]})"),
+        Finding("Python", f"{platform.python_version()} ({sys.executable})"),
+        _java(),
+        *(_package(name) for name in _SHOWN),
+        *_delta_jar(),
+        _workers(),
+        Finding("cores", str(cores())),
+        Finding(
+            "memory",
+            f"{memory_bytes() / 2**30:.1f} GiB; "
+            f"a local Spark takes {driver_memory_mebibytes() / 2**10:.1f} GiB",
+        ),
+        _conf_dir(),
+    ]
+
+
+def probe(spark: SparkSession) -> list[Finding]:
+    """What only a running session shows: its workers' Python, and a Delta table that comes back."""
+    schema = "executable string, version string, pyarrow string"
+    worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
+    if worker is None:
+        return [Finding("session's worker", "no answer", "a Python worker gave no row back")]
+    here = (platform.python_version(), pa.__version__)
+    there = (worker["version"], worker["pyarrow"])
+    found = f"Python {there[0]} ({worker['executable']}), pyarrow {there[1]}"
+    problem = "" if here == there else f"driver has Python {here[0]} and pyarrow {here[1]}"
+    with tempfile.TemporaryDirectory(prefix="penstock-doctor-") as folder:
+        path = os.path.join(folder, "table")
+        spark.range(3).write.format("delta").save(path)
+        rows = spark.read.format("delta").load(path).count()
+    return [
+        Finding("session", f"Spark {spark.version} on {spark.sparkContext.master}"),
+        Finding("session's worker", found, problem),
+        Finding("session's Delta table", f"{rows} rows of 3", "" if rows == 3 else "rows were lost"),
+    ]
+
+
+def _describe_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if batch.num_rows:
+            row = {
+                "executable": sys.executable,
+                "version": platform.python_version(),
+                "pyarrow": pa.__version__,
+            }
+            yield pa.RecordBatch.from_pylist([row])
+
+
+def _requirements() -> dict[str, Requirement]:
+    try:
+        declared = requires("penstock") or []
+    except PackageNotFoundError:
+        declared = []
+    return {r.name: r for r in map(Requirement, declared) if r.marker is None or r.marker.evaluate()}
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except ConfigurationError as error:
+        return Finding("Java", "none", str(error))
+    problem = (
+        "" if java.release >= MINIMUM_JAVA else f"pyspark {_version('pyspark')} needs Java {MINIMUM_JAVA}+"
+    )
+    return Finding("Java", f"{java.version} ({java.path})", problem)
+
+
+def _package(name: str) -> Finding:
+    found, wanted = _version(name), _requirements().get(name)
+    fits = wanted is None or (found != "not installed" and wanted.specifier.contains(found, prereleases=True))
+    return Finding(name, found, "" if fits else f"penstock {_version('penstock')} needs {wanted}")
+
+
+def _delta_jar() -> Iterator[Finding]:
+    """The jar against what is installed: delta-spark's version, pyspark's minor version and its Scala."""
+    jar = delta_coordinates()
+    delta, spark, scala = _version("delta-spark"), _version("pyspark"), _scala()
+    problems = []
+    if jar.version != delta:
+        problems.append(f"jar {jar.version} and delta-spark {delta} differ")
+    if jar.spark_version != ".".join(spark.split(".")[:2]):
+        problems.append(f"the jar is for Spark {jar.spark_version}, pyspark is {spark}")
+    if not scala.startswith(f"{jar.scala_version}."):
+        problems.append(f"the jar is for Scala {jar.scala_version}, pyspark has {scala}")
+    yield Finding("Scala", scala)
+    yield Finding("Delta jar", jar.text, "; ".join(problems))
+    try:
+        jars = offline_jars()
+    except PenstockError as error:
+        yield Finding("jars from", "PENSTOCK_JARS", str(error))
+        return
+    if jars:
+        yield Finding("jars from", f"PENSTOCK_JARS ({len(jars)} jars)")
+    else:
+        yield Finding("jars from", f"spark.jars.packages, kept in {ivy_dir() / 'jars'}")
+
+
+def _scala() -> str:
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    names = (path.name for path in sorted((home / "jars").glob("scala-library-*.jar")))
+    return next(
+        (n.removeprefix("scala-library-").removesuffix(".jar") for n in names), "no scala-library jar"
+    )
+
+
+def _workers() -> Finding:
+    """A local Spark runs its workers on this interpreter; a cluster on PYSPARK_PYTHON."""
+    given = os.environ.get("PYSPARK_PYTHON")
+    if given is None or Path(given) == Path(sys.executable):
+        return Finding("workers' Python", sys.executable)
+    return Finding("workers' Python", f"{sys.executable}; on a cluster {given} (PYSPARK_PYTHON)")
+
+
+def _conf_dir() -> Finding:
+    in_use = spark_conf_dir_in_use()
+    own = spark_conf_dir()
+    settings = spark_settings(in_use)
+    if in_use == own or own in in_use.parents:
+        return Finding("Spark settings", str(in_use))
+    lacking = [
+        key
+        for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+        if spark_settings(own)[key] not in settings.get(key, "")
+    ]
+    problem = (
+        f"lacks Delta's {', '.join(lacking)}; copy them from {own}/spark-defaults.conf" if lacking else ""
+    )
+    return Finding("Spark settings", f"{in_use} (SPARK_CONF_DIR)", problem)

@@ -1,0 +1,160 @@
+"""The Spark session that everything runs in: the caller's own, or a local one with Penstock's settings."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from engine.machine.machine import driver_memory_mebibytes
+from engine.output.redaction import redact_value, remember_secrets
+from engine.spark.describe_spark_error import describe_spark_error
+from engine.spark.find_java import require_java
+from engine.spark.spark_conf import (
+    DELTA_CATALOG,
+    DELTA_EXTENSION,
+    delta_coordinates,
+    offline_jars,
+    spark_conf_dir,
+    spark_conf_dir_in_use,
+    spark_settings,
+)
+from engine.spark.start_jvm import start_jvm
+from engine.spark.submit_settings import JAVA_OPTIONS
+from plans.errors import ConfigurationError
+
+
+def get_session(
+    *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
+) -> SparkSession:
+    """A session that can read and write Delta tables.
+
+    If the process has a running session, that one: `conf` is set on it, and it is the caller's to stop. Else
+    a new one on `master` (a Spark master URL; default spark.master of the settings, else local[*]) with the
+    settings of SPARK_CONF_DIR, or Penstock's own `spark-conf/` if that is not set, below `conf`.
+
+    Raises ConfigurationError: no Java or one too old, the Delta jar cannot be had, Delta is not configured,
+    a value Spark refuses, a master or a static setting that the running session does not have.
+    """
+    settings = dict(conf or {})
+    remember_secrets(settings)
+    running = _running_session()
+    if running is not None:
+        _apply(running, master, settings)
+        return require_delta(running)
+    spark = _start(_start_settings(master, settings, app_name))
+    try:
+        return require_delta(spark)
+    except ConfigurationError:
+        spark.stop()
+        raise
+
+
+def require_delta(spark: SparkSession) -> SparkSession:
+    """`spark` itself, or ConfigurationError naming every setting it lacks for Delta tables."""
+    missing = []
+    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        missing.append(f"spark.sql.extensions={DELTA_EXTENSION}")
+    if spark.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
+        missing.append(f"spark.sql.catalog.spark_catalog={DELTA_CATALOG}")
+    if not _has_class(spark, DELTA_CATALOG):
+        missing.append(f"spark.jars.packages={delta_coordinates().text}")
+    if missing:
+        raise ConfigurationError(
+            f"the Spark session {spark.sparkContext.appName!r} cannot use Delta tables; it lacks "
+            + ", ".join(missing),
+            f"set them before the session starts, or use the settings in {spark_conf_dir()}",
+        )
+    return spark
+
+
+def ivy_dir() -> Path:
+    """Where a session that Penstock starts keeps the jars it fetched: Spark's own default below HOME."""
+    given = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
+    return Path(given) if given else Path.home() / ".ivy2.5.2"
+
+
+def _running_session() -> SparkSession | None:
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()  # started by another thread
+    return active
+
+
+def _apply(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
+    """Set `settings` on a running session; raise ConfigurationError for what is fixed and different."""
+    fixed = {} if master is None else {"spark.master": master}
+    for key, value in settings.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+        else:
+            fixed[key] = value
+    for key, value in fixed.items():
+        found = spark.sparkContext.getConf().get(key)
+        if found != value:
+            raise ConfigurationError(
+                f"{key}: the running Spark session has {_shown(key, found)}, asked for {_shown(key, value)}; "
+                "it cannot be changed any more",
+                "stop that session first, or do not ask",
+            )
+
+
+def _shown(key: str, value: str | None) -> str:
+    return "none" if value is None else repr(redact_value(key, value))
+
+
+def _start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
+    """Everything that a new JVM is told above what its spark-defaults.conf says."""
+    conf_dir = spark_conf_dir_in_use()
+    files = spark_settings(conf_dir)
+    profile = files if spark_conf_dir() in conf_dir.parents else {}
+    merged = {**profile, **settings, "spark.app.name": app_name}
+    given = {**files, **settings}
+    remember_secrets(given)
+    merged |= {key: given[key] for key in JAVA_OPTIONS if key in given}  # not by Spark: onto a command line
+    merged["spark.master"] = master or given.get("spark.master", "local[*]")
+    if jars := offline_jars():
+        merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
+    merged.setdefault("spark.jars.ivy", str(ivy_dir()))
+    if merged["spark.master"].startswith("local"):
+        if "spark.driver.memory" not in given:
+            merged["spark.driver.memory"] = f"{driver_memory_mebibytes()}m"
+        if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
+            merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        root = Path(__file__).resolve().parents[1]
+        if (root / "pyproject.toml").is_file():  # a checkout: workers do not see the working directory
+            merged["spark.executorEnv.PYTHONPATH"] = str(root)
+    return merged
+
+
+def _start(settings: Mapping[str, str]) -> SparkSession:
+    require_java()
+    if settings["spark.master"].startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
+    gateway = start_jvm(settings) if SparkContext._gateway is None else None
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    try:
+        return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    except (Py4JError, PySparkException) as error:
+        raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    if spark._jvm is None:
+        return False
+    try:
+        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    except Py4JError:
+        return False
+    return True

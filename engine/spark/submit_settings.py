@@ -1,0 +1,71 @@
+"""Settings on their way to Spark's JVM: in a file that only its owner reads, never on a command line.
+
+Every user of a machine sees the arguments of every process.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.output.redaction import redact_value
+
+JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+"""Settings that Spark puts on the JVM's command line."""
+
+_VARIABLE = "PYSPARK_SUBMIT_ARGS"
+
+
+@contextmanager
+def submit_settings(settings: Mapping[str, str]) -> Iterator[None]:
+    """Inside the block, a JVM that PySpark launches gets `settings`, above what its spark-defaults.conf says.
+
+    They are in files of mode 600 in a directory of mode 700 that goes with the block: a JVM that has started
+    does not need them any more.
+    """
+    before = os.environ.get(_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="penstock-settings-") as folder:
+        own = {
+            key: _java_options(Path(folder), key, value) if key in JAVA_OPTIONS else value
+            for key, value in settings.items()
+        }
+        properties = Path(folder) / "spark.properties"
+        _write_private(properties, "".join(f"{_key(key)}={_value(own[key])}\n" for key in own))
+        os.environ[_VARIABLE] = (
+            f"--properties-file {properties} --load-spark-defaults {before or 'pyspark-shell'}"
+        )
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_VARIABLE]
+            else:
+                os.environ[_VARIABLE] = before
+
+
+def _java_options(folder: Path, key: str, value: str) -> str:
+    """`value`, or where it holds a secret an option that makes Java read it from a file."""
+    if redact_value(key, value) == value:
+        return value
+    file = folder / f"{key}.options"
+    _write_private(file, value)
+    return f"-XX:VMOptionsFile={file}"
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _key(text: str) -> str:
+    """A key as java.util.Properties reads it."""
+    return re.sub(r"[=:#!\s]", lambda found: "\\" + found.group(), _value(text))
+
+
+def _value(text: str) -> str:
+    """A value as java.util.Properties reads it; Spark itself takes white space off both ends."""
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return re.sub(r"^ ", r"\\ ", escaped.replace("\f", "\\f"))

@@ -1,0 +1,42 @@
+"""Every job vertex knows how many subtasks it has and how far it could be rescaled."""
+
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.execution_graph.joins.create_execution_job_vertices import (
+    DECIDED_AT_RUN_TIME,
+    LEAST_DEFAULT_MAX_PARALLELISM,
+    UPPER_BOUND_MAX_PARALLELISM,
+)
+
+
+def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
+    """One row a job vertex (key topology_id, vertex): execution_job_vertices.
+
+    As plans.execution_graph.joins.create_execution_job_vertices.
+    """
+    parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
+    wanted = pl.max_horizontal(parallelism * 3 // 2, LEAST_DEFAULT_MAX_PARALLELISM)
+    derived = pl.min_horizontal(_next_power_of_two(wanted), UPPER_BOUND_MAX_PARALLELISM)
+    given = pl.col("max_parallelism")
+    return named_vertices.select(
+        TOPOLOGY,
+        "vertex",
+        parallelism.cast(pl.Int32).alias("parallelism"),
+        pl.when(given == DECIDED_AT_RUN_TIME)
+        .then(derived)
+        .otherwise(given)
+        .cast(pl.Int32)
+        .alias("max_parallelism"),
+    )
+
+
+def effective_parallelism() -> pl.Expr:
+    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    given = pl.col("parallelism")
+    return pl.when(given == DECIDED_AT_RUN_TIME).then(1).otherwise(given)
+
+
+def _next_power_of_two(number: pl.Expr) -> pl.Expr:
+    bits = 64 - (number.cast(pl.Int64) - 1).bitwise_leading_zeros().cast(pl.Int64)
+    return pl.lit(2, pl.Int64).pow(bits)

@@ -1,0 +1,18 @@
+"""One execution vertex a subtask, with its scheduling region."""
+
+import polars as pl
+
+
+def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
+    """One row a task (key topology_id, vertex, subtask): execution_vertices.
+
+    As plans.execution_graph.joins.create_execution_vertices.
+    """
+    return of_subtasks(task_regions, "regions", "pipelined_region")
+
+
+def of_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
+    """One row a subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
+    kept = [name for name in tasks.columns if name != numbers]
+    subtasks = pl.int_ranges(0, pl.col(numbers).list.len(), dtype=pl.Int32).alias("subtask")
+    return tasks.select(*kept, subtasks, pl.col(numbers).alias(number)).explode("subtask", number)

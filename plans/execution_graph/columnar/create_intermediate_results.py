@@ -1,0 +1,71 @@
+"""Intermediate results and their partitions: what every subtask produces."""
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.execution_graph.columnar.connect_execution_vertices import first_consumer
+from plans.execution_graph.columnar.repeated_rows import Int32s, repeated_rows
+from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
+
+
+def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row an intermediate data set (key topology_id, vertex, output_index).
+
+    In: placed_edges (see place_job_edges). As plans.execution_graph.joins.create_intermediate_results.
+    """
+    producers, consumers = pl.col("producers"), pl.col("consumers")
+    most = pl.when("all_to_all").then(consumers).otherwise((consumers + producers - 1) // producers)
+    return _data_sets(placed_edges).select(
+        TOPOLOGY,
+        "vertex",
+        "output_index",
+        producers.alias("partitions"),
+        most.alias("most_subpartitions"),
+    )
+
+
+def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row a result partition (key topology_id, vertex, output_index, partition).
+
+    In: placed_edges (see place_job_edges). As plans.execution_graph.joins.create_intermediate_results; 32 bits hold
+    all products, as for execution_edges.
+    """
+    data_sets = _data_sets(placed_edges)
+    producers, consumers = (data_sets[end].to_numpy() for end in ("producers", "consumers"))
+    all_to_all = data_sets["all_to_all"].to_numpy()
+    of, partition = rows = repeated_rows(data_sets["producers"])
+    first = np.where(all_to_all[of], 0, partition)
+    count = np.where(all_to_all, consumers, 1)[of]
+    uneven = np.flatnonzero((~all_to_all & (producers != consumers))[of])
+    first[uneven], count[uneven] = _consumed_pointwise(
+        partition[uneven], producers[of[uneven]], consumers[of[uneven]]
+    )
+    return pl.DataFrame(
+        {
+            **rows.taken(data_sets.select(TOPOLOGY, "vertex", "output_index")),
+            "partition": partition,
+            "first_consumer": first,
+            "subpartitions": count,
+        }
+    ).select(INTERMEDIATE_RESULT_PARTITIONS.names)
+
+
+def _consumed_pointwise(partition: Int32s, producers: Int32s, consumers: Int32s) -> tuple[Int32s, Int32s]:
+    """The first consuming subtask of each partition behind a pointwise edge, and how many there are."""
+    # With more producers than consumers a partition has one consumer: the last whose range starts before it.
+    narrowing = producers >= consumers
+    first, end = (first_consumer(at, producers, consumers) for at in (partition, partition + 1))
+    return np.where(narrowing, end - 1, first), np.where(narrowing, 1, end - first)
+
+
+def _data_sets(placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """Data sets by their first edges: all consumers of one have the same parallelism."""
+    return placed_edges.filter(pl.col("consumer_index") == 0).select(
+        TOPOLOGY,
+        pl.col("source_vertex").alias("vertex"),
+        "output_index",
+        "all_to_all",
+        "producers",
+        "consumers",
+    )

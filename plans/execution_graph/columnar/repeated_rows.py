@@ -1,0 +1,31 @@
+"""Rows of which there are several for each row of another table."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from plans.execution_graph.joins.job_graph_arrays import sums_before
+from plans.joins.arrow_walks import Ints
+
+Int32s = npt.NDArray[np.int32]
+
+
+class RepeatedRows(NamedTuple):
+    """Of each row the row it stands for, and its number among those that stand for the same one."""
+
+    of: Ints
+    numbers: Int32s
+
+    def taken(self, columns: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
+        """The columns of what the rows stand for."""
+        return {column.name: column.to_numpy()[self.of] for column in columns}
+
+
+def repeated_rows(counts: pl.Series) -> RepeatedRows:
+    """Each row as many times as `counts` says."""
+    lengths = counts.to_numpy()
+    of = np.repeat(np.arange(len(lengths)), lengths)
+    first = sums_before(lengths.astype(np.int64))
+    return RepeatedRows(of, (np.arange(len(of)) - first[of]).astype(np.int32))

@@ -1,0 +1,44 @@
+"""Every job vertex knows how many subtasks it has and how far it could be rescaled."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY
+
+UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+LEAST_DEFAULT_MAX_PARALLELISM = 1 << 7
+DECIDED_AT_RUN_TIME = -1
+
+
+def create_execution_job_vertices(named_vertices: DataFrame) -> DataFrame:
+    """One row a job vertex (key topology_id, vertex): execution_job_vertices.
+
+    In: named_vertices (see number_co_location_groups). A parallelism that is decided at run time counts as 1.
+    One beyond what Flink allows is cut: refuse_execution_graphs refuses the topology, and until then its rows
+    must stay few.
+
+    Source: SchedulerBase.computeVertexParallelismStore, getDefaultMaxParallelism,
+    normalizeParallelism; KeyGroupRangeAssignment.computeDefaultMaxParallelism.
+    """
+    parallelism = F.least(effective_parallelism(), F.lit(UPPER_BOUND_MAX_PARALLELISM))
+    derived = F.least(
+        F.greatest(_next_power_of_two(F.floor(parallelism * 3 / 2)), F.lit(LEAST_DEFAULT_MAX_PARALLELISM)),
+        F.lit(UPPER_BOUND_MAX_PARALLELISM),
+    )
+    given = F.col("max_parallelism")
+    return named_vertices.select(
+        TOPOLOGY,
+        "vertex",
+        parallelism.cast("int").alias("parallelism"),
+        F.when(given == DECIDED_AT_RUN_TIME, derived).otherwise(given).cast("int").alias("max_parallelism"),
+    )
+
+
+def effective_parallelism() -> Column:
+    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    return F.when(F.col("parallelism") == DECIDED_AT_RUN_TIME, 1).otherwise(F.col("parallelism"))
+
+
+def _next_power_of_two(number: Column) -> Column:
+    # Exact where log2 is not: a double may round a power of two up or down.
+    return F.pow(F.lit(2), F.length(F.bin(number - 1))).cast("int")

@@ -1,0 +1,162 @@
+"""Job graphs of whole topologies as flat arrays: what the walks over tasks run over."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
+
+from plans.joins.arrow_walks import Ints, positions
+from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.vocabulary import DistributionPattern, ResultPartitionType
+
+Flags = npt.NDArray[np.bool_]
+NONE = -1
+MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
+
+
+class JobGraphArrays(NamedTuple):
+    """Vertices of all topologies in one numbering (by topology, then topological order); their input edges.
+
+    A task's place is in the order of vertices, then subtasks.
+    """
+
+    topologies: Ints  #: topology_id per vertex
+    vertices: Ints  #: vertex per vertex
+    first: Ints  #: per vertex the first vertex of its topology
+    parallelism: Ints
+    slot_sharing_group: Ints
+    co_location_group: Ints  #: NONE where there is none
+    logical_region: Ints  #: per vertex the first vertex of its logical pipelined region
+    sources: Ints  #: per edge, by target and input index
+    targets: Ints
+    all_to_all: Flags  #: per edge; pointwise otherwise
+    pipelined: Flags  #: per edge; must be consumed while it is produced
+
+
+def job_graph_rows(
+    named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
+) -> DataFrame:
+    """One row a vertex (target null) and one an edge (vertex is its source), for job_graph_arrays."""
+    effective = rename(execution_job_vertices, of_vertex="vertex", effective_parallelism="parallelism")
+    no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
+    vertices = join_local(named_vertices, effective, {"vertex": "of_vertex"}).select(
+        TOPOLOGY,
+        "vertex",
+        no_int.alias("target"),
+        F.col("topological_order").alias("order"),
+        F.col("effective_parallelism").alias("parallelism"),
+        "slot_sharing_group",
+        F.coalesce("co_location_group", F.lit(NONE)).alias("co_location_group"),
+        "pipelined_region",
+        no_flag.alias("all_to_all"),
+        no_flag.alias("pipelined"),
+    )
+    edges = connected_edges.select(
+        TOPOLOGY,
+        F.col("source_vertex").alias("vertex"),
+        F.col("target_vertex").alias("target"),
+        F.col("input_index").alias("order"),
+        *(no_int.alias(name) for name in OF_VERTICES),
+        (F.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
+        F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
+    )
+    return vertices.unionByName(edges)
+
+
+OF_VERTICES = ("parallelism", "slot_sharing_group", "co_location_group", "pipelined_region")
+
+
+def job_graph_arrays(rows: pa.Table) -> JobGraphArrays:
+    """Arrays of a table of job_graph_rows of whole topologies, in any order.
+
+    Raises ValueError for an edge without its vertices (see positions).
+    """
+    is_vertex = np.asarray(rows.column("target").is_null())
+    vertices, edges = rows.filter(pa.array(is_vertex)), rows.filter(pa.array(~is_vertex))
+    by_order = np.lexsort((_ints(vertices, "order"), _ints(vertices, TOPOLOGY)))
+    topologies = _ints(vertices, TOPOLOGY)[by_order]
+    ids = _ints(vertices, "vertex")[by_order]
+    starts_new = np.ones(len(ids), dtype=np.bool_)
+    starts_new[1:] = topologies[1:] != topologies[:-1]
+    starts = np.flatnonzero(starts_new)
+    first = np.repeat(starts, np.diff(np.append(starts, len(ids))))
+    parallelism, slot_sharing_group, co_location_group, region = (
+        _ints(vertices, name)[by_order] for name in OF_VERTICES
+    )
+    position = positions(topologies, ids)
+    of_edges = _ints(edges, TOPOLOGY)
+    targets = position(of_edges, _ints(edges, "target"))
+    by_target = np.lexsort((_ints(edges, "order"), targets))
+    return JobGraphArrays(
+        topologies=topologies,
+        vertices=ids,
+        first=first,
+        parallelism=parallelism,
+        slot_sharing_group=slot_sharing_group,
+        co_location_group=co_location_group,
+        logical_region=first + region,
+        sources=position(of_edges, _ints(edges, "vertex"))[by_target],
+        targets=targets[by_target],
+        all_to_all=_flags(edges, "all_to_all")[by_target],
+        pipelined=_flags(edges, "pipelined")[by_target],
+    )
+
+
+def _ints(rows: pa.Table, name: str) -> Ints:
+    values: Ints = rows.column(name).to_numpy().astype(np.int64)
+    return values
+
+
+def _flags(rows: pa.Table, name: str) -> Flags:
+    return np.asarray(rows.column(name), dtype=np.bool_)
+
+
+def sums_before(values: Ints) -> Ints:
+    """Per element the sum of those before it."""
+    return np.cumsum(values) - values
+
+
+def counts_up(lengths: Ints) -> Ints:
+    """0, 1, … for each of `lengths` in turn."""
+    return counts_from(np.zeros_like(lengths), lengths)
+
+
+def counts_from(starts: Ints, lengths: Ints) -> Ints:
+    """As many numbers from each of `starts` on as `lengths` says, in turn."""
+    numbers: Ints = np.repeat(starts - sums_before(lengths), lengths)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def bounds_of(owners: Ints, count: int) -> Ints:
+    """Elements whose sorted `owners` are i lie between bounds i and i + 1."""
+    return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=count))))
+
+
+def task_numbers(name: str) -> StructType:
+    """Columns of a table of one row a job vertex: topology_id, vertex, and an int a subtask as `name`."""
+    return StructType(
+        [
+            StructField(TOPOLOGY, LongType(), False),
+            StructField("vertex", IntegerType(), False),
+            StructField(name, ArrayType(IntegerType(), containsNull=False), False),
+        ]
+    )
+
+
+def task_numbers_batch(graph: JobGraphArrays, name: str, numbers: Ints) -> pa.RecordBatch:
+    """A batch of task_numbers(name); `numbers` are those of all tasks in order."""
+    offsets = np.concatenate(([0], np.cumsum(graph.parallelism)))
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()),
+        pa.array(numbers.astype(np.int32)),
+        type=pa.list_(pa.field("element", pa.int32(), nullable=False)),
+    )
+    return pa.RecordBatch.from_arrays(
+        [pa.array(graph.topologies), pa.array(graph.vertices, pa.int32()), lists],
+        names=[TOPOLOGY, "vertex", name],
+    )

@@ -1,0 +1,101 @@
+"""Topologies that Flink refuses while it makes the ExecutionGraph."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.execution_graph.joins.create_execution_job_vertices import (
+    UPPER_BOUND_MAX_PARALLELISM,
+    effective_parallelism,
+)
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, first_refusals, refusals
+from plans.vocabulary import Layer
+
+BOUNDS, MAX_PARALLELISM, CO_LOCATION = range(3)
+JOB_EXCEPTION = "JobException"
+NOT_WITHIN_BOUNDS = "Operator parallelism not within bounds: "
+NOT_IN_VALID_BOUNDS = (
+    f"Setting parallelism is not in valid bounds (1..{UPPER_BOUND_MAX_PARALLELISM}), found: "
+)
+NOT_IN_SAME_REGION = "co-located tasks must be in the same pipelined region"
+ABOVE_MAX_PARALLELISM = (
+    "Vertex ",
+    "'s parallelism (",
+    ") is higher than the max parallelism (",
+    "). Please lower the parallelism or increase the max parallelism.",
+)
+"""What stands before, between and behind name, parallelism and max parallelism."""
+
+
+def refuse_execution_graphs(
+    named_vertices: DataFrame, execution_job_vertices: DataFrame, task_regions: DataFrame
+) -> DataFrame:
+    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+
+    In: named_vertices, execution_job_vertices, task_regions (see find_pipelined_regions).
+
+    Source: KeyGroupRangeAssignment.checkParallelismPreconditions, VertexParallelismInformation,
+    ExecutionJobVertex, DefaultExecutionTopology.ensureCoLocatedVerticesInSameRegion.
+    """
+    return first_refusals(
+        [
+            _out_of_bounds(named_vertices),
+            _above_max_parallelism(named_vertices, execution_job_vertices),
+            _split_co_locations(named_vertices, task_regions),
+        ]
+    )
+
+
+def _out_of_bounds(named_vertices: DataFrame) -> DataFrame:
+    """Flink looks at parallelism in creation order, and first derives the max parallelism from it."""
+    rows = named_vertices.filter(effective_parallelism() > UPPER_BOUND_MAX_PARALLELISM)
+    message = F.when(
+        F.col("max_parallelism") == -1,
+        F.concat(F.lit(NOT_WITHIN_BOUNDS), "parallelism"),
+    ).otherwise(F.concat(F.lit(NOT_IN_VALID_BOUNDS), "parallelism"))
+    order = [F.lit(BOUNDS), F.col("creation_order")]
+    return refusals(rows, Layer.EXECUTION_GRAPH, order, ILLEGAL_ARGUMENT, message, _vertex())
+
+
+def _above_max_parallelism(named_vertices: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:
+    effective = execution_job_vertices.select(
+        TOPOLOGY,
+        F.col("vertex").alias("of_vertex"),
+        F.col("parallelism").alias("subtasks"),
+        F.col("max_parallelism").alias("effective_max"),
+    )
+    rows = join_local(named_vertices, effective, {"vertex": "of_vertex"}).filter("subtasks > effective_max")
+    before, of_parallelism, of_max, behind = map(F.lit, ABOVE_MAX_PARALLELISM)
+    message = F.concat(before, "name", of_parallelism, "subtasks", of_max, "effective_max", behind)
+    order = [F.lit(MAX_PARALLELISM), F.col("topological_order")]
+    return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
+
+
+def _split_co_locations(named_vertices: DataFrame, task_regions: DataFrame) -> DataFrame:
+    """Subtasks of one index of a co-location group have to be in one region."""
+    located = named_vertices.filter(F.col("co_location_group").isNotNull()).select(
+        TOPOLOGY, F.col("vertex").alias("of_vertex"), "co_location_group", "co_location_group_name"
+    )
+    split = (
+        join_local(task_regions, located, {"vertex": "of_vertex"})
+        .select(
+            TOPOLOGY,
+            "co_location_group",
+            "co_location_group_name",
+            F.posexplode("regions").alias("i", "region"),
+        )
+        .groupBy(TOPOLOGY, "co_location_group", "i")
+        .agg(
+            F.first("co_location_group_name").alias("group_name"),
+            F.min("region").alias("first"),
+            F.max("region").alias("last"),
+        )
+        .filter("first != last")
+    )
+    message = F.lit(NOT_IN_SAME_REGION)
+    location = F.concat(F.lit("co-location group "), "group_name")
+    return refusals(split, Layer.EXECUTION_GRAPH, [F.lit(CO_LOCATION)], ILLEGAL_STATE, message, location)
+
+
+def _vertex() -> Column:
+    return F.concat(F.lit("vertex "), "name")

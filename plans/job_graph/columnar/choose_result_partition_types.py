@@ -1,0 +1,157 @@
+"""Edges between vertices, with the result partition type of the data set each one reads."""
+
+from itertools import product
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.look_up import places
+from plans.job_graph.columnar.walk_stream_graph import HEAD
+from plans.job_graph.java_hashes import java_string_hashes
+from plans.job_graph.joins.choose_result_partition_types import CONSECUTIVE_HASH, OF_EXCHANGE_MODE
+from plans.job_graph.joins.walk_stream_graph import data_set_ids
+from plans.joins.arrow_walks import Ints
+from plans.stream_graph.joins.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.vocabulary import GlobalStreamExchangeMode as Mode
+from plans.vocabulary import ResultPartitionType as Type
+from plans.vocabulary import StreamExchangeMode
+
+_OF_EDGES = (
+    TOPOLOGY,
+    "source",
+    "target",
+    "in_index",
+    "out_index",
+    "type_number",
+    "exchange_mode",
+    "output_tag",
+    "unique_id",
+    "partitioner",
+    "partitioner_class",
+    "partitioner_key",
+    "pointwise",
+    "broadcast",
+    "buffer_timeout",
+)
+
+
+def choose_result_partition_types(
+    stream_edges: pl.DataFrame, edge_ends: pl.DataFrame, walked: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """One row a stream edge that is not chained. As plans.job_graph.joins.choose_result_partition_types.
+
+    Instead of postorder and vertex_postorder it has operator_place (see walk_stream_graph), source_place and
+    target_place (the rows of its vertices in chain_vertices).
+    """
+    source_rows, target_rows = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
+    vertex_places = walked["vertex_place"].to_numpy()
+    unchained = stream_edges.select(~pl.col("chainable") & ~pl.col("chained_source")).to_series().to_numpy()
+    # Edges of operators that no source leads to connect no vertices.
+    connects = unchained & (vertex_places[source_rows] >= 0)
+    edges = stream_edges.select(*_OF_EDGES, "edge_id").filter(pl.Series(values=connects))
+    sources, targets = source_rows[connects], target_rows[connects]
+    lower, upper = _data_set_ids(walked, vertex_places[sources], edges["edge_id"])
+    of_sources = walked.select(pl.col("vertex").alias("source_vertex"), "operator_place", "no_output")
+    placed = edges.drop("edge_id").hstack(of_sources[sources])
+    numbered = placed.with_columns(
+        pl.Series("source_place", vertex_places[sources]),
+        pl.Series("target_place", vertex_places[targets]),
+        pl.Series("id_lower", lower),
+        pl.Series("id_upper", upper),
+        _global_modes(edges.select(TOPOLOGY), job_settings).alias("global_mode"),
+    )
+    settled = _settled(numbered).with_columns(_FORWARD, _NOT_REBALANCE)
+    return settled.with_columns(_OF_PARTITIONERS).drop(_USED)
+
+
+def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> tuple[Ints, Ints]:
+    """The ids of the data sets that edges out of these vertices would have alone."""
+    is_head = (pl.col("chain_index") == HEAD) & (pl.col("vertex_place") >= 0)
+    of_heads = walked.select("chain_index", "vertex_place", "id_lower", "id_upper").filter(is_head)
+    rows = np.empty(len(of_heads), np.int64)
+    rows[of_heads["vertex_place"].to_numpy()] = np.arange(len(of_heads))
+    lower, upper = (of_heads[half].to_numpy()[rows[vertices]] for half in ("id_lower", "id_upper"))
+    hashes = java_string_hashes(edge_ids.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    return data_set_ids(lower, upper, hashes)
+
+
+def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
+    """Per row the number of its topology's global exchange mode."""
+    modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
+    if modes.n_unique() == 1:
+        return modes.new_from_index(0, len(edges))
+    return modes.gather(pl.Series(places(edges, job_settings, {})))
+
+
+def _settled(edges: pl.DataFrame) -> pl.DataFrame:
+    """What ends late waits for no timeout; partitioners of dynamic graphs only become ordinary ones."""
+    unspecified = pl.col("partitioner_class") == UNSPECIFIED_FORWARD
+    consecutive = pl.col("partitioner_class") == CONSECUTIVE_HASH
+    ends_late = pl.col("no_output") & (pl.col("exchange_mode") == StreamExchangeMode.UNDEFINED)
+    if edges["no_output"].any():
+        timeout = pl.when(ends_late).then(pl.lit(-1, pl.Int64)).otherwise("buffer_timeout")
+        edges = edges.with_columns(timeout.alias("buffer_timeout"))
+    if not edges.select((unspecified | consecutive).any()).item():
+        return edges
+
+    def settled(column: str, rescale: str, keyed: str) -> pl.Expr:
+        rescaled = pl.when(unspecified).then(pl.lit(rescale))
+        return rescaled.when(consecutive).then(pl.lit(keyed)).otherwise(column).alias(column)
+
+    key = pl.when(unspecified).then(pl.lit("RescalePartitioner")).otherwise("partitioner_key")
+    return edges.with_columns(
+        settled("partitioner", "RESCALE", "HASH"),
+        settled("partitioner_class", "RescalePartitioner", "KeyGroupStreamPartitioner"),
+        key.alias("partitioner_key"),
+        pl.col("pointwise") & ~consecutive,
+    )
+
+
+def _partition_type(
+    exchange: StreamExchangeMode, mode: Mode, no_output: bool, forward: bool, pointwise: bool, broadcast: bool
+) -> Type:
+    if exchange in OF_EXCHANGE_MODE:
+        chosen = OF_EXCHANGE_MODE[exchange]
+    else:
+        chosen = Type.BLOCKING if no_output else _of_global_mode(mode, forward, pointwise)
+    keeps_all = broadcast and chosen == Type.HYBRID_SELECTIVE
+    return Type.HYBRID_FULL if keeps_all else chosen
+
+
+def _of_global_mode(mode: Mode, forward: bool, pointwise: bool) -> Type:
+    return {
+        Mode.ALL_EDGES_BLOCKING: Type.BLOCKING,
+        Mode.FORWARD_EDGES_PIPELINED: Type.PIPELINED_BOUNDED if forward else Type.BLOCKING,
+        Mode.POINTWISE_EDGES_PIPELINED: Type.PIPELINED_BOUNDED if pointwise else Type.BLOCKING,
+        Mode.ALL_EDGES_PIPELINED: Type.PIPELINED_BOUNDED,
+        Mode.ALL_EDGES_PIPELINED_APPROXIMATE: Type.PIPELINED_APPROXIMATE,
+        Mode.ALL_EDGES_HYBRID_FULL: Type.HYBRID_FULL,
+        Mode.ALL_EDGES_HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
+    }[mode]
+
+
+def _result_partition_type() -> pl.Expr:
+    """A row's type, out of a list of those of all cases: to compare few numbers costs less than strings."""
+    flags, either = ("no_output", "forward", "pointwise", "broadcast"), (False, True)
+    types = [
+        _partition_type(exchange, mode, *of_flags).value
+        for exchange in StreamExchangeMode
+        for mode in Mode
+        for of_flags in product(either, either, either, either)
+    ]
+    case = pl.col("exchange_mode").cast(pl.Enum(StreamExchangeMode)).to_physical().cast(pl.UInt32)
+    case = case * len(Mode) + pl.col("global_mode")
+    for flag in flags:
+        case = case * 2 + pl.col(flag)
+    return pl.lit(pl.Series(types)).gather(case)
+
+
+_FORWARD = (pl.col("partitioner_class") == "ForwardPartitioner").alias("forward")
+_NOT_REBALANCE = (pl.col("partitioner_class") != "RebalancePartitioner").alias("not_rebalance")
+_OF_PARTITIONERS = (
+    _result_partition_type().alias("result_partition_type"),
+    (~pl.col("pointwise") & pl.col("not_rebalance")).alias("inter_inputs_keys_correlated"),
+    pl.when("pointwise").then("forward").otherwise("not_rebalance").alias("intra_input_key_correlated"),
+)
+_USED = ("partitioner_class", "no_output", "global_mode", "not_rebalance")

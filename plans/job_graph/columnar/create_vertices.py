@@ -1,0 +1,139 @@
+"""One job vertex a chain: its name, resources and task."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.runs import runs
+from plans.job_graph.columnar.walk_stream_graph import CHAINED_SOURCE, HEAD
+from plans.job_graph.joins.create_vertices import RESOURCE_FIELDS, RESOURCES
+from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
+from plans.joins.arrow_walks import Ints
+
+_OF_HEADS = (
+    TOPOLOGY,
+    "vertex",
+    "operator_id",
+    "parallelism",
+    "max_parallelism",
+    "invokable",
+    "slot_sharing_group",
+    "co_location_group",
+)
+_FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
+_FIRST_CHAINED_SOURCE = LATER_BRANCH + 1
+_OPENING = {
+    NO_BRANCH: "",
+    ONLY_BRANCH: " -> ",
+    FIRST_BRANCH: " -> (",
+    LATER_BRANCH: ", ",
+    _FIRST_CHAINED_SOURCE: " [",
+}
+"""What stands before an operator's name, by how it hangs in its chain."""
+_OPENINGS = pl.Series([_OPENING[branch] for branch in sorted(_OPENING)])
+
+
+def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
+    """Vertices before groups and order, in the order in which Flink creates them.
+
+    As plans.job_graph.joins.create_vertices.
+    """
+    of_vertices = operators["vertex_place"].to_numpy()
+    head_rows = np.flatnonzero((operators["chain_index"] == HEAD).to_numpy())
+    heads = np.empty_like(head_rows)
+    heads[of_vertices[head_rows]] = head_rows
+    in_chain = pl.col("chain_index") >= HEAD
+    has_format = (pl.col("input_format") | pl.col("output_format")) & in_chain
+    not_concurrent = ~pl.col("supports_concurrent_execution_attempts")
+
+    def any_of(condition: pl.Expr) -> pl.Series:
+        holds = np.zeros(len(heads), np.bool_)
+        holds[of_vertices[operators.select(condition).to_series().to_numpy()]] = True
+        return pl.Series(values=holds)
+
+    return operators.select(_OF_HEADS)[heads].select(
+        TOPOLOGY,
+        "vertex",
+        pl.col("operator_id").alias("vertex_id"),
+        _chained_names(operators, heads).alias("name"),
+        "parallelism",
+        "max_parallelism",
+        any_of(pl.col("parallelism_configured")).alias("parallelism_configured"),
+        "invokable",
+        any_of(has_format).alias("format_vertex"),
+        pl.col("slot_sharing_group").alias("slot_sharing_group_name"),
+        pl.col("co_location_group").alias("co_location_group_name"),
+        (~any_of(not_concurrent)).alias("supports_concurrent_execution_attempts"),
+        *(_sum_of_resources(operators, name, heads) for name in RESOURCES),
+    )
+
+
+def _by_chained_name(operators: pl.DataFrame, rows: Ints) -> Ints:
+    """These rows by vertex, and as they stand in its chained name: head, chained sources, chain."""
+    of_vertices, index, source_index, preorder = (
+        operators[name].to_numpy()[rows].astype(np.int64)
+        for name in ("vertex_place", "chain_index", "chained_source_index", "preorder")
+    )
+    behind_head = np.where(index == CHAINED_SOURCE, _FIRST_SOURCE + source_index, _FIRST_IN_CHAIN + preorder)
+    return rows[np.argsort(of_vertices << 32 | np.where(index == HEAD, 0, behind_head))]
+
+
+def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
+    """The chained names of the vertices with these heads; of an operator alone it is its name."""
+    of_vertices = operators["vertex_place"].to_numpy()
+    has_several = np.bincount(of_vertices, minlength=len(heads)) > 1
+    rows = _by_chained_name(operators, np.flatnonzero(has_several[of_vertices]))
+    starts = runs(of_vertices[rows]).starts
+    members = operators.select("name", "chain_index", "branch", "closings")[rows]
+    names = pl.concat([operators["name"], _joined(_name_pieces(members), starts)], rechunk=True)
+    at = heads.copy()
+    at[has_several] = len(operators) + np.arange(len(starts))
+    return names.gather(pl.Series(values=at, dtype=pl.get_index_type()))
+
+
+def _name_pieces(members: pl.DataFrame) -> pl.Series:
+    """What each operator adds to the chained name, brackets included."""
+    index = pl.col("chain_index")
+    is_source = index == CHAINED_SOURCE
+    is_first = is_source & (index.shift(1) == HEAD)
+    hangs = (
+        pl.when(is_first).then(_FIRST_CHAINED_SOURCE).when(is_source).then(LATER_BRANCH).otherwise("branch")
+    )
+    is_last_source = is_source & (index.shift(-1, fill_value=HEAD) != CHAINED_SOURCE)
+    brackets = pl.lit("").str.pad_end(pl.when(index > HEAD).then("closings").otherwise(0), ")")
+    closing = pl.when(is_last_source).then(pl.lit("]")).otherwise(brackets)
+    return members.select(pl.concat_str(pl.lit(_OPENINGS).gather(hangs), "name", closing)).to_series()
+
+
+def _joined(texts: pl.Series, starts: Ints) -> pl.Series:
+    """The texts from each start up to the next as one: Arrow has them side by side in memory already."""
+    arrow = texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    _, bounds, characters = arrow.buffers()
+    ends = np.frombuffer(bounds, dtype=np.int64)[arrow.offset : arrow.offset + len(arrow) + 1]
+    kept = ends[np.append(starts, len(arrow))]
+    strings = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(kept), characters)
+    return pl.Series(values=strings, dtype=pl.String)
+
+
+def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Series:
+    """Sum over the chain without its chained sources; null as soon as one operator's is.
+
+    As in Spark the head's amount is added to the sum of those below it, added one by one.
+    """
+    if operators[name].null_count() == len(operators):
+        return operators[name].clear(len(heads))
+    in_chain = np.flatnonzero((operators["chain_index"] >= HEAD).to_numpy())
+    rows = _by_chained_name(operators, in_chain)
+    members = operators.select("vertex_place", "chain_index", name)[rows]
+    vertex, below = members["vertex_place"].to_numpy(), (members["chain_index"] > HEAD).to_numpy()
+    unspecified = np.zeros(len(heads), np.bool_)
+    unspecified[vertex[members[name].is_null().to_numpy()]] = True
+    sums = {}
+    for field in RESOURCE_FIELDS:
+        amount = members[name].struct.field(field).fill_null(0).to_numpy()
+        of_vertices = np.zeros(len(heads), amount.dtype)
+        np.add.at(of_vertices, vertex[below], amount[below])
+        sums[field] = amount[~below] + of_vertices
+    total = pl.when(pl.Series(values=~unspecified)).then(pl.struct(pl.all())).alias(name)
+    return pl.DataFrame(sums).select(total).to_series()

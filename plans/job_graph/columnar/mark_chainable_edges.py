@@ -1,0 +1,107 @@
+"""Every stream edge knows whether it is chainable, and every reason why not."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import ints
+from plans.columnar.look_up import look_up
+from plans.job_graph.joins.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
+from plans.joins.arrow_walks import Ints
+from plans.tables import STREAM_EDGES
+from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
+
+
+def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
+    """All reasons that an edge and its two ends decide. As plans.job_graph.mark_local_reasons."""
+    reasons = edges_with_ends.select(_LOCAL_REASONS)
+    return edges_with_ends.drop(_NOT_NEEDED).hstack(reasons).with_columns(_CHAINED_SOURCE)
+
+
+def mark_chainable_edges(
+    marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, chain_heads: pl.DataFrame
+) -> pl.DataFrame:
+    """The StreamGraph's edges with their verdicts on chaining. As plans.job_graph.joins.mark_chainable_edges."""
+    sets = marked_edges["reasons"].to_numpy().copy()
+    sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
+    found = np.zeros(1 << len(REASONS), bool)
+    found[sets] = True
+    lists = _named(np.flatnonzero(found)).gather((np.cumsum(found) - 1)[sets])
+    forced = marked_edges.select(_FORCES_ALIGNMENT).to_series().to_numpy()
+    targets = edge_ends["target_row"].to_numpy()
+    aligned = np.zeros(targets.max(initial=-1) + 1, bool)
+    aligned[targets[forced]] = True
+    return marked_edges.with_columns(
+        supports_unaligned_checkpoints=_UNALIGNED & ~pl.Series(values=aligned[targets]),
+        chainable=pl.Series(values=sets == 0),
+        not_chainable_reasons=lists,
+    ).select(STREAM_EDGES.names)
+
+
+def _named(sets: Ints) -> pl.Series:
+    """The names of the reasons in each set. From Arrow, since polars takes ten times as long for lists."""
+    names = [[reason.value for reason in REASONS if bits & reason_bit(reason)] for bits in sets.tolist()]
+    return pl.Series(values=pa.array(names, pa.list_(pa.string())))
+
+
+def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> Ints:
+    """The edges whose target yields and whose source is a legacy source or chained to one."""
+    yielding = marked_edges.select(_OF_YIELDING).filter("yielding")
+    legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
+    behind = look_up(yielding, legacy_heads, {"source": "node"}).filter(
+        pl.col("legacy_source") | pl.col("chained_to_one").is_not_null()
+    )
+    return ints(behind, "edge")
+
+
+def _conditions() -> dict[NotChainableReason, pl.Expr]:
+    """Reason to the condition on an edge's row under which it holds, as in plans.job_graph."""
+    never = ChainingStrategy.NEVER.value
+    upstream = pl.col("source_chaining").fill_null(never)
+    downstream = pl.col("target_chaining").fill_null(never)
+
+    def differs(attribute: str) -> pl.Expr:
+        return pl.col(f"source_{attribute}") != pl.col(f"target_{attribute}")
+
+    forward = pl.col("forward")
+    return {
+        NotChainableReason.CHAINING_DISABLED: ~pl.col("chaining_enabled"),
+        NotChainableReason.SEVERAL_INPUTS: pl.col("in_degree") > 1,
+        NotChainableReason.UNION_INPUT: pl.col("input_degree") > 1,
+        NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP: differs("slot_sharing_group"),
+        NotChainableReason.UPSTREAM_NEVER_CHAINS: upstream == never,
+        NotChainableReason.DOWNSTREAM_NEVER_CHAINS: downstream == never,
+        NotChainableReason.DOWNSTREAM_IS_HEAD: downstream == ChainingStrategy.HEAD,
+        NotChainableReason.UPSTREAM_IS_NOT_A_SOURCE: (downstream == ChainingStrategy.HEAD_WITH_SOURCES)
+        & ~pl.col("source_source"),
+        NotChainableReason.DIFFERENT_PARALLELISM: differs("parallelism"),
+        NotChainableReason.DIFFERENT_MAX_PARALLELISM: ~pl.col("chain_different_max_parallelism")
+        & differs("max_parallelism"),
+        NotChainableReason.PARTITIONER_NOT_FORWARD: ~forward,
+        NotChainableReason.BATCH_EXCHANGE: forward
+        & (pl.col("partitioner_class") != MAY_CROSS_BATCH)
+        & (pl.col("exchange_mode") == StreamExchangeMode.BATCH),
+    }
+
+
+_NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
+_YIELDING = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
+_UNALIGNED = pl.col("supports_unaligned_checkpoints")
+_FORCES_ALIGNMENT = (pl.col("in_degree") > 1) & ~_UNALIGNED
+_LOCAL_REASONS = pl.sum_horizontal(
+    pl.when(condition).then(reason_bit(reason)).otherwise(0) for reason, condition in _conditions().items()
+).alias("reasons")
+_CHAINED_SOURCE = (
+    pl.col("source_source")
+    & (pl.col("out_degree") == 1)
+    & (pl.col("target_chaining") == ChainingStrategy.HEAD_WITH_SOURCES)
+    & ((pl.col("reasons") & ~reason_bit(NotChainableReason.SEVERAL_INPUTS)) == 0)
+).alias("chained_source")
+_OF_YIELDING = (
+    pl.int_range(pl.len()).alias("edge"),
+    pl.col(TOPOLOGY),
+    pl.col("source"),
+    pl.col("source_legacy_source").alias("legacy_source"),
+    pl.col("target_yielding").alias("yielding"),
+)

@@ -1,0 +1,105 @@
+"""Vertices know their slot sharing and co-location groups by number."""
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import first_rows, groups, number_in_turn
+from plans.columnar.look_up import places
+from plans.columnar.runs import Runs, runs
+from plans.execution_graph.joins.job_graph_arrays import Flags
+from plans.joins.arrow_walks import Ints
+from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.tables import JOB_VERTICES
+
+_NONE = -1
+
+
+def number_slot_sharing_groups(
+    vertices: pl.DataFrame, sorted_vertices: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """The vertices with their final name, order, region and slot_sharing_group.
+
+    As plans.job_graph.joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
+    slot_sharing_groups.
+    """
+    of_topologies = runs(vertices[TOPOLOGY].to_numpy())
+    is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
+    has_regions = ~pl.col("all_vertices_in_same_slot_sharing_group")
+    by_region = is_default & _in_topologies(vertices, job_settings, has_regions)
+    regions = sorted_vertices["pipelined_region"].to_numpy()
+    first = _first_of_groups(vertices, regions, of_topologies, is_default, by_region)
+    is_first = first == np.arange(len(first))
+    numbered = vertices.hstack(sorted_vertices).with_columns(
+        pl.Series("slot_sharing_group", number_in_turn(first, of_topologies.starts), dtype=pl.Int32),
+        pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
+    )
+    is_prefixed = _in_topologies(vertices, job_settings, pl.col("vertex_name_include_index_prefix"))
+    if not is_prefixed.any():
+        return numbered
+    prefixed = pl.concat_str(pl.lit("[vertex-"), "topological_order", pl.lit("]"), "name")
+    return numbered.with_columns(
+        pl.when(pl.Series(values=is_prefixed)).then(prefixed).otherwise("name").alias("name")
+    )
+
+
+def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition: pl.Expr) -> Flags:
+    """Per vertex whether the condition holds of its topology's settings."""
+    holds = job_settings.select(condition).to_series().to_numpy()
+    if not holds.any():
+        return np.zeros(len(vertices), np.bool_)
+    of_vertices: Flags = holds[places(vertices, job_settings, {})]
+    return of_vertices
+
+
+def _first_of_groups(
+    vertices: pl.DataFrame, regions: Ints, topologies: Runs, is_default: Flags, by_region: Flags
+) -> Ints:
+    """Per vertex the first one created in its group: of a name, and of the name default also of a region."""
+    count = len(vertices)
+    numbers = topologies.of_row.copy()
+    numbers[by_region] = count + (topologies.starts[topologies.of_row] + regions)[by_region]
+    named = np.flatnonzero(~is_default)
+    of_names = groups(vertices.select(TOPOLOGY, "slot_sharing_group_name")[named], "slot_sharing_group_name")
+    numbers[named] = 2 * count + of_names
+    return first_rows(numbers)
+
+
+def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The finished job vertices. As plans.job_graph.joins.number_slot_sharing_groups."""
+    located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
+    of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
+    first = groups(of_located, "co_location_group_name")
+    numbers = np.full(len(grouped_vertices), _NONE, np.int32)
+    numbers[located] = number_in_turn(first, runs(of_located[TOPOLOGY].to_numpy()).starts)
+    group = pl.Series("co_location_group", numbers)
+    return grouped_vertices.with_columns(group.replace(_NONE, None)).select(
+        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name", "group_place"
+    )
+
+
+def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
+    """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups."""
+    of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))
+    largest = np.full(len(first), np.iinfo(np.int32).min, np.int32)
+    np.maximum.at(largest, of_vertices, parallelism)
+    return named_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
+        first
+    ].with_columns(
+        vertices=pl.Series(np.bincount(of_vertices), dtype=pl.Int32),
+        max_vertex_parallelism=pl.Series(largest),
+    )
+
+
+def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
+    """In: named_vertices (see number_co_location_groups). Out: co_location_groups."""
+    groups = named_vertices.select(
+        TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"
+    )
+    located = groups.filter(pl.col("co_location_group").is_not_null())
+    return located.group_by(TOPOLOGY, "co_location_group", maintain_order=True).agg(
+        pl.col("co_location_group_name").first().alias("name"),
+        pl.col("slot_sharing_group").min(),
+        pl.len().cast(pl.Int32).alias("vertices"),
+    )

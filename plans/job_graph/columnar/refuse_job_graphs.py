@@ -1,0 +1,238 @@
+"""Topologies that Flink refuses while it makes the JobGraph."""
+
+from functools import cache
+
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.columnar.refusals import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    UNSUPPORTED_OPERATION,
+    first_refusals,
+    refusals,
+    refused_settings,
+    settings_refused_at,
+)
+from plans.job_graph.columnar.connect_vertices import CONNECTED
+from plans.job_graph.columnar.refuse_memory_fractions import refuse_memory_fractions
+from plans.job_graph.columnar.walk_stream_graph import HEAD
+from plans.job_graph.joins import refuse_job_graphs as spark
+from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.stream_graph.joins.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.topology.setting_refusals import SettingStep
+from plans.vocabulary import ChainingStrategy, JobType, Layer
+
+
+def refuse_job_graphs(
+    walked: pl.DataFrame,
+    stream_nodes: pl.DataFrame,
+    stream_edges: pl.DataFrame,
+    operators: pl.DataFrame,
+    vertices: pl.DataFrame,
+    connected_edges: pl.DataFrame,
+    named_vertices: pl.DataFrame,
+    job_settings: pl.DataFrame,
+) -> pl.DataFrame:
+    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+
+    As plans.job_graph.joins.refuse_job_graphs.
+    """
+    return first_refusals(
+        [
+            _uid_collisions(walked, stream_nodes),
+            _unaligned_custom_partitioners(stream_edges, job_settings),
+            _settings(job_settings),
+            _chained_sources(stream_edges, stream_nodes, job_settings),
+            _empty_names(operators),
+            _forward_groups(vertices),
+            _incompatible_data_sets(connected_edges),
+            _buffer_timeouts(connected_edges, stream_nodes),
+            *_hybrid(connected_edges, named_vertices, job_settings),
+            _co_locations(named_vertices),
+            refuse_memory_fractions(operators, named_vertices, spark.MEMORY_FRACTION),
+        ]
+    )
+
+
+def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
+    before, behind = map(pl.lit, spark.COLLIDING_UID)
+    message = pl.concat_str(before, "uid", behind)
+    location = pl.concat_str(pl.lit("uid "), "uid")
+    return _refusals(collisions, [pl.lit(spark.COLLISION)], ILLEGAL_ARGUMENT, message, location)
+
+
+def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    unaligned = job_settings.filter(
+        (pl.col("checkpointing_interval_milliseconds") > 0)
+        & pl.col("unaligned_checkpoints")
+        & ~pl.col("force_unaligned_checkpoints")
+    ).select(TOPOLOGY)
+    if unaligned.is_empty():
+        return _none()
+    of_them = join_topology(
+        stream_edges.select(TOPOLOGY, "edge_id", "partitioner_class"), unaligned, {}, "semi"
+    )
+    rows = of_them.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
+    message = pl.lit(spark.UNALIGNED_CUSTOM_PARTITIONER)
+    location = pl.concat_str(pl.lit("edge "), "edge_id")
+    return _refusals(rows, [pl.lit(spark.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+
+
+def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
+    """Settings that Flink reads whatever the graph looks like."""
+    places = {str(step): place for step, place in spark.SETTING_STEPS.items()}
+    place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
+    rows = refused_settings(job_settings).with_columns(place.alias("place")).drop_nulls("place")
+    return settings_refused_at(rows, Layer.JOB_GRAPH, [pl.col("place")])
+
+
+def _chained_sources(
+    stream_edges: pl.DataFrame, stream_nodes: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """Of a head with several inputs, Flink looks at the sources that may run inside it."""
+    settings = refused_settings(job_settings).filter(
+        pl.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
+    )
+    if settings.is_empty():
+        return _none()
+    reasons = pl.col("not_chainable_reasons").cast(pl.List(pl.String)).list
+    unread = pl.any_horizontal(reasons.contains(reason.value) for reason in MAX_PARALLELISM_UNREAD)
+    of_nodes = stream_nodes.select(TOPOLOGY, "id", "source", "chaining")
+    sources = of_nodes.filter("source").select(TOPOLOGY, "id")
+    heads = of_nodes.filter(pl.col("chaining") == ChainingStrategy.HEAD_WITH_SOURCES).select(TOPOLOGY, "id")
+    single = stream_edges.group_by(TOPOLOGY, "source").len().filter(pl.col("len") == 1).drop("len")
+    edges = stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons").filter(~unread)
+    edges = edges.join(sources, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "id"], how="semi")
+    edges = edges.join(heads, left_on=[TOPOLOGY, "target"], right_on=[TOPOLOGY, "id"], how="semi")
+    edges = edges.join(single, on=[TOPOLOGY, "source"], how="semi")
+    read = edges.join(settings, on=TOPOLOGY)
+    return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(spark.CHAINED_SOURCE)])
+
+
+def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
+    """Sources that are chained into a head are not looked at."""
+    names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
+    rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
+    what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
+    before, behind = map(pl.lit, spark.EMPTY_STRING)
+    message = pl.concat_str(before, what, behind)
+    order = [pl.lit(spark.EMPTY_NAME), pl.col("operator_place")]
+    location = pl.concat_str(pl.lit("node "), "node")
+    return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
+
+
+def _forward_groups(vertices: pl.DataFrame) -> pl.DataFrame:
+    rows, message = vertices.filter("too_small_max"), pl.lit(spark.TOO_SMALL_MAX)
+    return _refusals(rows, [pl.lit(spark.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
+
+
+def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """Edges whose ids have one Java hash share a data set by accident, and must then be alike."""
+    later = connected_edges.filter(pl.col("consumer_index") > 0)
+    if later.is_empty():
+        return _none()
+    first = rename(
+        connected_edges.filter(pl.col("consumer_index") == 0),
+        producer="source_vertex",
+        output="output_index",
+        **{f"first_{what}": what for what in spark.INCOMPATIBLE},
+    )
+    problem = pl.coalesce(
+        pl.when(pl.col(what) != pl.col(f"first_{what}")).then(pl.lit(message))
+        for what, message in spark.INCOMPATIBLE.items()
+    )
+    rows = (
+        join_topology(later, first, {"source_vertex": "producer", "output_index": "output"})
+        .with_columns(problem.alias("problem"))
+        .filter(pl.col("problem").is_not_null())
+    )
+    return _refusals(rows, _connect_order(1), ILLEGAL_STATE, pl.col("problem"), _data_set())
+
+
+def _buffer_timeouts(connected_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    timed = connected_edges.filter(
+        pl.col("result_partition_type").is_in(spark.BLOCKING) & (pl.col("buffer_timeout") != -1)
+    )
+    if timed.is_empty():
+        return _none()
+    sources = rename(stream_nodes, at="id", source_name="name")
+    targets = rename(stream_nodes, at="id", target_name="name")
+    rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
+    before, behind = map(pl.lit, spark.OUTPUT_TAG)
+    values = (
+        pl.col("buffer_timeout"),
+        pl.concat_str("source_name", pl.lit("-"), "source_node"),
+        pl.concat_str("target_name", pl.lit("-"), "target_node"),
+        pl.col("type_number"),
+        pl.col("ship_strategy"),
+        pl.col("exchange_mode"),
+        pl.col("buffer_timeout"),
+        pl.concat_str(before, "output_tag", behind).fill_null(spark.NO_OUTPUT_TAG),
+        pl.col("unique_id"),
+    )
+    *texts, last = map(pl.lit, spark.BUFFER_TIMEOUT)
+    message = pl.concat_str(*(part for pair in zip(texts, values, strict=True) for part in pair), last)
+    return _refusals(rows, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
+
+
+def _hybrid(
+    connected_edges: pl.DataFrame, named_vertices: pl.DataFrame, job_settings: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    edges = connected_edges.filter(pl.col("result_partition_type").is_in(spark.HYBRID))
+    if edges.is_empty():
+        return _none(), _none()
+    hybrid = edges.group_by(TOPOLOGY).agg(pl.col("data_set_id").min())
+    streaming = job_settings.filter(pl.col("job_type") == JobType.STREAMING.value).select(TOPOLOGY)
+    in_streaming = join_topology(hybrid, streaming, {}, "semi")
+    of_group = named_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
+    beside_group = join_topology(of_group, hybrid, {}, "semi")
+    in_job, in_group = pl.lit(spark.HYBRID_IN_STREAMING), pl.lit(spark.HYBRID_BESIDE_GROUP)
+    return (
+        _refusals(in_streaming, [pl.lit(spark.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
+        _refusals(beside_group, [pl.lit(spark.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
+    )
+
+
+def _co_locations(named_vertices: pl.DataFrame) -> pl.DataFrame:
+    groups = named_vertices.select(
+        TOPOLOGY, "slot_sharing_group", "co_location_group", "co_location_group_name"
+    )
+    located = groups.filter(pl.col("co_location_group").is_not_null())
+    if located.is_empty():
+        return _none()
+    group = pl.col("slot_sharing_group")
+    split = (
+        located.group_by(TOPOLOGY, "co_location_group_name")
+        .agg((group.min() != group.max()).alias("split"))
+        .filter("split")
+    )
+    message, order = pl.lit(spark.SPLIT_CO_LOCATION), [pl.lit(spark.CO_LOCATION)]
+    location = pl.concat_str(pl.lit("co-location group "), "co_location_group_name")
+    return _refusals(split, order, ILLEGAL_STATE, message, location)
+
+
+def _refusals(
+    rows: pl.DataFrame, precedence: list[pl.Expr], error: str, message: pl.Expr, location: pl.Expr
+) -> pl.DataFrame:
+    return refusals(rows, Layer.JOB_GRAPH, precedence, error, message, location)
+
+
+@cache
+def _none() -> pl.DataFrame:
+    """No refusals, where that is seen early."""
+    nothing = pl.lit(None, pl.String)
+    return _refusals(pl.DataFrame(schema={TOPOLOGY: pl.Int64}), [], "", nothing, nothing)
+
+
+def _connect_order(step: int) -> list[pl.Expr]:
+    return [pl.lit(spark.CONNECT), *map(pl.col, CONNECTED), pl.lit(step)]
+
+
+def _data_set() -> pl.Expr:
+    return pl.concat_str(pl.lit("data set "), "data_set_id")
+
+
+def _vertex() -> pl.Expr:
+    return pl.concat_str(pl.lit("vertex "), "name")

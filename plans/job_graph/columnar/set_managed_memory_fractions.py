@@ -1,0 +1,97 @@
+"""Operators know their share of a slot's managed memory."""
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY
+from plans.execution_graph.joins.job_graph_arrays import Flags
+from plans.job_graph.columnar.walk_stream_graph import HEAD
+from plans.job_graph.joins.set_managed_memory_fractions import SLOT_SCOPE
+from plans.joins.arrow_walks import Ints
+from plans.vocabulary import ManagedMemoryUseCase
+
+_OPERATOR = ManagedMemoryUseCase.OPERATOR.value
+_SLOT_SCOPE = [use_case.value for use_case in SLOT_SCOPE]
+_USE_CASES = [_OPERATOR, *_SLOT_SCOPE]
+_DECIMALS = 16
+
+
+def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The chained operators of all vertices. As plans.job_graph.joins.set_managed_memory_fractions."""
+    in_chain = pl.col("chain_index") >= HEAD
+    return operators.select(
+        TOPOLOGY,
+        "vertex",
+        "node",
+        "operator_id",
+        pl.col("uid_hash").str.to_lowercase().alias("user_defined_operator_id"),
+        "name",
+        "chain_index",
+        pl.when(in_chain).then("operator_order").alias("operator_order"),
+        _fractions(operators, named_vertices).alias("managed_memory_fraction"),
+        "input_format",
+        "output_format",
+    )
+
+
+def _fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.Series:
+    """Use case to fraction, of every use case of the operator's slot sharing group."""
+    of_groups = named_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
+    in_groups = np.zeros((int(of_groups.max(initial=-1)) + 1, len(_USE_CASES)), np.bool_)
+    weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
+    in_groups[of_groups[weighing], 0] = True
+    fractions = np.zeros((len(operators), len(_USE_CASES)))
+    if len(weighing):
+        fractions[weighing, 0] = _of_weights(operators["managed_memory"][weighing], of_groups[weighing])
+    scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
+    scopes = operators["slot_scope"][scoped]
+    for place, use_case in enumerate(_SLOT_SCOPE, 1):
+        uses = scopes.list.contains(use_case).to_numpy()
+        in_groups[of_groups[scoped[uses]], place] = True
+        fractions[scoped[uses], place] = 1.0
+    return _maps(in_groups, of_groups, fractions)
+
+
+def _of_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
+    """The fraction that each operator's weight is of the sum of its group's."""
+    own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
+    sums = np.zeros(int(of_groups.max(initial=-1)) + 1, np.int64)
+    np.add.at(sums, of_groups, own.to_numpy())
+    pairs = pl.DataFrame({"weight": own, "group_weight": sums[of_groups]}).with_columns(
+        wrapped(pl.col("group_weight"))
+    )
+    fractions = (
+        pairs.filter((pl.col("weight") > 0) & (pl.col("group_weight") != 0))
+        .unique()
+        .with_columns(fraction_rounded_down())
+    )
+    found = pairs.join(fractions, on=["weight", "group_weight"], how="left", maintain_order="left")
+    return found["fraction"].fill_null(0.0)
+
+
+def wrapped(total: pl.Expr) -> pl.Expr:
+    """A sum as Flink's int holds it."""
+    return (total + 2**31) % 2**32 - 2**31
+
+
+def fraction_rounded_down() -> pl.Expr:
+    """weight / group_weight cut off after the 16th decimal: exact in 128 bits, then read as a decimal."""
+    one = 10**_DECIMALS
+    scaled = pl.col("weight").cast(pl.Int128) * one // pl.col("group_weight").abs()
+    decimals = (scaled % one).cast(pl.Int64).cast(pl.String).str.zfill(_DECIMALS)
+    sign = pl.when(pl.col("group_weight") < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    digits = pl.concat_str(sign, (scaled // one).cast(pl.String), pl.lit("."), decimals)
+    return digits.cast(pl.Float64).alias("fraction")
+
+
+def _maps(in_groups: Flags, of_groups: Ints, fractions: npt.NDArray[np.float64]) -> pl.Series:
+    """A map a row: each use case (a column) that is in the row's group, to the row's fraction."""
+    bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[of_groups])).astype(np.int32)
+    rows = np.flatnonzero(bounds[1:] > bounds[:-1])
+    entries = np.flatnonzero(in_groups[of_groups[rows]])
+    of_entries = pl.Series(entries % len(_USE_CASES), dtype=pl.get_index_type())
+    keys = pl.Series(_USE_CASES).gather(of_entries).to_arrow()
+    values = pa.array(fractions[rows].ravel()[entries])
+    return pl.Series(values=pa.MapArray.from_arrays(bounds, keys, values))

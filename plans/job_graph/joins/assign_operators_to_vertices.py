@@ -1,0 +1,71 @@
+"""Every stream node belongs to the job vertex of its chain."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local, rename
+
+NODE_COLUMNS = (
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "parallelism_configured",
+    "slot_sharing_group",
+    "co_location_group",
+    "uid",
+    "uid_hash",
+    "invokable",
+    "input_format",
+    "output_format",
+    "supports_concurrent_execution_attempts",
+    "managed_memory",
+    "slot_scope",
+    "min_resources",
+    "preferred_resources",
+)
+
+
+def hex_id(lower: str, upper: str) -> Column:
+    """Flink's AbstractID.toString of an id held as two longs."""
+    return F.lower(F.concat(F.lpad(F.hex(lower), 16, "0"), F.lpad(F.hex(upper), 16, "0")))
+
+
+def assign_operators_to_vertices(
+    stream_nodes: DataFrame, stream_edges: DataFrame, chain_heads: DataFrame, walked: DataFrame
+) -> DataFrame:
+    """The operators of all vertices, with what vertices are made of.
+
+    In: stream_nodes, stream_edges, chain_heads (see find_chain_heads), walked (see walk_stream_graph). Out
+    (key topology_id, node): vertex, chain_index (0: source chained into the head), and the walk's and the
+    node's columns.
+
+    Source: StreamingJobGraphGenerator.createChain, createSourceChainInfo.
+    """
+    walked_nodes = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
+        TOPOLOGY, "node", "id_lower", "id_upper", "preorder", "postorder", "branch", "closings"
+    )
+    chained_sources = rename(
+        stream_edges.filter("chained_source"), id="source", runs_in="target", chained_source_index="in_index"
+    )
+    heads = chain_heads.select(TOPOLOGY, "node", "head", "distance")
+    with_walk = join_local(stream_nodes.select(TOPOLOGY, "id", *NODE_COLUMNS), walked_nodes, {"id": "node"})
+    with_heads = join_local(with_walk, heads, {"id": "node"}, "left")
+    placed = join_local(with_heads, chained_sources, {"id": "id"}, "left")
+    # An operator that no source leads to (its only input was a sink) is in no vertex.
+    reached = placed.filter((F.col("postorder") >= 0) | F.col("runs_in").isNotNull())
+    return reached.select(
+        TOPOLOGY,
+        F.coalesce("runs_in", "head", "id").alias("vertex"),
+        F.col("id").alias("node"),
+        F.when(F.col("runs_in").isNotNull(), 0)
+        .otherwise(F.coalesce("distance", F.lit(0)) + 1)
+        .alias("chain_index"),
+        "chained_source_index",
+        *NODE_COLUMNS,
+        "id_lower",
+        "id_upper",
+        "preorder",
+        "postorder",
+        "branch",
+        "closings",
+    )

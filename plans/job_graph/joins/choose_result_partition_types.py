@@ -1,0 +1,142 @@
+"""Edges between vertices, with the result partition type of the data set each one reads."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.stream_graph.joins.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.vocabulary import GlobalStreamExchangeMode as Mode
+from plans.vocabulary import ResultPartitionType as Type
+from plans.vocabulary import StreamExchangeMode
+
+OF_EXCHANGE_MODE = {
+    StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,
+    StreamExchangeMode.BATCH: Type.BLOCKING,
+    StreamExchangeMode.HYBRID_FULL: Type.HYBRID_FULL,
+    StreamExchangeMode.HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
+}
+KEPT = (
+    TOPOLOGY,
+    "source",
+    "target",
+    "in_index",
+    "out_index",
+    "type_number",
+    "exchange_mode",
+    "output_tag",
+    "unique_id",
+    "source_vertex",
+    "vertex_postorder",
+    "postorder",
+    "id_lower",
+    "id_upper",
+    "no_output",
+)
+CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
+
+
+def _choice(value: Column, cases: dict[str, Column]) -> Column:
+    chosen = F.lit(None).cast("string")
+    for case, result in cases.items():
+        chosen = F.when(value == case, result).otherwise(chosen)
+    return chosen
+
+
+def choose_result_partition_types(
+    stream_edges: DataFrame, walked: DataFrame, job_settings: DataFrame
+) -> DataFrame:
+    """One row a stream edge that is not chained.
+
+    In: stream_edges, walked (see walk_stream_graph), job_settings. Out (key topology_id, source, out_index):
+    the edge's columns with the partitioner that dynamic graphs settle on here, result_partition_type,
+    forward, source_vertex, vertex_postorder and postorder (the order in which Flink connects vertices),
+    id_lower and id_upper (of the data set the edge would have alone).
+
+    Source: StreamingJobGraphGenerator.getResultPartitionType, determineUndefinedResultPartitionType,
+    tryConvertPartitionerForDynamicGraph; StreamEdge.configureKeyCorrelation.
+    """
+    unchained = stream_edges.filter(~F.col("chainable") & ~F.col("chained_source"))
+    walked_edges = walked.filter(F.col("out_index").isNotNull()).select(
+        TOPOLOGY,
+        "node",
+        "out_index",
+        F.col("vertex").alias("source_vertex"),
+        "vertex_postorder",
+        "postorder",
+        "id_lower",
+        "id_upper",
+        "no_output",
+    )
+    settings = job_settings.select(TOPOLOGY, "global_exchange_mode")
+    ends_late = F.col("no_output") & (F.col("exchange_mode") == StreamExchangeMode.UNDEFINED)
+    placed = join_local(unchained, walked_edges, {"source": "node", "out_index": "out_index"}).select(
+        *KEPT,
+        *_settle_partitioner(),
+        F.when(ends_late, F.lit(-1).cast("bigint"))
+        .otherwise(F.col("buffer_timeout"))
+        .alias("buffer_timeout"),
+    )
+    settled = join_local(placed, settings, {})
+    partition_type = F.coalesce(
+        _choice(F.col("exchange_mode"), {mode: F.lit(t.value) for mode, t in OF_EXCHANGE_MODE.items()}),
+        F.when(F.col("no_output"), F.lit(Type.BLOCKING.value)),
+        _of_global_mode(),
+    )
+    broadcast_keeps_all = F.col("broadcast") & (partition_type == Type.HYBRID_SELECTIVE)
+    not_forward = F.col("partitioner_class").isin("RebalancePartitioner")
+    return settled.select(
+        *(name for name in settled.columns if name not in ("no_output", "global_exchange_mode")),
+        F.when(broadcast_keeps_all, F.lit(Type.HYBRID_FULL.value))
+        .otherwise(partition_type)
+        .alias("result_partition_type"),
+        (F.col("partitioner_class") == "ForwardPartitioner").alias("forward"),
+        (~F.col("pointwise") & ~not_forward).alias("inter_inputs_keys_correlated"),
+        F.when(F.col("pointwise"), F.col("partitioner_class") == "ForwardPartitioner")
+        .otherwise(~not_forward)
+        .alias("intra_input_key_correlated"),
+    )
+
+
+def _settle_partitioner() -> list[Column]:
+    """Partitioners that only dynamic graphs have become ordinary ones on edges that are not chained."""
+    partitioner_class = F.col("partitioner_class")
+    unspecified, consecutive = (
+        partitioner_class == UNSPECIFIED_FORWARD,
+        partitioner_class == CONSECUTIVE_HASH,
+    )
+
+    def settled(column: str, rescale: str, keyed: str) -> Column:
+        return (
+            F.when(unspecified, F.lit(rescale))
+            .when(consecutive, F.lit(keyed))
+            .otherwise(F.col(column))
+            .alias(column)
+        )
+
+    return [
+        settled("partitioner", "RESCALE", "HASH"),
+        settled("partitioner_class", "RescalePartitioner", "KeyGroupStreamPartitioner"),
+        F.when(unspecified, F.lit("RescalePartitioner"))
+        .otherwise(F.col("partitioner_key"))
+        .alias("partitioner_key"),
+        (F.col("pointwise") & ~consecutive).alias("pointwise"),
+        F.col("broadcast"),
+    ]
+
+
+def _of_global_mode() -> Column:
+    blocking, bounded = F.lit(Type.BLOCKING.value), F.lit(Type.PIPELINED_BOUNDED.value)
+    return _choice(
+        F.col("global_exchange_mode"),
+        {
+            Mode.ALL_EDGES_BLOCKING: blocking,
+            Mode.FORWARD_EDGES_PIPELINED: F.when(
+                F.col("partitioner_class") == "ForwardPartitioner", bounded
+            ).otherwise(blocking),
+            Mode.POINTWISE_EDGES_PIPELINED: F.when(F.col("pointwise"), bounded).otherwise(blocking),
+            Mode.ALL_EDGES_PIPELINED: bounded,
+            Mode.ALL_EDGES_PIPELINED_APPROXIMATE: F.lit(Type.PIPELINED_APPROXIMATE.value),
+            Mode.ALL_EDGES_HYBRID_FULL: F.lit(Type.HYBRID_FULL.value),
+            Mode.ALL_EDGES_HYBRID_SELECTIVE: F.lit(Type.HYBRID_SELECTIVE.value),
+        },
+    )

@@ -1,0 +1,106 @@
+"""One job vertex a chain: its name, resources and task."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.job_graph.joins.assign_operators_to_vertices import hex_id
+from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
+from plans.joins.frames import TOPOLOGY, join_local
+
+RESOURCES = ("min_resources", "preferred_resources")
+RESOURCE_FIELDS = (
+    "cpu_cores",
+    "task_heap_memory_bytes",
+    "task_off_heap_memory_bytes",
+    "managed_memory_bytes",
+)
+
+
+def create_vertices(operators: DataFrame) -> DataFrame:
+    """Vertices before groups and order.
+
+    In: operators (see assign_operators_to_vertices). Out (key topology_id, vertex): vertex_id, name,
+    parallelism, max_parallelism, parallelism_configured, invokable, format_vertex, slot_sharing_group_name,
+    co_location_group_name, supports_concurrent_execution_attempts, min_resources, preferred_resources,
+    postorder.
+
+    Source: StreamingJobGraphGenerator.createJobVertex, createChainedName, createChainedMinResources,
+    markSupportingConcurrentExecutionAttempts.
+    """
+    members = operators.filter(F.col("chain_index") != 1)
+    in_chain = F.col("chain_index") > 0
+    piece = F.when(in_chain, F.struct(F.col("preorder").alias("at"), _name_piece().alias("text")))
+    source = F.when(
+        ~in_chain, F.struct(F.col("chained_source_index").alias("at"), F.col("name").alias("text"))
+    )
+    of_members = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain")).agg(
+        _texts_in_order(piece).alias("pieces"),
+        _texts_in_order(source).alias("sources"),
+        F.bool_or("parallelism_configured").alias("any_configured"),
+        F.bool_and("supports_concurrent_execution_attempts").alias("all_concurrent"),
+        F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
+        *(_sum_of_resources(column, in_chain) for column in RESOURCES),
+    )
+    heads = join_local(operators.filter(F.col("chain_index") == 1), of_members, {"vertex": "chain"}, "left")
+    suffix = F.when(
+        F.size("sources") > 0, F.concat(F.lit(" ["), F.array_join("sources", ", "), F.lit("]"))
+    ).otherwise(F.lit(""))
+    return heads.select(
+        TOPOLOGY,
+        "vertex",
+        hex_id("id_lower", "id_upper").alias("vertex_id"),
+        F.concat("name", suffix, F.coalesce(F.array_join("pieces", ""), F.lit(""))).alias("name"),
+        "parallelism",
+        "max_parallelism",
+        F.coalesce(F.col("parallelism_configured") | F.col("any_configured"), "parallelism_configured").alias(
+            "parallelism_configured"
+        ),
+        "invokable",
+        (F.col("input_format") | F.col("output_format") | F.coalesce("any_format", F.lit(False))).alias(
+            "format_vertex"
+        ),
+        F.col("slot_sharing_group").alias("slot_sharing_group_name"),
+        F.col("co_location_group").alias("co_location_group_name"),
+        (F.col("supports_concurrent_execution_attempts") & F.coalesce("all_concurrent", F.lit(True))).alias(
+            "supports_concurrent_execution_attempts"
+        ),
+        *(_with_members(column) for column in RESOURCES),
+        "postorder",
+    )
+
+
+def _texts_in_order(entry: Column) -> Column:
+    return F.transform(F.array_sort(F.collect_list(entry)), lambda item: item["text"])
+
+
+def _name_piece() -> Column:
+    """What an operator below the head adds to the chained name, brackets included."""
+    opening = (
+        F.when(F.col("branch") == ONLY_BRANCH, F.lit(" -> "))
+        .when(F.col("branch") == FIRST_BRANCH, F.lit(" -> ("))
+        .when(F.col("branch") == LATER_BRANCH, F.lit(", "))
+    )
+    return F.concat(opening, F.col("name"), F.repeat(F.lit(")"), F.col("closings")))
+
+
+def _sum_of_resources(column: str, in_chain: Column) -> Column:
+    """Sum over the operators below the head; null as soon as one operator's is, as in ResourceSpec.merge.
+
+    Without such operators (only chained sources) the sum is zero.
+    """
+    specified = F.bool_and(F.col(column).isNotNull() | ~in_chain)
+    total = F.struct(
+        *(
+            F.coalesce(F.sum(F.when(in_chain, F.col(f"{column}.{field}"))), F.lit(0)).alias(field)
+            for field in RESOURCE_FIELDS
+        )
+    )
+    return F.when(specified, total).alias(f"{column}_below")
+
+
+def _with_members(column: str) -> Column:
+    """The head's resources plus those below it; the head's alone where it has no members."""
+    below = F.col(f"{column}_below")
+    total = F.struct(*((F.col(f"{column}.{field}") + below[field]).alias(field) for field in RESOURCE_FIELDS))
+    unspecified = F.col(column).isNull() | (F.col("pieces").isNotNull() & below.isNull())
+    return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total).alias(column)

@@ -1,0 +1,105 @@
+"""Every chained node knows the head of its chain and how far away it is, by pointer doubling."""
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
+
+from plans.joins.arrow_walks import Ints, walk_topologies
+from plans.joins.frames import TOPOLOGY
+
+_NONE = -1
+HEADS = StructType(
+    [
+        StructField(TOPOLOGY, LongType(), False),
+        StructField("node", IntegerType(), False),
+        StructField("head", IntegerType(), False),
+        StructField("distance", IntegerType(), False),
+        StructField("head_is_legacy_source", BooleanType(), False),
+    ]
+)
+
+
+def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
+    """One row a node that runs behind another in its chain.
+
+    In: marked_edges (see mark_local_reasons). Out (key topology_id, node): head, distance (operators between
+    the two, plus one), head_is_legacy_source. A chain that a legacy source heads is cut above each first
+    yielding operator: that one is a head then, and has no row.
+
+    The pointers of all topologies double their reach at once, in arrays: a join of tables a round would cost
+    twenty times as much, and an edge that may chain is its target's only one, so that nothing branches
+    upwards.
+
+    Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable
+    (yielding operators), without their recursion.
+    """
+    pointers = marked_edges.filter((F.col("reasons") == 0) & ~F.col("chained_source")).select(
+        TOPOLOGY,
+        F.col("target").alias("node"),
+        F.col("source").alias("parent"),
+        F.col("target_yielding").alias("yielding"),
+        F.col("source_legacy_source").alias("behind_legacy_source"),
+    )
+    return walk_topologies(pointers, ["node"], find_heads, HEADS)
+
+
+def find_heads(rows: pa.Table) -> pa.RecordBatch:
+    """The kernel: rows of whole topologies sorted by node, each one pointing at its parent."""
+    topologies = rows.column(TOPOLOGY).to_numpy()
+    nodes, parents = rows.column("node").to_numpy(), rows.column("parent").to_numpy()
+    yielding = np.asarray(rows.column("yielding"))
+    behind_legacy = np.asarray(rows.column("behind_legacy_source"))
+    above = _positions_or_none(topologies, nodes, parents)
+
+    first = _first_of_chain(above)
+    passed = _sum_to_first(above, yielding.astype(np.int64))
+    below_cut = behind_legacy[first] & (passed >= 1)
+    is_cut = below_cut & yielding & (passed == 1)
+    cut_above = above.copy()
+    cut_above[(above >= 0) & is_cut[above]] = _NONE
+
+    first = _first_of_chain(cut_above)
+    distance = _sum_to_first(cut_above, np.ones(len(nodes), np.int64))
+    kept = ~is_cut
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(topologies[kept]),
+            pa.array(nodes[kept], pa.int32()),
+            pa.array(parents[first][kept], pa.int32()),
+            pa.array(distance[kept], pa.int32()),
+            pa.array((behind_legacy[first] & ~below_cut)[kept]),
+        ],
+        names=HEADS.names,
+    )
+
+
+def _positions_or_none(topologies: Ints, nodes: Ints, wanted: Ints) -> Ints:
+    """Where each wanted node of the same topology stands, rows being sorted by topology and node."""
+    starts = np.concatenate(([True], topologies[1:] != topologies[:-1]))
+    keys = np.cumsum(starts) << 32
+    found = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
+    return np.where((keys | nodes)[found] == (keys | wanted), found, _NONE)
+
+
+def _first_of_chain(above: Ints) -> Ints:
+    """The topmost row that each row's pointers lead to; itself where it points nowhere."""
+    reached = np.where(above >= 0, above, np.arange(len(above)))
+    while True:
+        further = reached[reached]
+        if np.array_equal(further, reached):
+            return reached
+        reached = further
+
+
+def _sum_to_first(above: Ints, values: Ints) -> Ints:
+    """Of each row, the sum of its value and those of all rows above it."""
+    total, pointer = values.copy(), above.copy()
+    open_rows = np.flatnonzero(pointer >= 0)
+    while len(open_rows):
+        targets = pointer[open_rows]
+        total[open_rows] += total[targets]
+        pointer[open_rows] = pointer[targets]
+        open_rows = open_rows[pointer[open_rows] >= 0]
+    return total

@@ -1,0 +1,122 @@
+"""Every stream edge knows whether it is chainable, and every reason why not."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.stream_graph.joins.choose_partitioners import FORWARD_CLASSES
+from plans.tables import STREAM_EDGES
+from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
+
+REASONS = list(NotChainableReason)
+MAY_CROSS_BATCH = "ForwardForConsecutiveHashPartitioner"
+"""The partitioner class that may chain over an exchange of mode BATCH."""
+
+
+def reason_bit(reason: NotChainableReason) -> int:
+    """What stands for the reason in a set of reasons."""
+    return 1 << REASONS.index(reason)
+
+
+def _conditions() -> dict[NotChainableReason, Column]:
+    """Reason to the condition on an edge's row under which it holds.
+
+    YIELDING_BEHIND_LEGACY_SOURCE is not among them: it depends on where the chain above starts.
+    """
+    never = F.lit(ChainingStrategy.NEVER.value)
+    upstream, downstream = F.coalesce("source_chaining", never), F.coalesce("target_chaining", never)
+
+    def differs(attribute: str) -> Column:
+        return F.col(f"source_{attribute}") != F.col(f"target_{attribute}")
+
+    forward = F.col("partitioner_class").isin(*FORWARD_CLASSES)
+    may_cross_batch = F.col("partitioner_class") == MAY_CROSS_BATCH
+    return {
+        NotChainableReason.CHAINING_DISABLED: ~F.col("chaining_enabled"),
+        NotChainableReason.SEVERAL_INPUTS: F.col("in_degree") > 1,
+        NotChainableReason.UNION_INPUT: F.col("input_degree") > 1,
+        NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP: differs("slot_sharing_group"),
+        NotChainableReason.UPSTREAM_NEVER_CHAINS: upstream == never,
+        NotChainableReason.DOWNSTREAM_NEVER_CHAINS: downstream == never,
+        NotChainableReason.DOWNSTREAM_IS_HEAD: downstream == ChainingStrategy.HEAD,
+        NotChainableReason.UPSTREAM_IS_NOT_A_SOURCE: (downstream == ChainingStrategy.HEAD_WITH_SOURCES)
+        & ~F.col("source_source"),
+        NotChainableReason.DIFFERENT_PARALLELISM: differs("parallelism"),
+        NotChainableReason.DIFFERENT_MAX_PARALLELISM: ~F.col("chain_different_max_parallelism")
+        & differs("max_parallelism"),
+        NotChainableReason.PARTITIONER_NOT_FORWARD: ~forward,
+        NotChainableReason.BATCH_EXCHANGE: forward
+        & ~may_cross_batch
+        & (F.col("exchange_mode") == StreamExchangeMode.BATCH),
+    }
+
+
+def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> DataFrame:
+    """All reasons that an edge and its two ends decide.
+
+    In: edges_with_ends (see choose_partitioners), job_settings. Out: the same rows with reasons (bit set over
+    NotChainableReason) and chained_source (the edge's source runs inside the head at its other end).
+
+    Source: StreamingJobGraphGenerator.isChainable, isChainableInput, isChainableSource,
+    areOperatorsChainable.
+    """
+    settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
+    reasons = sum(
+        (F.when(condition, reason_bit(reason)).otherwise(0) for reason, condition in _conditions().items()),
+        F.lit(0),
+    )
+    input_reasons = F.col("reasons").bitwiseAND(~reason_bit(NotChainableReason.SEVERAL_INPUTS))
+    marked = join_local(edges_with_ends, settings, {})
+    return marked.select("*", reasons.alias("reasons")).select(
+        *edges_with_ends.columns,
+        "reasons",
+        (
+            F.col("source_source")
+            & (F.col("out_degree") == 1)
+            & (F.col("target_chaining") == ChainingStrategy.HEAD_WITH_SOURCES)
+            & (input_reasons == 0)
+        ).alias("chained_source"),
+    )
+
+
+def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> DataFrame:
+    """The StreamGraph's edges with their verdicts on chaining.
+
+    In: marked_edges (see mark_local_reasons), chain_heads (see find_chain_heads). Out: stream_edges.
+
+    Source: StreamingJobGraphGenerator.areOperatorsChainable: a yielding operator may not follow a legacy
+    source in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all
+    have to.
+    """
+    legacy_heads = chain_heads.filter("head_is_legacy_source").select(
+        TOPOLOGY, "node", "head_is_legacy_source"
+    )
+    behind_legacy = F.col("target_yielding") & (
+        F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
+    )
+    yielding = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
+    forced = (
+        marked_edges.filter((F.col("in_degree") > 1) & ~F.col("supports_unaligned_checkpoints"))
+        .select(TOPOLOGY, F.col("target").alias("aligned_target"), F.lit(True).alias("aligned"))
+        .distinct()
+    )
+    with_heads = join_local(marked_edges, legacy_heads, {"source": "node"}, "left")
+    verdict = join_local(with_heads, forced, {"target": "aligned_target"}, "left").select(
+        "*", F.col("reasons").bitwiseOR(F.when(behind_legacy, yielding).otherwise(0)).alias("all_reasons")
+    )
+    named = F.array_compact(
+        F.array(
+            *(
+                F.when(F.col("all_reasons").bitwiseAND(reason_bit(reason)) != 0, F.lit(reason.value))
+                for reason in REASONS
+            )
+        )
+    )
+    computed = {
+        "supports_unaligned_checkpoints": F.col("supports_unaligned_checkpoints") & F.col("aligned").isNull(),
+        "chainable": F.col("all_reasons") == 0,
+        "not_chainable_reasons": named,
+    }
+    return verdict.select(
+        *(computed[name].alias(name) if name in computed else F.col(name) for name in STREAM_EDGES.names)
+    )

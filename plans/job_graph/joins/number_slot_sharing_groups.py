@@ -1,0 +1,93 @@
+"""Vertices know their slot sharing and co-location groups by number."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.tables import JOB_VERTICES
+
+
+def number_slot_sharing_groups(
+    vertices: DataFrame, sorted_vertices: DataFrame, job_settings: DataFrame
+) -> DataFrame:
+    """The vertices with their final name, order, region and slot_sharing_group.
+
+    In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out:
+    the rows of vertices with those columns and slot_sharing_group, numbered by first appearance in creation
+    order. Vertices of the default group share one slot sharing group, or one a pipelined region where the job
+    says so.
+
+    Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
+    addVertexIndexPrefixInVertexName.
+    """
+    settings = job_settings.select(
+        TOPOLOGY, "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
+    )
+    ordered = join_local(vertices, sorted_vertices, {"vertex": "vertex"})
+    by_region = ~F.col("all_vertices_in_same_slot_sharing_group") & (
+        F.col("slot_sharing_group_name") == DEFAULT_SLOT_SHARING_GROUP
+    )
+    prefix = F.when(
+        F.col("vertex_name_include_index_prefix"),
+        F.concat(F.lit("[vertex-"), "topological_order", F.lit("]")),
+    ).otherwise(F.lit(""))
+    keyed = join_local(ordered, settings, {}).select(
+        *(name for name in ordered.columns if name != "name"),
+        F.concat(prefix, "name").alias("name"),
+        F.when(by_region, F.col("pipelined_region")).otherwise(-1).alias("group_region"),
+    )
+    return _numbered(keyed, ["slot_sharing_group_name", "group_region"], "slot_sharing_group").drop(
+        "group_region"
+    )
+
+
+def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
+    """The finished job vertices.
+
+    In: grouped_vertices (see number_slot_sharing_groups). Out: job_vertices, and slot_sharing_group_name and
+    co_location_group_name.
+
+    Source: StreamingJobGraphGenerator.setCoLocation.
+    """
+    numbered = _numbered(
+        grouped_vertices.filter(F.col("co_location_group_name").isNotNull()),
+        ["co_location_group_name"],
+        "co_location_group",
+    ).select(TOPOLOGY, "vertex", "co_location_group")
+    return join_local(grouped_vertices, numbered, {"vertex": "vertex"}, "left").select(
+        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name"
+    )
+
+
+def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
+    """`vertices` with groups of equal `keys` numbered within a topology by their first vertex created."""
+    of_group = Window.partitionBy(TOPOLOGY, *keys)
+    by_appearance = Window.partitionBy(TOPOLOGY).orderBy("first_created")
+    return (
+        vertices.select("*", F.min("creation_order").over(of_group).alias("first_created"))
+        .select("*", (F.dense_rank().over(by_appearance) - 1).alias(number))
+        .drop("first_created")
+    )
+
+
+def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
+    """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups."""
+    return named_vertices.groupBy(TOPOLOGY, "slot_sharing_group").agg(
+        F.first("slot_sharing_group_name").alias("name"),
+        F.count(F.lit(1)).cast("int").alias("vertices"),
+        F.max("parallelism").alias("max_vertex_parallelism"),
+    )
+
+
+def co_location_groups(named_vertices: DataFrame) -> DataFrame:
+    """In: named_vertices (see number_co_location_groups). Out: co_location_groups."""
+    return (
+        named_vertices.filter(F.col("co_location_group").isNotNull())
+        .groupBy(TOPOLOGY, "co_location_group")
+        .agg(
+            F.first("co_location_group_name").alias("name"),
+            F.min("slot_sharing_group").alias("slot_sharing_group"),
+            F.count(F.lit(1)).cast("int").alias("vertices"),
+        )
+    )

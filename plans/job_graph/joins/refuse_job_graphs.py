@@ -1,0 +1,303 @@
+"""Topologies that Flink refuses while it makes the JobGraph."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
+from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.joins.refusals import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    UNSUPPORTED_OPERATION,
+    first_refusals,
+    refusals,
+    refused_settings,
+    settings_refused_at,
+)
+from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.stream_graph.joins.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.topology.setting_refusals import SettingStep
+from plans.vocabulary import ChainingStrategy, JobType, Layer, ResultPartitionType
+
+(
+    LOCAL_RECOVERY,
+    CHECKPOINTING,
+    CHAINING,
+    COLLISION,
+    FORCE_UNALIGNED,
+    UNALIGNED,
+    PAUSED_SOURCES,
+    CHAINED_SOURCE,
+    EMPTY_NAME,
+    FORWARD_GROUP,
+    CONNECT,
+    HYBRID_JOB,
+    HYBRID_GROUP,
+    CO_LOCATION,
+    MEMORY_FRACTION,
+) = range(15)
+SETTING_STEPS = {
+    SettingStep.APPROXIMATE_LOCAL_RECOVERY: LOCAL_RECOVERY,
+    SettingStep.CHECKPOINTING: CHECKPOINTING,
+    SettingStep.OPERATOR_CHAINING: CHAINING,
+    SettingStep.FORCE_UNALIGNED: FORCE_UNALIGNED,
+    SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
+}
+"""Where Flink reads the settings that every JobGraph needs."""
+BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
+HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
+COLLIDING_UID = (
+    'Hash collision on user-specified ID "',
+    '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
+    "are unique.",
+)
+UNALIGNED_CUSTOM_PARTITIONER = (
+    "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
+    "guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
+    "'execution.checkpointing.unaligned.forced'"
+)
+EMPTY_STRING = ("Empty string operator ", " is not allowed")
+TOO_SMALL_MAX = (
+    "There is a job vertex in the forward group whose maximum parallelism is smaller than the "
+    "group's parallelism"
+)
+INCOMPATIBLE = {
+    "distribution": "Incompatible distribution pattern.",
+    "broadcast": "Incompatible broadcast type.",
+    "forward": "Incompatible forward type.",
+}
+"""Column of connected_edges in which consumers of a data set may not differ, to the message if they do."""
+BUFFER_TIMEOUT = (
+    "only canBePipelinedConsumed partition support buffer timeout ",
+    " for src operator in edge (",
+    " -> ",
+    ", typeNumber=",
+    ", outputPartitioner=",
+    ", exchangeMode=",
+    ", bufferTimeout=",
+    ", outputTag=",
+    ", uniqueId=",
+    "). \nPlease either disable buffer timeout (via -1) or use the canBePipelinedConsumed partition.",
+)
+"""What stands before, between and behind the values that the message shows."""
+OUTPUT_TAG = ("OutputTag(Long, ", ")")
+NO_OUTPUT_TAG = "null"
+HYBRID_IN_STREAMING = (
+    "hybrid shuffle mode only supports batch job, please set execution.runtime-mode to BATCH"
+)
+HYBRID_BESIDE_GROUP = "hybrid shuffle mode currently does not support setting non-default slot sharing group."
+SPLIT_CO_LOCATION = "Cannot co-locate operators from different slot sharing groups"
+
+
+def refuse_job_graphs(
+    walked: DataFrame,
+    stream_nodes: DataFrame,
+    stream_edges: DataFrame,
+    operators: DataFrame,
+    vertices: DataFrame,
+    connected_edges: DataFrame,
+    named_vertices: DataFrame,
+    job_settings: DataFrame,
+) -> DataFrame:
+    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+
+    In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices,
+    job_settings.
+
+    Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
+    validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
+    JobVertexForwardGroup.
+    """
+    return first_refusals(
+        [
+            _uid_collisions(walked),
+            _unaligned_custom_partitioners(stream_edges, job_settings),
+            _settings(job_settings),
+            _chained_sources(stream_edges, stream_nodes, job_settings),
+            _empty_names(operators, walked),
+            _forward_groups(vertices),
+            _incompatible_data_sets(connected_edges),
+            _buffer_timeouts(connected_edges, stream_nodes),
+            *_hybrid(connected_edges, named_vertices, job_settings),
+            _co_locations(named_vertices),
+            refuse_memory_fractions(operators, named_vertices, MEMORY_FRACTION),
+        ]
+    )
+
+
+def _uid_collisions(walked: DataFrame) -> DataFrame:
+    collisions = walked.filter(F.col("colliding_uid").isNotNull())
+    before, behind = map(F.lit, COLLIDING_UID)
+    message = F.concat(before, "colliding_uid", behind)
+    location = F.concat(F.lit("uid "), "colliding_uid")
+    return refusals(collisions, Layer.JOB_GRAPH, [F.lit(COLLISION)], ILLEGAL_ARGUMENT, message, location)
+
+
+def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFrame) -> DataFrame:
+    unaligned = job_settings.filter(
+        (F.col("checkpointing_interval_milliseconds") > 0)
+        & F.col("unaligned_checkpoints")
+        & ~F.col("force_unaligned_checkpoints")
+    ).select(TOPOLOGY)
+    custom = stream_edges.filter(F.col("partitioner_class") == "CustomPartitionerWrapper")
+    message = F.lit(UNALIGNED_CUSTOM_PARTITIONER)
+    rows = join_local(custom, unaligned, {}, "left_semi")
+    location = F.concat(F.lit("edge "), "edge_id")
+    return refusals(rows, Layer.JOB_GRAPH, [F.lit(UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+
+
+def _settings(job_settings: DataFrame) -> DataFrame:
+    """Settings that Flink reads whatever the graph looks like."""
+    place = F.coalesce(*(F.when(F.col("step") == step, place) for step, place in SETTING_STEPS.items()))
+    rows = refused_settings(job_settings).select("*", place.alias("place")).filter("place IS NOT NULL")
+    return settings_refused_at(rows, Layer.JOB_GRAPH, [F.col("place")])
+
+
+def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame) -> DataFrame:
+    """Of a head with several inputs, Flink looks at the sources that may run inside it."""
+    settings = refused_settings(job_settings).filter(
+        F.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
+    )
+    one_output = stream_edges.groupBy(TOPOLOGY, "source").agg(F.count(F.lit(1)).alias("outputs"))
+    unread = F.array(*(F.lit(reason.value) for reason in MAX_PARALLELISM_UNREAD))
+    edges = join_local(
+        stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons"), settings, {}
+    ).filter(~F.arrays_overlap("not_chainable_reasons", unread))
+    sources = rename(stream_nodes.filter("source"), source_id="id")
+    heads = rename(stream_nodes.filter(F.col("chaining") == ChainingStrategy.HEAD_WITH_SOURCES), head_id="id")
+    single = rename(one_output.filter("outputs = 1"), single_source="source")
+    read = join_local(edges, sources, {"source": "source_id"}, "left_semi")
+    read = join_local(read, heads, {"target": "head_id"}, "left_semi")
+    read = join_local(read, single, {"source": "single_source"}, "left_semi")
+    return settings_refused_at(read, Layer.JOB_GRAPH, [F.lit(CHAINED_SOURCE)])
+
+
+def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
+    """Sources that are chained into a head are not looked at."""
+    empty = operators.filter((F.col("chain_index") > 0) & ((F.col("name") == "") | (F.col("uid") == "")))
+    orders = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
+        TOPOLOGY, F.col("node").alias("walked_node"), "vertex_postorder"
+    )
+    what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
+    before, behind = map(F.lit, EMPTY_STRING)
+    message = F.concat(before, what, behind)
+    rows = join_local(empty, orders, {"node": "walked_node"})
+    order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
+    location = F.concat(F.lit("node "), "node")
+    return refusals(rows, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
+
+
+def _forward_groups(vertices: DataFrame) -> DataFrame:
+    message = F.lit(TOO_SMALL_MAX)
+    location = F.concat(F.lit("vertex "), "name")
+    return refusals(
+        vertices.filter("too_small_max"),
+        Layer.JOB_GRAPH,
+        [F.lit(FORWARD_GROUP)],
+        ILLEGAL_STATE,
+        message,
+        location,
+    )
+
+
+def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
+    """Edges whose ids have one Java hash share a data set by accident, and must then be alike."""
+    first = connected_edges.filter("consumer_index = 0").select(
+        TOPOLOGY,
+        F.col("source_vertex").alias("producer"),
+        F.col("output_index").alias("output"),
+        F.col("distribution").alias("first_distribution"),
+        F.col("broadcast").alias("first_broadcast"),
+        F.col("forward").alias("first_forward"),
+    )
+    later = connected_edges.filter("consumer_index > 0")
+    message = F.coalesce(
+        *(
+            F.when(F.col(what) != F.col(f"first_{what}"), F.lit(incompatible))
+            for what, incompatible in INCOMPATIBLE.items()
+        )
+    )
+    on = {"source_vertex": "producer", "output_index": "output"}
+    rows = (
+        join_local(later, first, on)
+        .select("*", message.alias("problem"))
+        .filter(F.col("problem").isNotNull())
+    )
+    return refusals(rows, Layer.JOB_GRAPH, _connect_order(1), ILLEGAL_STATE, F.col("problem"), _data_set())
+
+
+def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> DataFrame:
+    timed = connected_edges.filter(
+        F.col("result_partition_type").isin(*BLOCKING) & (F.col("buffer_timeout") != -1)
+    )
+    sources = rename(stream_nodes, at="id", source_name="name")
+    targets = rename(stream_nodes, at="id", target_name="name")
+    rows = join_local(join_local(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
+    before, behind = map(F.lit, OUTPUT_TAG)
+    values = (
+        F.col("buffer_timeout"),
+        F.concat_ws("-", "source_name", F.col("source_node").cast("string")),
+        F.concat_ws("-", "target_name", F.col("target_node").cast("string")),
+        F.col("type_number"),
+        F.col("ship_strategy"),
+        F.col("exchange_mode"),
+        F.col("buffer_timeout"),
+        F.coalesce(F.concat(before, "output_tag", behind), F.lit(NO_OUTPUT_TAG)),
+        F.col("unique_id"),
+    )
+    *texts, last = map(F.lit, BUFFER_TIMEOUT)
+    message = F.concat(*(part for pair in zip(texts, values, strict=True) for part in pair), last)
+    return refusals(rows, Layer.JOB_GRAPH, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
+
+
+def _hybrid(
+    connected_edges: DataFrame, named_vertices: DataFrame, job_settings: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    hybrid = (
+        connected_edges.filter(F.col("result_partition_type").isin(*HYBRID))
+        .groupBy(TOPOLOGY)
+        .agg(F.min("data_set_id").alias("data_set_id"))
+    )
+    streaming = job_settings.filter(F.col("job_type") == JobType.STREAMING).select(TOPOLOGY)
+    in_streaming = join_local(hybrid, streaming, {}, "left_semi")
+    of_group = named_vertices.filter(F.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
+    beside_group = join_local(of_group, hybrid.select(TOPOLOGY), {}, "left_semi")
+    return (
+        refusals(
+            in_streaming,
+            Layer.JOB_GRAPH,
+            [F.lit(HYBRID_JOB)],
+            ILLEGAL_STATE,
+            F.lit(HYBRID_IN_STREAMING),
+            _data_set(),
+        ),
+        refusals(
+            beside_group,
+            Layer.JOB_GRAPH,
+            [F.lit(HYBRID_GROUP)],
+            ILLEGAL_STATE,
+            F.lit(HYBRID_BESIDE_GROUP),
+            F.concat(F.lit("vertex "), "name"),
+        ),
+    )
+
+
+def _co_locations(named_vertices: DataFrame) -> DataFrame:
+    split = (
+        named_vertices.filter(F.col("co_location_group").isNotNull())
+        .groupBy(TOPOLOGY, "co_location_group_name")
+        .agg(F.min("slot_sharing_group").alias("first"), F.max("slot_sharing_group").alias("last"))
+        .filter(F.col("first") != F.col("last"))
+    )
+    message = F.lit(SPLIT_CO_LOCATION)
+    location = F.concat(F.lit("co-location group "), "co_location_group_name")
+    return refusals(split, Layer.JOB_GRAPH, [F.lit(CO_LOCATION)], ILLEGAL_STATE, message, location)
+
+
+def _connect_order(step: int) -> list[Column]:
+    order = ("vertex_postorder", "postorder", "out_index")
+    return [F.lit(CONNECT), *(F.col(name) for name in order), F.lit(step)]
+
+
+def _data_set() -> Column:
+    return F.concat(F.lit("data set "), "data_set_id")

@@ -1,0 +1,68 @@
+"""Edges that can read the same intermediate data set do."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.vocabulary import ResultPartitionType as Type
+
+HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
+REUSABLE = (Type.BLOCKING, *HYBRID)
+
+
+def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
+    """The edges with the data set they really read.
+
+    In: typed_edges (see choose_result_partition_types), vertices (with the consumers' final parallelism).
+    Out: the same rows; id_lower, id_upper and result_partition_type are those of the first edge of the same
+    operator with an equal partitioner, output tag, consumer parallelism and kind of partition type, if that
+    can be read twice. A hybrid data set read twice is spilled fully.
+
+    Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
+    """
+    reusable = typed_edges.filter(F.col("result_partition_type").isin(*REUSABLE))
+    consumers = rename(
+        vertices,
+        vertex="vertex",
+        consumer_parallelism="parallelism",
+        consumer_max_parallelism="max_parallelism",
+    )
+    keyed = join_local(reusable, consumers, {"target": "vertex"}).select(
+        "*",
+        F.struct(
+            F.when(F.col("result_partition_type").isin(*HYBRID), F.lit("HYBRID"))
+            .otherwise(F.col("result_partition_type"))
+            .alias("kind"),
+            "consumer_parallelism",
+            "consumer_max_parallelism",
+            "output_tag",
+            "partitioner_key",
+        ).alias("equal"),
+    )
+    shared = (
+        keyed.groupBy(TOPOLOGY, "source", "equal")
+        .agg(
+            F.min(F.struct("out_index", "id_lower", "id_upper", "result_partition_type")).alias("first"),
+            F.collect_list("out_index").alias("out_indexes"),
+        )
+        .filter(F.size("out_indexes") > 1)
+        .select(
+            TOPOLOGY,
+            F.col("source").alias("shared_by"),
+            "first",
+            F.explode("out_indexes").alias("shared_index"),
+        )
+    )
+    first_type = F.col("first.result_partition_type")
+    replaced = {
+        "id_lower": F.coalesce("first.id_lower", "id_lower"),
+        "id_upper": F.coalesce("first.id_upper", "id_upper"),
+        "result_partition_type": F.coalesce(
+            F.when(first_type.isin(*HYBRID), F.lit(Type.HYBRID_FULL.value)).otherwise(first_type),
+            "result_partition_type",
+        ),
+    }
+    on = {"source": "shared_by", "out_index": "shared_index"}
+    return join_local(typed_edges, shared, on, "left").select(
+        *(replaced[name].alias(name) if name in replaced else F.col(name) for name in typed_edges.columns)
+    )

@@ -1,0 +1,104 @@
+"""Vertices of dynamic graphs get the parallelism that the adaptive batch scheduler starts from."""
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from plans.joins.arrow_walks import positions, walk_topologies
+from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.union_find import smallest_in_component
+
+NOT_DECIDED = -1
+FORWARD_GROUPS = StructType(
+    [
+        StructField(TOPOLOGY, LongType(), False),
+        StructField("vertex", IntegerType(), False),
+        StructField("forward_group", IntegerType(), False),
+    ]
+)
+
+
+def find_forward_groups(
+    chain_vertices: DataFrame, typed_edges: DataFrame, job_settings: DataFrame
+) -> DataFrame:
+    """One row a vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
+
+    In: chain_vertices (see create_vertices), typed_edges (see choose_result_partition_types), job_settings.
+    Out (key topology_id, vertex): forward_group.
+
+    Source: ForwardGroupComputeUtil.computeForwardGroups.
+    """
+    dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
+    nodes = chain_vertices.select(TOPOLOGY, "vertex", F.lit(None).cast("int").alias("target"))
+    edges = typed_edges.filter("forward").select(TOPOLOGY, F.col("source_vertex").alias("vertex"), "target")
+    rows = join_local(nodes.unionByName(edges), dynamic, {}, "left_semi")
+    return walk_topologies(rows, [], connect_by_forward_edges, FORWARD_GROUPS)
+
+
+def connect_by_forward_edges(rows: pa.Table) -> pa.RecordBatch:
+    """Forward groups of a table of vertex rows (target null) and edge rows, sorted by topology."""
+    is_vertex = np.asarray(rows.column("target").is_null())
+    nodes, edges = rows.filter(pa.array(is_vertex)), rows.filter(pa.array(~is_vertex))
+    topologies, vertices = nodes.column(TOPOLOGY).to_numpy(), nodes.column("vertex").to_numpy()
+    position = positions(topologies, vertices)
+    edge_topologies = edges.column(TOPOLOGY).to_numpy()
+    sources = position(edge_topologies, edges.column("vertex").to_numpy())
+    targets = position(edge_topologies, edges.column("target").to_numpy())
+    groups = smallest_in_component(vertices, sources, targets)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(topologies), pa.array(vertices), pa.array(groups, pa.int32())], names=FORWARD_GROUPS.names
+    )
+
+
+def set_dynamic_parallelism(
+    chain_vertices: DataFrame, forward_groups: DataFrame, job_settings: DataFrame
+) -> DataFrame:
+    """The vertices with their final parallelism.
+
+    In: chain_vertices, forward_groups, job_settings. Out: the rows of chain_vertices, and too_small_max (the
+    parallelism of the vertex's forward group is above the group's max parallelism: Flink refuses the job). In
+    dynamic graphs a vertex without configured parallelism gets -1, unless its forward group has one, and all
+    vertices of a forward group get its smallest max parallelism.
+
+    Source: StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary, JobVertexForwardGroup.
+    """
+    settings = job_settings.select(
+        TOPOLOGY, (F.col("dynamic") & F.col("auto_parallelism_enabled")).alias("resets")
+    )
+    undecided = F.col("resets") & ~F.col("parallelism_configured")
+    reset = join_local(
+        join_local(chain_vertices, forward_groups, {"vertex": "vertex"}, "left"), settings, {}
+    ).select(
+        *(name for name in chain_vertices.columns if name != "parallelism"),
+        "forward_group",
+        F.when(undecided, NOT_DECIDED).otherwise(F.col("parallelism")).alias("parallelism"),
+    )
+    of_groups = (
+        reset.filter(F.col("forward_group").isNotNull())
+        .groupBy(TOPOLOGY, "forward_group")
+        .agg(
+            F.max(F.when(F.col("parallelism") > 0, F.col("parallelism"))).alias("group_parallelism"),
+            F.min(F.when(F.col("max_parallelism") > 0, F.col("max_parallelism"))).alias(
+                "group_max_parallelism"
+            ),
+            F.count(F.lit(1)).alias("size"),
+        )
+        .filter("size > 1")
+    )
+    groups = rename(
+        of_groups,
+        forward_group="forward_group",
+        group_parallelism="group_parallelism",
+        group_max="group_max_parallelism",
+    )
+    decided = {
+        "parallelism": F.coalesce("group_parallelism", "parallelism"),
+        "max_parallelism": F.coalesce("group_max", "max_parallelism"),
+        "parallelism_configured": F.col("parallelism_configured") | F.col("group_parallelism").isNotNull(),
+    }
+    return join_local(reset, groups, {"forward_group": "forward_group"}, "left").select(
+        *(decided[name].alias(name) if name in decided else F.col(name) for name in chain_vertices.columns),
+        F.coalesce(F.col("group_parallelism") > F.col("group_max"), F.lit(False)).alias("too_small_max"),
+    )

@@ -1,0 +1,104 @@
+"""Operators know their share of a slot's managed memory."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from plans.job_graph.joins.assign_operators_to_vertices import hex_id
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.vocabulary import ManagedMemoryUseCase
+
+SLOT_SCOPE = (ManagedMemoryUseCase.STATE_BACKEND, ManagedMemoryUseCase.PYTHON)
+_NO_FRACTIONS = "map<string,double>"
+
+
+def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame) -> DataFrame:
+    """The chained operators of all vertices.
+
+    In: operators (see assign_operators_to_vertices), named_vertices (with slot_sharing_group). Out:
+    chained_operators. Every operator of a slot sharing group has a fraction for every use case of the group:
+    its weight over the sum of the group's weights (an int, as in Java), rounded down to 16 decimals, at
+    operator scope; 1 or 0 at slot scope.
+
+    Source: StreamingJobGraphGenerator.setManagedMemoryFraction, ManagedMemoryUtils.getFractionRoundedDown.
+    """
+    groups = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
+    grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})
+    weight = F.coalesce(F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value], F.lit(0))
+    use_cases = [
+        (F.array_contains("slot_scope", use_case.value)).alias(use_case.value) for use_case in SLOT_SCOPE
+    ]
+    demands = (
+        grouped.filter((F.size("managed_memory") > 0) | (F.size("slot_scope") > 0))
+        .select(
+            TOPOLOGY,
+            "slot_sharing_group",
+            weight.alias("weight"),
+            (F.size("managed_memory") > 0).alias("weighs"),
+            *use_cases,
+        )
+        .groupBy(TOPOLOGY, "slot_sharing_group")
+        .agg(
+            wrapped(F.sum(F.when(F.col("weighs"), F.col("weight")))).alias("group_weight"),
+            *(F.bool_or(use_case.value).alias(f"group_{use_case.value}") for use_case in SLOT_SCOPE),
+        )
+    )
+    joined = join_local(grouped, demands, {"slot_sharing_group": "slot_sharing_group"}, "left")
+    entries = [
+        F.when(
+            F.col("group_weight").isNotNull(),
+            F.struct(
+                F.lit(ManagedMemoryUseCase.OPERATOR.value),
+                F.coalesce(fraction_rounded_down(weight, F.col("group_weight")), F.lit(0.0)),
+            ),
+        ),
+        *(
+            F.when(
+                F.col(f"group_{use_case.value}"),
+                F.struct(
+                    F.lit(use_case.value),
+                    F.array_contains("slot_scope", use_case.value).cast("int").cast("double"),
+                ),
+            )
+            for use_case in SLOT_SCOPE
+        ),
+    ]
+    nothing_shared = F.col("group_weight").isNull()
+    for use_case in SLOT_SCOPE:
+        nothing_shared &= ~F.coalesce(f"group_{use_case.value}", F.lit(False))
+    fractions = F.when(nothing_shared, F.create_map().cast(_NO_FRACTIONS)).otherwise(
+        F.map_from_entries(F.array_compact(F.array(*entries)))
+    )
+    in_chain = Window.partitionBy(TOPOLOGY, "vertex", F.col("chain_index") > 0).orderBy("postorder")
+    return joined.select(
+        TOPOLOGY,
+        "vertex",
+        "node",
+        hex_id("id_lower", "id_upper").alias("operator_id"),
+        F.lower("uid_hash").alias("user_defined_operator_id"),
+        "name",
+        "chain_index",
+        F.when(F.col("chain_index") > 0, F.row_number().over(in_chain) - 1).alias("operator_order"),
+        fractions.alias("managed_memory_fraction"),
+        "input_format",
+        "output_format",
+    )
+
+
+def wrapped(total: Column) -> Column:
+    """A sum as Flink's int holds it."""
+    low_bits = total.bitwiseAND(F.lit(0xFFFF_FFFF))
+    return F.when(low_bits < 2**31, low_bits).otherwise(low_bits - 2**32)
+
+
+def fraction_rounded_down(weight: Column, total: Column) -> Column:
+    """weight / total cut off behind the 16th decimal, exactly: in decimal arithmetic until the last step.
+
+    Null where the total is 0.
+    """
+    exact = F.call_function(
+        "div",
+        weight.cast("decimal(20,0)") * F.expr("10000000000000000BD"),
+        F.nullif(total, F.lit(0)).cast("decimal(20,0)"),
+    )
+    scaled = exact.cast("decimal(20,0)") * F.expr("0.0000000000000001BD")
+    return F.when(weight > 0, scaled.cast("double")).otherwise(F.lit(0.0))

@@ -1,0 +1,107 @@
+"""Refusals: topologies that Flink itself would not plan, with its exception class and message."""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.limited_column import limited_column
+from plans.tables import REJECTED
+from plans.topology.error_kinds import ErrorKind
+
+UNSUPPORTED_OPERATION = "UnsupportedOperationException"
+ILLEGAL_STATE = "IllegalStateException"
+ILLEGAL_ARGUMENT = "IllegalArgumentException"
+ALLOWED = "what Apache Flink 2.3.0 plans"
+HINT = "Flink refuses this job; change the job as the message says"
+
+
+def refusals(
+    rows: DataFrame,
+    stage: str,
+    precedence: list[Column],
+    error: str | Column,
+    message: Column,
+    location: Column,
+) -> DataFrame:
+    """One row a reason to refuse, of rows that each give one.
+
+    Out: topology_id, error_stage, precedence (array of int: Flink raises the smallest first), error, message,
+    location.
+    """
+    return rows.select(
+        TOPOLOGY,
+        F.lit(stage).alias("error_stage"),
+        F.array(*(position.cast("int") for position in precedence)).alias("precedence"),
+        F.lit(error).alias("error"),
+        message.alias("message"),
+        location.alias("location"),
+    )
+
+
+def refused_settings(job_settings: DataFrame) -> DataFrame:
+    """The settings that Flink refuses once it reads them: topology_id and the columns of SETTING_REFUSAL."""
+    return job_settings.select(TOPOLOGY, F.inline("setting_refusals"))
+
+
+def settings_refused_at(settings: DataFrame, stage: str, precedence: list[Column]) -> DataFrame:
+    """The reasons (see refusals) that `settings` (see refused_settings) are where Flink reads them."""
+    message, location = F.col("message"), F.col("location")
+    return refusals(settings, stage, precedence, F.col("error"), message, location)
+
+
+def first_refusals(reasons: list[DataFrame]) -> DataFrame:
+    """One row a refused topology: the reason that Flink would come upon first."""
+    first = F.min(F.struct("precedence", "error_stage", "error", "message", "location")).alias("first")
+    return (
+        reduce(DataFrame.unionByName, reasons)
+        .groupBy(TOPOLOGY)
+        .agg(first)
+        .select(TOPOLOGY, "first.error_stage", "first.error", "first.message", "first.location")
+    )
+
+
+def reject_refused(refused: DataFrame, topologies: DataFrame, job_settings: DataFrame) -> DataFrame:
+    """Rows of the table rejected. In: refused (see first_refusals), topologies, job_settings.
+
+    Beside Flink's error of a setting stands Penstock's.
+    """
+    places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
+    settings = job_settings.select(TOPOLOGY, "setting_refusals")
+    ours = F.transform(
+        F.filter("setting_refusals", lambda refusal: refusal["location"] == F.col("location")),
+        lambda refusal: F.struct(
+            F.lit(str(ErrorKind.INVALID_OPTION_VALUE)).alias("error"),
+            *(limited_column(refusal[name]).alias(name) for name in ("location", "found")),
+            *(refusal[name].alias(name) for name in ("allowed", "hint")),
+        ),
+    )
+    quoted = {column: limited_column(F.col(column)) for column in ("message", "location")}
+    return (
+        join_local(join_local(refused, places, {}), settings, {})
+        .withColumn("ours", ours)
+        .withColumns(quoted)
+        .select(
+            TOPOLOGY,
+            "name",
+            "source_file",
+            "source_line",
+            "error_stage",
+            "error",
+            "message",
+            F.concat(
+                F.array(
+                    F.struct(
+                        "error",
+                        "location",
+                        F.col("message").alias("found"),
+                        F.lit(ALLOWED).alias("allowed"),
+                        F.lit(HINT).alias("hint"),
+                    )
+                ),
+                "ours",
+            ).alias("errors"),
+        )
+        .select(*REJECTED.names)
+    )

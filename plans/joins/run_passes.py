@@ -1,0 +1,150 @@
+"""The one runner of all passes: it owns checkpoints, partitioning, timing and logging."""
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from plans.joins.cut_lineage import cut_lineage, free
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.refusals import reject_refused
+from plans.passes import LAYER_TABLES, Choices, FixedPointPass, Pass, View, WalkPass, layers_until, passes
+from plans.tables import TABLES
+from plans.topology.joins.topology_tables import TopologyTables
+from plans.vocabulary import Layer
+
+Report = Callable[[str], None]
+_LOG = logging.getLogger("penstock.passes")
+
+
+@dataclass(slots=True)
+class Planned:
+    """What a run derived: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
+
+    `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
+    `planner` made the plan, for the reason `why`.
+    """
+
+    tables: dict[str, DataFrame]
+    inputs: int
+    seconds: dict[str, float]
+    _kept: list[DataFrame]
+    _persisted: tuple[DataFrame, ...]
+    planned: int = 0
+    rejected: int = 0
+    rows_read: int = 0
+    planner: str = ""
+    why: str = ""
+
+    def release(self) -> None:
+        """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
+        for frame in self._kept:
+            free(frame)
+        for frame in self._persisted:
+            frame.unpersist()
+
+
+def run_passes(
+    given: TopologyTables,
+    until: Layer,
+    partitions: int,
+    report: Report = lambda stage: None,
+    choices: Choices | None = None,
+) -> Planned:
+    """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
+
+    Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.
+    """
+    # Spark does not lay the single partitions of two tables side by side in a union: walks need two at least.
+    run = _Run(max(2, partitions), report)
+    run.read(given)
+    wanted = layers_until(until)
+    steps = passes(choices or Choices())
+    for layer in wanted:
+        for step in steps.get(layer, ()):
+            run.run(step)
+    refused = [run.tables[refusals] for layer in wanted if (refusals := f"{layer}_refusals") in run.tables]
+    return run.finish(given, wanted, refused)
+
+
+class _Run:
+    """Tables by name while passes run."""
+
+    def __init__(self, partitions: int, report: Report) -> None:
+        self.partitions = partitions
+        self.report = report
+        self.tables: dict[str, DataFrame] = {}
+        self.seconds: dict[str, float] = {}
+        self.kept: list[DataFrame] = []
+
+    def read(self, given: TopologyTables) -> None:
+        self.report("partition topologies")
+        started = time.monotonic()
+        names = {"stream_nodes": "given_stream_nodes", "stream_edges": "given_stream_edges"}
+        for name in ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges"):
+            rows: DataFrame = getattr(given, name)
+            self.tables[names.get(name, name)] = self._keep(rows.repartition(self.partitions, TOPOLOGY))
+        self.seconds["partition_topologies"] = time.monotonic() - started
+
+    def run(self, step: Pass) -> None:
+        name = step.produces
+        if isinstance(step, View):
+            self.tables[name] = step.derive(**self._inputs(step.derive))
+            return
+        self.report(name.replace("_", " "))
+        started = time.monotonic()
+        rows = step.derive(**self._inputs(step.derive))
+        if isinstance(step, WalkPass):
+            rows = rows.repartition(self.partitions, TOPOLOGY)
+        rows = self._keep(rows)
+        if isinstance(step, FixedPointPass):
+            rounds = 0
+            while not rows.filter("open").isEmpty():
+                further = self._keep(step.step(rows))
+                self.kept.remove(rows)
+                free(rows)
+                rows = further
+                rounds += 1
+            _LOG.info("%s: %d rounds", name, rounds)
+        self.tables[name] = rows
+        self.seconds[name] = time.monotonic() - started
+        _LOG.info("%s: %.2f s", name, self.seconds[name])
+
+    def finish(self, given: TopologyTables, wanted: list[Layer], refused: list[DataFrame]) -> Planned:
+        """The plan's tables without refused topologies.
+
+        A topology that two layers refuse is rejected once, for the earlier one: Flink does not get further.
+        """
+        rejected = given.rejected
+        first = None
+        for refusals in refused:
+            new = refusals if first is None else join_local(refusals, first.select(TOPOLOGY), {}, "left_anti")
+            first = new if first is None else first.unionByName(new)
+        planned = {
+            table: self.tables[source].select(*TABLES[table].names)
+            for layer in wanted
+            for table, source in LAYER_TABLES[layer].items()
+        }
+        if first is not None:
+            first = self._keep(first)
+            rejected = rejected.unionByName(
+                reject_refused(first, self.tables["topologies"], self.tables["job_settings"])
+            )
+            gone = first.select(TOPOLOGY)
+            planned = {table: join_local(rows, gone, {}, "left_anti") for table, rows in planned.items()}
+        return Planned(
+            {**planned, "rejected": rejected}, given.inputs, self.seconds, self.kept, given.persisted
+        )
+
+    def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
+        """The tables that a pass names; its keyword-only parameters are choices and bound already."""
+        parameters = inspect.signature(derive).parameters.values()
+        return {p.name: self.tables[p.name] for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+
+    def _keep(self, rows: DataFrame) -> DataFrame:
+        kept = cut_lineage(rows)
+        self.kept.append(kept)
+        return kept

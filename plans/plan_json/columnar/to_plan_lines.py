@@ -1,0 +1,212 @@
+"""Plan JSON lines (SPEC section 2) from the tables of a plan."""
+
+from collections.abc import Callable, Mapping
+
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
+from plans.plan_json.joins.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.joins.to_plan_lines import SECTIONS
+
+Tables = Mapping[str, pl.DataFrame]
+Parts = list[str | pl.DataFrame]
+"""Consecutive parts of a text: the same for all topologies, or rows (topology_id, json) in order."""
+
+_VERTEX = [TOPOLOGY, "vertex"]
+_EDGE = [TOPOLOGY, "target_vertex", "input_index"]
+
+
+def to_plan_lines(tables: Tables) -> pl.DataFrame:
+    """(name, line): one row each planned topology and one each row of `rejected`, in the order of the tables.
+
+    As plans.plan_json.joins.to_plan_lines, to the byte.
+    """
+    topologies, rejected = tables["topologies"], tables["rejected"]
+    planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))
+    parts: Parts = ['{"name":', planned.select(TOPOLOGY, quoted(pl.col("name")).alias("json"))]
+    texts = _of_topologies(parts, planned)
+    for section in SECTIONS:
+        if all(table in tables for table in section.tables):
+            parts = [f',"{section.key}":', *_JSON[section.key](tables)]
+            texts += _of_topologies(parts, planned.filter(pl.col("form") != section.key))
+    texts += _of_topologies(["}"], planned)
+    refusal = json_object(values(rejected, "name", "error_stage", "error", "message"), keep_nulls=True)
+    texts.append(rejected.select(pl.int_range(pl.len()).alias("place") + len(planned), refusal.alias("json")))
+    names = pl.concat([planned["name"], rejected["name"]])
+    return pl.DataFrame({"name": names, "line": _joined(texts)})
+
+
+def _of_topologies(parts: Parts, topologies: pl.DataFrame) -> list[pl.DataFrame]:
+    """The parts of those topologies as rows (place, json)."""
+    places = topologies.select(TOPOLOGY, "place")
+    return [
+        places.select("place", pl.lit(part).alias("json"))
+        if isinstance(part, str)
+        else join_topology(part, places, {}).select("place", "json")
+        for part in parts
+    ]
+
+
+def _joined(texts: list[pl.DataFrame]) -> pl.Series:
+    """The line of each place, joined once: what polars does to columns of long texts takes quadratic time."""
+    rows = pl.concat([text.with_columns(pl.lit(part).alias("part")) for part, text in enumerate(texts)])
+    in_order = rows.sort("place", "part", maintain_order=True)
+    return in_order.group_by("place", maintain_order=True).agg(pl.col("json").str.join(""))["json"]
+
+
+def _listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> pl.DataFrame:
+    """(topology_id, json): the JSON values `value` in `order`, with commas between those of one topology."""
+    ordered = rows.select(TOPOLOGY, *order, value.alias("json")).sort(TOPOLOGY, *order)
+    comma = pl.when(pl.col(TOPOLOGY) == pl.col(TOPOLOGY).shift()).then(pl.lit(",")).otherwise(pl.lit(""))
+    return ordered.select(TOPOLOGY, pl.concat_str(comma, "json").alias("json"))
+
+
+def _stream_graph(tables: Tables) -> Parts:
+    nodes, edges = tables["stream_nodes"], tables["stream_edges"]
+    of_node = json_object(values(nodes, *NODE_KEYS), keep_nulls=True)
+    of_edge = json_object(values(edges, *EDGE_KEYS), keep_nulls=True)
+    return [
+        '{"nodes":[',
+        _listed(nodes, ["id"], of_node),
+        '],"edges":[',
+        _listed(edges, ["source", "out_index"], of_edge),
+        "]}",
+    ]
+
+
+def _job_graph(tables: Tables) -> Parts:
+    vertices, operators = tables["job_vertices"], tables["chained_operators"]
+    ids = values(operators, "operator_id", "user_defined_operator_id")
+    pair = in_list(pl.concat_str(*ids.values(), separator=",", ignore_nulls=True))
+    placed = operators.filter(pl.col("operator_order").is_not_null())
+    data_sets = tables["intermediate_data_sets"]
+    of_data_set = values(
+        data_sets,
+        "distribution",
+        "broadcast",
+        "consumers",
+        id="data_set_id",
+        type="result_partition_type",
+    )
+    lists = {
+        "operator_ids": json_lists(placed, _VERTEX, ["operator_order"], pair),
+        "operators": _operators(operators),
+        "outputs": json_lists(data_sets, _VERTEX, ["output_index"], json_object(of_data_set)),
+        "inputs": _inputs(tables["job_edges"], vertices),
+    }
+    own = values(
+        vertices,
+        "name",
+        "parallelism",
+        "max_parallelism",
+        "invokable",
+        "slot_sharing_group",
+        "co_location_group",
+        id="vertex_id",
+    )
+    written = vertices.select(*_VERTEX, "creation_order", json_object(own).alias("own"))
+    for name, rows in lists.items():
+        written = join_topology(written, rows.rename({"json": name}), {"vertex": "vertex"}, "left")
+    return [
+        '{"vertices":[',
+        _listed(written, ["creation_order"], _continued("own", *lists)),
+        '],"topological_order":[',
+        _listed(vertices, ["topological_order"], quoted(pl.col("vertex_id"))),
+        "]}",
+    ]
+
+
+def _operators(operators: pl.DataFrame) -> pl.DataFrame:
+    members = values(operators, "node", "operator_id", "name", "chain_index")
+    members["managed_memory_fraction"] = pl.col("managed_memory_fraction")
+    written = operators.with_columns(double_maps(operators, "managed_memory_fraction"))
+    return json_lists(written, _VERTEX, ["chain_index", "node"], json_object(members))
+
+
+def _inputs(edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
+    located = join_topology(
+        edges.rename({"target_vertex": "vertex"}),
+        rename(vertices, of_vertex="vertex", source="vertex_id"),
+        {"source_vertex": "of_vertex"},
+    )
+    members = values(
+        located,
+        "distribution",
+        "ship_strategy",
+        "type_number",
+        "forward",
+        "broadcast",
+        source="source",
+        data_set="data_set_id",
+    )
+    return json_lists(located, _VERTEX, ["input_index"], json_object(members))
+
+
+def _execution_graph(tables: Tables) -> Parts:
+    vertices = join_topology(
+        tables["job_vertices"].select(*_VERTEX, "vertex_id", "topological_order"),
+        tables["execution_job_vertices"],
+        {"vertex": "vertex"},
+    )
+    own = values(vertices, "parallelism", "max_parallelism", id="vertex_id")
+    written = vertices.select(*_VERTEX, "topological_order", json_object(own).alias("own"))
+    gates = json_lists(_gates(tables), _EDGE[:2], _EDGE[2:], pl.col("json")).rename({"json": "inputs"})
+    both = join_topology(written, gates, {"vertex": "target_vertex"}, "left")
+    return [
+        '{"vertices":[',
+        _listed(both, ["topological_order"], _continued("own", "inputs")),
+        "]}",
+    ]
+
+
+def _gates(tables: Tables) -> pl.DataFrame:
+    """(topology_id, target_vertex, input_index, json): the ranges that the subtasks read at every gate."""
+    partitions, subpartitions = "partitions_by_subtask", "subpartitions_by_subtask"
+    ranges = (
+        tables["execution_edges"]
+        .sort(*_EDGE, "subtask")
+        .group_by(_EDGE, maintain_order=True)
+        .agg(
+            _range("first_partition", "last_partition").str.join(",").alias(partitions),
+            _range("first_subpartition", "last_subpartition").str.join(",").alias(subpartitions),
+        )
+    )
+    ids = tables["job_edges"].select(*_EDGE, "data_set_id")
+    gates = join_topology(ranges, ids, {"target_vertex": "target_vertex", "input_index": "input_index"})
+    members = values(gates, data_set="data_set_id") | {
+        name: in_list(pl.col(name)) for name in (partitions, subpartitions)
+    }
+    return gates.select(*_EDGE, json_object(members).alias("json"))
+
+
+def _range(first: str, last: str) -> pl.Expr:
+    """A list of ranges: a subtask reads one of each."""
+    return pl.concat_str(pl.lit("[["), first, pl.lit(","), last, pl.lit("]]"))
+
+
+def _continued(own: str, *lists: str) -> pl.Expr:
+    """The JSON object `own` with further members, JSON lists that are empty where they are null."""
+    parts = [part for name in lists for part in (pl.lit(f',"{name}":'), pl.col(name).fill_null("[]"))]
+    return pl.concat_str(pl.col(own).str.head(-1), *parts, pl.lit("}"))
+
+
+def _slots(tables: Tables) -> Parts:
+    ids = rename(tables["job_vertices"], vertex="vertex", vertex_id="vertex_id")
+    tasks = join_topology(tables["execution_slot_sharing_groups"], ids, {"vertex": "vertex"})
+    slot = [TOPOLOGY, "execution_slot_sharing_group"]
+    slots = (
+        tasks.select(*slot, pl.concat_str("vertex_id", "subtask", separator="_").alias("task"))
+        .sort(*slot, "task")
+        .group_by(slot, maintain_order=True)
+        .agg(pl.col("task").str.join(" ").alias("tasks"))
+    )
+    return ["[", _listed(slots, ["tasks"], quoted(pl.col("tasks"))), "]"]
+
+
+_JSON: dict[str, Callable[[Tables], Parts]] = {
+    "stream_graph": _stream_graph,
+    "job_graph": _job_graph,
+    "execution_graph": _execution_graph,
+    "slots": _slots,
+}

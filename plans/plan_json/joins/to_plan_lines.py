@@ -1,0 +1,65 @@
+"""Plan JSON lines (SPEC section 2) from the tables of a plan."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from plans.plan_json.joins.execution_graph_json import execution_graph_json
+from plans.plan_json.joins.job_graph_json import job_graph_json
+from plans.plan_json.joins.json_text import KEEP_NULLS, without_brace
+from plans.plan_json.joins.slots_json import slots_json
+from plans.plan_json.joins.stream_graph_json import stream_graph_json
+from plans.vocabulary import TopologyForm
+
+
+class Section(NamedTuple):
+    """One key of a plan line: written where the plan has all of `tables`."""
+
+    key: str
+    tables: tuple[str, ...]
+    json: Callable[[Mapping[str, DataFrame]], DataFrame]
+    empty: str  #: of a topology without operators
+
+
+SECTIONS: tuple[Section, ...] = (
+    Section("stream_graph", ("stream_nodes", "stream_edges"), stream_graph_json, '{"nodes":[],"edges":[]}'),
+    Section(
+        "job_graph",
+        ("job_vertices", "chained_operators", "job_edges", "intermediate_data_sets"),
+        job_graph_json,
+        '{"vertices":[],"topological_order":[]}',
+    ),
+    Section(
+        "execution_graph",
+        ("job_vertices", "job_edges", "execution_job_vertices", "execution_edges"),
+        execution_graph_json,
+        '{"vertices":[]}',
+    ),
+    Section("slots", ("job_vertices", "execution_slot_sharing_groups"), slots_json, "[]"),
+)
+
+
+def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """(name, line): one row each planned topology and one each row of `rejected`.
+
+    A planned topology has the sections whose tables are there; a topology that came in as a stream graph has
+    no `stream_graph`, which would repeat its input. A refused one has name (null if it had none that could be
+    read), error_stage, error and message. A line is one value, so a plan has to fit 2 GB of text.
+    """
+    topologies, rejected = tables["topologies"], tables["rejected"]
+    lines = topologies.alias("t")
+    texts = [without_brace(F.to_json(F.struct("t.name"), KEEP_NULLS))]
+    for section in SECTIONS:
+        if all(table in tables for table in section.tables):
+            part = section.json(tables).alias(section.key)
+            lines = lines.join(part, F.col("t.topology_id") == F.col(f"{section.key}.topology_id"), "left")
+            json = F.coalesce(f"{section.key}.json", F.lit(section.empty))
+            text = F.concat(F.lit(f',"{section.key}":'), json)
+            if section.key == TopologyForm.STREAM_GRAPH:
+                text = F.when(F.col("t.form") != str(TopologyForm.STREAM_GRAPH), text)
+            texts.append(F.coalesce(text, F.lit("")))
+    planned = lines.select("t.name", F.concat(*texts, F.lit("}")).alias("line"))
+    refusal = F.to_json(F.struct("name", "error_stage", "error", "message"), KEEP_NULLS)
+    return planned.unionByName(rejected.select("name", refusal.alias("line")))

@@ -1,0 +1,97 @@
+"""How many bytes of a slot's managed memory each operator may use."""
+
+from functools import cache
+
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY, empty, join_topology
+from plans.resources.joins.size_managed_memory import (
+    BATCH_STATE_BACKEND_ENABLED,
+    DEPRECATED_STATE_BACKEND,
+    HASHMAP,
+    HASHMAP_FACTORY,
+    STATE_BACKEND,
+    USE_CASES,
+    fractions_of_slot,
+)
+from plans.resources.task_manager import TaskManager
+from plans.vocabulary import JobType, ManagedMemoryUseCase
+
+_FRACTIONS = "managed_memory_fraction"
+
+
+def size_managed_memory(
+    chained_operators: pl.DataFrame, job_settings: pl.DataFrame, *, task_manager: TaskManager
+) -> pl.DataFrame:
+    """The managed memory of every operator that has a share of its slot's.
+
+    As plans.resources.joins.size_managed_memory.
+    """
+    settings = job_settings.select(
+        TOPOLOGY,
+        state_backend_uses_managed_memory(task_manager.state_backend).alias("managed_state_backend"),
+    )
+    columns = chained_operators.select(TOPOLOGY, "vertex", "node", _FRACTIONS)
+    consumers = columns.filter(pl.col(_FRACTIONS).map.values().list.max() > 0)
+    if consumers.is_empty():
+        return empty("managed_memory")
+    slot_fraction, of_slot = pl.col("slot_fraction"), pl.lit(float(task_manager.managed_bytes_per_slot))
+    return (
+        join_topology(consumers, settings, {})
+        .select(
+            TOPOLOGY,
+            "vertex",
+            "node",
+            pl.col(_FRACTIONS).map.entries().alias("share"),
+            _active_use_cases().alias("active"),
+        )
+        .explode("share")
+        .select(
+            TOPOLOGY,
+            "vertex",
+            "node",
+            pl.col("share").struct.field("key").alias("use_case"),
+            pl.col("share").struct.field("value").alias("fraction"),
+            "active",
+        )
+        .filter(pl.col("fraction") > 0)
+        .with_columns((pl.col("fraction") * _of_slot(task_manager)).alias("slot_fraction"))
+        .with_columns((of_slot * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
+        .drop("active")
+    )
+
+
+def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
+    """Whether the state backend of a row of job_settings takes managed memory.
+
+    As plans.resources.joins.size_managed_memory.
+    """
+    config = pl.col("config").map
+    of_job, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)
+    name = pl.coalesce(of_job, pl.lit(of_cluster, pl.String), deprecated, pl.lit(HASHMAP))
+    enabled = config.get(BATCH_STATE_BACKEND_ENABLED).fill_null("true").str.to_lowercase()
+    of_batch = (pl.col("job_type") == JobType.BATCH.value) & (enabled == "true")
+    return ~of_batch & (name.str.to_lowercase() != HASHMAP) & (name != HASHMAP_FACTORY)
+
+
+@cache
+def _active_use_cases() -> pl.Expr:
+    """Bit set of the use cases that share the slot, in the order of `USE_CASES`, the first one highest."""
+    bits = pl.lit(0, pl.Int32)
+    for use_case in USE_CASES:
+        active = pl.col(_FRACTIONS).map.get(use_case.value).is_not_null()
+        if use_case == ManagedMemoryUseCase.STATE_BACKEND:
+            active &= pl.col("managed_state_backend")
+        bits = bits * 2 + active.cast(pl.Int32)
+    return bits
+
+
+@cache
+def _of_slot(task_manager: TaskManager) -> pl.Expr:
+    """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
+    found = pl.lit(0.0)
+    for use_case in USE_CASES:
+        fractions = fractions_of_slot(use_case, task_manager)
+        of_use_case = pl.col("active").replace_strict(dict(enumerate(fractions)), return_dtype=pl.Float64)
+        found = pl.when(pl.col("use_case") == use_case.value).then(of_use_case).otherwise(found)
+    return found

@@ -1,0 +1,55 @@
+"""Who shares a slot, and how many slots that takes."""
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.groups import ints
+from plans.columnar.runs import runs
+from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
+from plans.slots.joins.slots_of_groups import numbered_groups
+from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
+
+
+def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
+    """One row a task (key topology_id, vertex, subtask).
+
+    In: task_slots, whose rows are those of ordered_vertices. As plans.slots.joins.create_slot_sharing_groups.
+    """
+    grouped = task_slots.with_columns(ordered_vertices["slot_sharing_group"])
+    return of_subtasks(grouped, "slots", "execution_slot_sharing_group").select(
+        EXECUTION_SLOT_SHARING_GROUPS.names
+    )
+
+
+def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
+    """One row a slot sharing group (key topology_id, slot_sharing_group).
+
+    In: ordered_vertices (see order_job_vertices). As plans.slots.joins.create_slot_sharing_groups, where slots are
+    counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
+    plans.slots.joins.slots_of_groups.SlotSharingGroups).
+    """
+    tasks = ints(ordered_vertices, "parallelism")
+    of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())
+    of_vertex = numbered_groups(of_topologies.starts, ints(ordered_vertices, "slot_sharing_group"))
+    vertices = np.bincount(of_vertex)
+    slots, sums, largest = (
+        np.zeros_like(vertices),
+        np.zeros_like(vertices),
+        np.full_like(vertices, len(tasks)),
+    )
+    np.maximum.at(slots, of_vertex, tasks)
+    np.add.at(sums, of_vertex, tasks)
+    as_large = np.flatnonzero(tasks == slots[of_vertex])
+    np.minimum.at(largest, of_vertex[as_large], as_large)
+    of_largest = ordered_vertices.select(
+        pl.col(TOPOLOGY, "slot_sharing_group", "vertex").gather(pl.Series(values=largest.astype(np.uint32)))
+    )
+    return of_largest.select(
+        TOPOLOGY,
+        "slot_sharing_group",
+        pl.Series("slots", slots, pl.Int32),
+        pl.Series("tasks", sums),
+        pl.Series("vertices", vertices, pl.Int32),
+        pl.col("vertex").alias("largest_vertex"),
+    ).select(REQUIRED_SLOTS.names)

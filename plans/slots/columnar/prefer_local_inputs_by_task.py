@@ -1,0 +1,14 @@
+"""Tasks share the slots of the tasks they read from, as Flink 1.12 has it."""
+
+import polars as pl
+
+from plans.slots.columnar.slots_of_groups import share_slots
+from plans.slots.joins.prefer_local_inputs import prefer_producers_slots
+
+
+def prefer_local_inputs_by_task(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
+
+    As plans.slots.joins.prefer_local_inputs_by_task.
+    """
+    return share_slots(ordered_vertices, placed_edges, prefer_producers_slots)

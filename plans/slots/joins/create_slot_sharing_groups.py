@@ -1,0 +1,60 @@
+"""Who shares a slot, and how many slots that takes."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.frames import TOPOLOGY, join_local, rename
+
+
+def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+    """One row a task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
+
+    In: task_slots (see the slot sharing strategies), named_vertices.
+
+    Source: ExecutionSlotSharingGroup.
+    """
+    groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
+    return (
+        join_local(task_slots, groups, {"vertex": "of_vertex"})
+        .select(
+            TOPOLOGY,
+            "vertex",
+            "slot_sharing_group",
+            F.posexplode("slots").alias("subtask", "execution_slot_sharing_group"),
+        )
+        .select(TOPOLOGY, "vertex", "subtask", "slot_sharing_group", "execution_slot_sharing_group")
+    )
+
+
+def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+    """One row a slot sharing group (key topology_id, slot_sharing_group): required_slots.
+
+    In: task_slots (see the slot sharing strategies), named_vertices. A group has as many slots as its tasks
+    were put into, which is the largest parallelism of its vertices unless co-location keeps tasks apart.
+    """
+    vertices = rename(
+        named_vertices,
+        of_vertex="vertex",
+        slot_sharing_group="slot_sharing_group",
+        topological_order="topological_order",
+    )
+    tasks = F.size("slots")
+    sized = join_local(task_slots, vertices, {"vertex": "of_vertex"})
+    of_group = sized.groupBy(TOPOLOGY, "slot_sharing_group").agg(
+        F.sum(tasks.cast("bigint")).alias("tasks"),
+        F.count(F.lit(1)).cast("int").alias("vertices"),
+        F.min(F.struct((-tasks).alias("fewer"), "topological_order", "vertex")).alias("first_by_size"),
+    )
+    # In two steps, because a list of all slots of a group may be very long.
+    slots = sized.select(
+        TOPOLOGY, F.col("slot_sharing_group").alias("in_group"), F.explode("slots").alias("slot")
+    )
+    counted = slots.distinct().groupBy(TOPOLOGY, "in_group").agg(F.count(F.lit(1)).cast("int").alias("slots"))
+    return join_local(of_group, counted, {"slot_sharing_group": "in_group"}).select(
+        TOPOLOGY,
+        "slot_sharing_group",
+        "slots",
+        "tasks",
+        "vertices",
+        F.col("first_by_size.vertex").alias("largest_vertex"),
+    )

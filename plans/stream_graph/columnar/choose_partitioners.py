@@ -1,0 +1,168 @@
+"""Stream edges with the nodes at their ends, their partitioner chosen."""
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.columnar.look_up import look_up
+from plans.stream_graph.joins.choose_partitioners import (
+    CLASSES,
+    DEGREES,
+    FORWARD_CLASSES,
+    SOURCE_ATTRIBUTES,
+    TARGET_ATTRIBUTES,
+    UNSPECIFIED_FORWARD,
+)
+from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
+
+_VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
+_PARTITIONERS = list(Partitioner)
+_CLASSES = pl.Series([*(CLASSES[p] for p in _PARTITIONERS), UNSPECIFIED_FORWARD])
+_KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
+
+
+def choose_partitioners(
+    resolved_inputs: pl.DataFrame,
+    edge_ends: pl.DataFrame,
+    stream_nodes: pl.DataFrame,
+    job_settings: pl.DataFrame,
+    given_stream_edges: pl.DataFrame,
+) -> pl.DataFrame:
+    """The StreamGraph's edges, each with what chaining has to know of its ends and its job.
+
+    As plans.stream_graph.joins.choose_partitioners. The edges that are translated come first, as in edge_ends.
+    """
+    settings = job_settings.select(_SETTINGS).rechunk()
+    count = len(resolved_inputs)
+    ends = _attributes(stream_nodes, edge_ends[:count])
+    chosen = look_up(resolved_inputs.hstack(ends), settings, {}).with_columns(_CHOICES)
+    translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
+    if given_stream_edges.is_empty():
+        return translated
+    given = given_stream_edges.drop(_VERDICTS).with_columns(_OF_GIVEN)
+    ends = _attributes(stream_nodes, edge_ends[count:])
+    with_ends = look_up(given.hstack(ends), settings, {})
+    return pl.concat([translated, with_ends.select(translated.columns)], rechunk=True)
+
+
+def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:
+    """What edges have to know of their ends, a column an attribute."""
+    return [
+        nodes[attribute][edge_ends[f"{end}_row"]].alias(f"{end}_{attribute}")
+        for end, attributes in (("source", SOURCE_ATTRIBUTES), ("target", TARGET_ATTRIBUTES))
+        for attribute in attributes
+    ]
+
+
+def _choices() -> list[pl.Expr]:
+    unspecified_forward = pl.col("source_parallelism") == pl.col("target_parallelism")
+    forward, rebalance = (
+        pl.lit(_PARTITIONERS.index(p), pl.UInt8) for p in (Partitioner.FORWARD, Partitioner.REBALANCE)
+    )
+    exchange_mode = pl.col("exchange_mode")
+    ignored = ~pl.col("batch") & (exchange_mode == StreamExchangeMode.BATCH)
+    return [
+        pl.col("partitioner")
+        .to_physical()
+        .fill_null(pl.when(unspecified_forward).then(forward).otherwise(rebalance))
+        .alias("chosen"),
+        (pl.col("partitioner").is_null() & unspecified_forward & pl.col("dynamic")).alias("unspecified"),
+        pl.when(exchange_mode.is_null() | ignored)
+        .then(pl.lit(str(StreamExchangeMode.UNDEFINED)))
+        .otherwise(exchange_mode)
+        .alias("exchange_mode"),
+    ]
+
+
+def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
+    """partitioner, partitioner_class, partitioner_key."""
+    chosen = edges["chosen"].to_numpy()
+    keyed = np.isin(chosen, [_PARTITIONERS.index(p) for p in _KEYED])
+    classes = np.where(edges["unspecified"].to_numpy(), len(_PARTITIONERS), chosen)
+    printed = pl.Series([p.upper() for p in _PARTITIONERS]).gather(chosen)
+    of_keyed = pl.DataFrame([printed.alias("partitioner"), edges["partition"]]).filter(
+        pl.Series(values=keyed)
+    )
+    keys = of_keyed.select(pl.concat_str("partitioner", "partition", separator="#")).to_series()
+    key = np.where(keyed, len(_CLASSES) - 1 + np.cumsum(keyed), classes)
+    return [
+        printed.alias("partitioner"),
+        _CLASSES.gather(classes).alias("partitioner_class"),
+        pl.concat([_CLASSES, keys], rechunk=True).gather(key).alias("partitioner_key"),
+    ]
+
+
+def _edge_ids(edges: pl.DataFrame) -> pl.Series:
+    """edge_id. Each number is written once, since that takes longer than copying it."""
+    highest = edges.select(pl.max_horizontal(pl.col(*_NUMBERS).max())).item() or 0
+    numbers = pl.int_range(highest + 1, eager=True).cast(pl.String)
+    ends = "-" + numbers + "_"
+    return edges.select(
+        pl.concat_str(
+            "source_name",
+            pl.lit(ends).gather("source"),
+            "target_name",
+            pl.lit(ends).gather("target"),
+            pl.lit(numbers).gather("type_number"),
+            pl.lit(_BETWEEN_NUMBERS).gather("chosen"),
+            pl.lit(numbers).gather("unique_id"),
+        ).alias("edge_id")
+    ).to_series()
+
+
+def _is_one_of(*partitioners: Partitioner) -> pl.Expr:
+    return pl.any_horizontal(pl.col("chosen") == _PARTITIONERS.index(p) for p in partitioners)
+
+
+def _edges() -> list[str | pl.Expr]:
+    pointwise = _is_one_of(Partitioner.FORWARD, Partitioner.RESCALE)
+    broadcast = _is_one_of(Partitioner.BROADCAST)
+    return [
+        TOPOLOGY,
+        "source",
+        "target",
+        "in_index",
+        "out_index",
+        "type_number",
+        "unique_id",
+        "partitioner",
+        "partitioner_class",
+        "partitioner_key",
+        pointwise.alias("pointwise"),
+        broadcast.alias("broadcast"),
+        "exchange_mode",
+        "output_tag",
+        "selected_names",
+        pl.col("source_buffer_timeout").alias("buffer_timeout"),
+        (~(pointwise | broadcast | _is_one_of(Partitioner.CUSTOM))).alias("supports_unaligned_checkpoints"),
+        "edge_id",
+        _is_one_of(Partitioner.FORWARD).alias("forward"),
+        *DEGREES,
+        *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
+        *(f"target_{a}" for a in TARGET_ATTRIBUTES),
+        "chaining_enabled",
+        "chain_different_max_parallelism",
+    ]
+
+
+def _size_of(*keys: str) -> pl.Expr:
+    return pl.len().over(TOPOLOGY, *keys).cast(pl.Int32)
+
+
+_SETTINGS = (
+    pl.col(TOPOLOGY),
+    pl.col("dynamic"),
+    (pl.col("job_type") == JobType.BATCH).alias("batch"),
+    pl.col("chaining_enabled"),
+    pl.col("chain_different_max_parallelism"),
+)
+_CHOICES = _choices()
+_NUMBERS = ("source", "target", "type_number", "unique_id")
+_BETWEEN_NUMBERS = pl.Series([f"_{p.upper()}_" for p in _PARTITIONERS])
+_EDGES = _edges()
+_OF_GIVEN = (
+    pl.col("partitioner_class").is_in(FORWARD_CLASSES).alias("forward"),
+    _size_of("target").alias("in_degree"),
+    _size_of("target", "type_number").alias("input_degree"),
+    _size_of("source").alias("out_degree"),
+)

@@ -1,0 +1,27 @@
+"""Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
+
+import numpy as np
+import polars as pl
+
+from plans.stream_graph.columnar.node_rows import node_rows
+from plans.stream_graph.joins.inherit_slot_sharing_groups import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    NO_GROUP,
+    inherited_groups,
+)
+
+
+def inherit_slot_sharing_groups(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> pl.DataFrame:
+    """One row a stream node: row, that of its transformation, in order; slot_sharing_group.
+
+    As plans.stream_graph.joins.inherit_slot_sharing_groups; "default" where that has no row.
+    """
+    given = transformations["slot_sharing_group"]
+    default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])
+    names = pl.concat([default, given.drop_nulls().unique(maintain_order=True)]).unique(maintain_order=True)
+    numbers = given.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
+    groups = inherited_groups(
+        numbers.to_numpy(), *(resolved_inputs[end].to_numpy() for end in ("source_row", "target_row"))
+    )
+    rows = node_rows(transformations, resolved_inputs)
+    return pl.DataFrame({"row": rows.astype(np.int32), "slot_sharing_group": names.gather(groups[rows])})

@@ -1,0 +1,128 @@
+"""Topologies that Flink refuses while it translates transformations."""
+
+import polars as pl
+
+from operators.kinds import OPERATOR_KINDS
+from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.refusals import NO_REASON, first_refusals, refusals
+from plans.joins.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.stream_graph.columnar.refuse_settings import refuse_settings
+from plans.stream_graph.joins.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
+from plans.stream_graph.joins.refuse_stream_graphs import (
+    CONFLICTING_WEIGHTS,
+    FORWARD_CHANGES_PARALLELISM,
+    MAX_INPUTS,
+    MISSING_UID,
+    TOO_MANY_INPUTS,
+)
+from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
+
+_INPUTS = pl.col("inputs").list.len()
+_TOO_MANY_INPUTS = (pl.col("kind") == Kind.MULTI_INPUT) & (_INPUTS > MAX_INPUTS)
+_CHANGES_PARALLELISM = (pl.col("partitioner") == "FORWARD") & (
+    pl.col("source_parallelism") != pl.col("target_parallelism")
+)
+_OF_EDGES = (
+    TOPOLOGY,
+    "source",
+    "target",
+    "in_index",
+    "partitioner",
+    "edge_id",
+    "source_name",
+    "source_parallelism",
+    "target_name",
+    "target_parallelism",
+)
+_STRICT = ~pl.col("auto_generate_uids")
+_SORTS = (pl.col("job_type") == JobType.BATCH) & pl.col("sort_inputs")
+_WEIGHS = pl.col("managed_memory").map.len() > 0
+_TRANSFORMATION = pl.concat_str(pl.lit("transformation "), "id")
+
+
+def refuse_stream_graphs(
+    transformations: pl.DataFrame,
+    resolved_inputs: pl.DataFrame,
+    marked_edges: pl.DataFrame,
+    stream_edges: pl.DataFrame,
+    job_settings: pl.DataFrame,
+) -> pl.DataFrame:
+    """One row a refused topology (see first_refusals). As plans.stream_graph.joins.refuse_stream_graphs."""
+    return first_refusals(
+        [
+            _forward_changes(marked_edges),
+            _missing_uids(transformations, resolved_inputs, job_settings),
+            _too_many_inputs(transformations),
+            _conflicting_weights(transformations, resolved_inputs, job_settings),
+            *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
+        ]
+    )
+
+
+def _forward_changes(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    changes = marked_edges.select(_OF_EDGES).filter(_CHANGES_PARALLELISM)
+    before, of_source, downstream, of_target, behind = map(pl.lit, FORWARD_CHANGES_PARALLELISM)
+    message = pl.concat_str(
+        before,
+        pl.concat_str("source_name", "source", separator="-"),
+        of_source,
+        "source_parallelism",
+        downstream,
+        pl.concat_str("target_name", "target", separator="-"),
+        of_target,
+        "target_parallelism",
+        behind,
+    )
+    order = [pl.col("target"), pl.lit(EDGES), pl.col("in_index")]
+    location = pl.concat_str(pl.lit("edge "), "edge_id")
+    return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
+
+
+def _missing_uids(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    strict = job_settings.filter(_STRICT).select(TOPOLOGY)
+    if strict.is_empty():
+        return NO_REASON
+    kind = pl.col("kind")
+    named = transformations.select(TOPOLOGY, "id", "kind", "name", "uid", "uid_hash")
+    missing = join_topology(named, strict, {}, "semi").filter(
+        kind.is_in(list(OPERATOR_KINDS)) & pl.col("uid").is_null() & pl.col("uid_hash").is_null()
+    )
+    uses = resolved_inputs.filter(pl.col("out_index") == 0).select(TOPOLOGY, "source", "target", "in_index")
+    placed = join_topology(missing, uses, {"id": "source"}, "left")
+    is_source = kind.is_in(sorted(SOURCE_KINDS))
+    message = pl.concat_str(pl.lit(MISSING_UID), "name")
+    order = [
+        pl.when(is_source).then("target").otherwise("id"),
+        pl.when(is_source).then(BEFORE_INPUTS).otherwise(UID),
+        pl.when(is_source).then("in_index").otherwise(0),
+        pl.lit(UID),
+    ]
+    translated = placed.filter(~is_source | pl.col("target").is_not_null())
+    return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)
+
+
+def _too_many_inputs(transformations: pl.DataFrame) -> pl.DataFrame:
+    wide = transformations.select(TOPOLOGY, "id", "kind", "inputs").filter(_TOO_MANY_INPUTS)
+    message = pl.concat_str(pl.lit(TOO_MANY_INPUTS), _INPUTS)
+    order = [pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]
+    return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _TRANSFORMATION)
+
+
+def _conflicting_weights(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    memory = pl.col("sorted_inputs_memory_mebibytes")
+    sorting = job_settings.filter(_SORTS).select(TOPOLOGY, memory)
+    if sorting.is_empty():
+        return NO_REASON
+    own = pl.col("managed_memory").map.get(ManagedMemoryUseCase.OPERATOR.value)
+    weighing = transformations.select(TOPOLOGY, "id", "managed_memory").filter(_WEIGHS)
+    conflicting = join_topology(weighing, sorting, {}).filter(own != memory)
+    keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target")
+    conflicts = join_topology(conflicting, keyed, {"id": "target"}, "semi")
+    before, between, behind = map(pl.lit, CONFLICTING_WEIGHTS)
+    message = pl.concat_str(before, memory, between, own, behind)
+    order = [pl.col("id"), pl.lit(MEMORY), pl.lit(0)]
+    return refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)

@@ -1,0 +1,131 @@
+"""Inputs of physical transformations lead to physical transformations."""
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.frames import TOPOLOGY
+from plans.compiled import run_loop
+from plans.joins.arrow_walks import Ints
+from plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
+from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
+from plans.stream_graph.joins.expand_virtual_nodes import LABELS
+from plans.stream_graph.joins.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.vocabulary import Kind
+
+_NONE = -1
+_TAKEN = ("right_behind_hash", *LABELS)
+_FOUND = (
+    "target",
+    "source",
+    "way",
+    "type_number",
+    "in_index",
+    "in_degree",
+    "input_degree",
+    "out_index",
+    "unique_id",
+)
+
+
+_SINK, _ONE_INPUT = map(KINDS.index, (Kind.SINK, Kind.ONE_INPUT))
+_SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
+
+
+def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
+    """One row a StreamEdge, in the order in which Flink adds them to their target.
+
+    As plans.stream_graph.joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
+    transformations; those of one topology behind each other, sorted by target and in_index.
+    """
+    given = input_rows(transformations)
+    order, bounds, inputs, kinds = given
+    expansions = expand_virtual_nodes(transformations, given)
+    virtual = kinds >= FIRST_VIRTUAL
+    starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
+    edges = np.where(virtual, np.diff(starts), kinds != _SINK)
+    before = offsets(edges[inputs])[bounds]
+    count = int(np.diff(before)[~virtual].sum())
+    found = np.empty((len(_FOUND), count), np.int32)
+    out_degree, pairs, last_target = (np.full(len(virtual), value, np.int32) for value in (0, 0, _NONE))
+    run_loop(
+        _add_edges,
+        len(virtual) + count,
+        (order, bounds, inputs, virtual, edges, starts, expansions["source_row"].to_numpy()),
+        (*found, out_degree, pairs, last_target),
+    )
+    edge = dict(zip(_FOUND, found, strict=True))
+    target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
+    at = pl.Series(way.view(np.uint32))
+    labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
+    topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
+    return pl.DataFrame(
+        {
+            TOPOLOGY: topologies[target],
+            "target": ids[target],
+            "source": ids[source],
+            **labels[LABELS].to_dict(),
+            "keyed": labels["right_behind_hash"].fill_null(False)
+            & pl.Series(values=kinds[target] == _ONE_INPUT),
+            "source_row": source,
+            "target_row": target,
+            **edge,
+            "type_number": np.where(_SEVERAL[kinds[target]], edge["type_number"], 0),
+            "out_degree": out_degree[source],
+        }
+    )
+
+
+def _add_edges(
+    order: Ints,
+    bounds: Ints,
+    inputs: Ints,
+    virtual: Ints,
+    edges: Ints,
+    starts: Ints,
+    way_sources: Ints,
+    targets: Ints,
+    sources: Ints,
+    ways: Ints,
+    type_numbers: Ints,
+    in_index: Ints,
+    in_degree: Ints,
+    input_degree: Ints,
+    out_index: Ints,
+    unique_id: Ints,
+    out_degree: Ints,
+    pairs: Ints,
+    last_target: Ints,
+) -> None:
+    """Numbers the edges of each target, each source and each two nodes (see run_loop).
+
+    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two are
+    the loop's own.
+    """
+    edge = 0
+    for target in order:
+        if virtual[target]:
+            continue
+        first = edge
+        for place in range(bounds[target], bounds[target + 1]):
+            named = inputs[place]
+            for number in range(edges[named]):
+                source, way = named, _NONE
+                if virtual[named]:
+                    way = starts[named] + number
+                    source = way_sources[way]
+                if last_target[source] != target:
+                    last_target[source] = target
+                    pairs[source] = 0
+                targets[edge] = target
+                sources[edge] = source
+                ways[edge] = way
+                type_numbers[edge] = place - bounds[target] + 1
+                in_index[edge] = edge - first
+                input_degree[edge] = edges[named]
+                out_index[edge] = out_degree[source]
+                unique_id[edge] = pairs[source]
+                out_degree[source] += 1
+                pairs[source] += 1
+                edge += 1
+        for of_target in range(first, edge):
+            in_degree[of_target] = edge - first

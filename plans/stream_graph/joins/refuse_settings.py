@@ -1,0 +1,126 @@
+"""Settings that Flink refuses while it translates transformations, and where on its way it reads them."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from operators.kinds import OPERATOR_KINDS
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.refusals import refused_settings, settings_refused_at
+from plans.topology.setting_refusals import SettingStep
+from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
+
+MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)
+"""The steps of the translation of one operator; its inputs are translated before the third."""
+
+AFTER_ALL = 2**31 - 1
+"""Precedence of what Flink reads once all operators are translated, where others have an operator's id."""
+
+CACHED_FILES, CHAINING, CHAINED_MAX_PARALLELISM = range(3)
+STEP_OF_OPERATOR = {
+    SettingStep.MAX_PARALLELISM: MAX_PARALLELISM,
+    SettingStep.BUFFER_TIMEOUT: TIMEOUT,
+    SettingStep.AUTO_GENERATE_UIDS: UID,
+}
+CHAINING_UNREAD = (NotChainableReason.SEVERAL_INPUTS,)
+"""Reasons for which Flink does not look whether chaining is enabled."""
+
+MAX_PARALLELISM_UNREAD = (
+    NotChainableReason.CHAINING_DISABLED,
+    NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP,
+    NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE,
+)
+"""Reasons for which Flink does not look whether operators of different max parallelism may chain."""
+
+
+def refuse_settings(
+    transformations: DataFrame, resolved_inputs: DataFrame, stream_edges: DataFrame, job_settings: DataFrame
+) -> list[DataFrame]:
+    """The reasons (see refusals) that settings are, each where Flink reads it first.
+
+    In: transformations, resolved_inputs, stream_edges, job_settings.
+
+    Source: StreamGraphGenerator.transform, SimpleTransformationTranslator.configure,
+    BatchExecutionUtils.applyBatchExecutionSettings, StreamingJobGraphGenerator.isChainable.
+    """
+    settings = refused_settings(job_settings)
+    return [
+        _of_operators(transformations, resolved_inputs, settings),
+        _of_inputs(resolved_inputs, settings),
+        _of_cached_files(settings),
+        _of_edges(stream_edges, settings),
+    ]
+
+
+def _of_operators(transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
+    """What Flink reads for an operator that does not say it itself."""
+    step = F.col("step")
+    reads = (
+        ((step == SettingStep.MAX_PARALLELISM) & F.col("max_parallelism").isNull())
+        | ((step == SettingStep.BUFFER_TIMEOUT) & (F.coalesce("buffer_timeout", F.lit(-1)) < 0))
+        | (step == SettingStep.AUTO_GENERATE_UIDS)
+    )
+    operators = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
+        TOPOLOGY, "id", "kind", "max_parallelism", "buffer_timeout"
+    )
+    read = join_local(operators, settings, {}).filter(reads)
+    first_use = (
+        join_local(resolved_inputs, settings.select(TOPOLOGY).distinct(), {}, "left_semi")
+        .groupBy(TOPOLOGY, "source")
+        .agg(F.min(F.struct("target", "in_index")).alias("use"))
+    )
+    placed = join_local(read, first_use, {"id": "source"}, "left")
+    is_source = F.col("kind").isin(*SOURCE_KINDS)
+    own_step = F.coalesce(*(F.when(step == name, F.lit(place)) for name, place in STEP_OF_OPERATOR.items()))
+    order = [
+        F.when(is_source, F.col("use.target")).otherwise(F.col("id")),
+        F.when(is_source, BEFORE_INPUTS).otherwise(own_step),
+        F.when(is_source, F.col("use.in_index")).otherwise(0),
+        own_step,
+    ]
+    translated = placed.filter(~is_source | F.col("use").isNotNull())
+    return settings_refused_at(translated, Layer.STREAM_GRAPH, order)
+
+
+def _of_inputs(resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
+    """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
+    virtual = (
+        F.col("partitioner").isNotNull()
+        | F.col("output_tag").isNotNull()
+        | F.col("selected_names").isNotNull()
+        | (F.col("input_degree") > 1)
+    )
+    inputs = resolved_inputs.select(TOPOLOGY, "target", "in_index", "keyed", virtual.alias("virtual"))
+    of_max, of_memory = (
+        F.col("step") == step for step in (SettingStep.MAX_PARALLELISM, SettingStep.SORTED_INPUTS_MEMORY)
+    )
+    read = join_local(inputs, settings, {}).filter((of_max & F.col("virtual")) | (of_memory & F.col("keyed")))
+    order = [
+        F.col("target"),
+        F.when(of_max, BEFORE_INPUTS).otherwise(MEMORY),
+        F.when(of_max, F.col("in_index")).otherwise(0),
+        F.lit(MAX_PARALLELISM),
+    ]
+    return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+
+
+def _of_cached_files(settings: DataFrame) -> DataFrame:
+    read = settings.filter(F.col("step") == SettingStep.CACHED_FILES)
+    return settings_refused_at(read, Layer.STREAM_GRAPH, [F.lit(AFTER_ALL), F.lit(CACHED_FILES)])
+
+
+def _of_edges(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
+    edges = stream_edges.select(TOPOLOGY, "not_chainable_reasons")
+    of_chaining, of_max = (
+        F.col("step") == step
+        for step in (SettingStep.OPERATOR_CHAINING, SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM)
+    )
+    one_input = ~_has_reason(CHAINING_UNREAD)
+    read = join_local(edges, settings, {}).filter(
+        one_input & (of_chaining | (of_max & ~_has_reason(MAX_PARALLELISM_UNREAD)))
+    )
+    order = [F.lit(AFTER_ALL), F.when(of_chaining, CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
+    return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+
+
+def _has_reason(reasons: tuple[NotChainableReason, ...]) -> Column:
+    return F.arrays_overlap("not_chainable_reasons", F.array(*(F.lit(reason.value) for reason in reasons)))

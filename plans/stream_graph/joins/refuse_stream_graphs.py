@@ -1,0 +1,144 @@
+"""Topologies that Flink refuses while it translates transformations."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from operators.kinds import OPERATOR_KINDS
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.refusals import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    UNSUPPORTED_OPERATION,
+    first_refusals,
+    refusals,
+)
+from plans.stream_graph.joins.refuse_settings import (
+    BEFORE_INPUTS,
+    EDGES,
+    INPUT_COUNT,
+    MEMORY,
+    UID,
+    refuse_settings,
+)
+from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
+
+MAX_INPUTS = 63
+FORWARD_CHANGES_PARALLELISM = (
+    "Forward partitioning does not allow change of parallelism. Upstream operation: ",
+    " parallelism: ",
+    ", downstream operation: ",
+    " parallelism: ",
+    " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global.",
+)
+"""What stands before, between and behind the operations and their parallelisms."""
+MISSING_UID = "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
+TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
+CONFLICTING_WEIGHTS = (
+    "Conflict managed memory consumer weights for 'OPERATOR' were configured: '",
+    "' and '",
+    "'.",
+)
+"""What stands before, between and behind the weights."""
+
+
+def refuse_stream_graphs(
+    transformations: DataFrame,
+    resolved_inputs: DataFrame,
+    marked_edges: DataFrame,
+    stream_edges: DataFrame,
+    job_settings: DataFrame,
+) -> DataFrame:
+    """One row a refused topology (see first_refusals).
+
+    In: transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates operators
+    in creation order, each one's sources just before it; it raises what it meets first on that way.
+
+    Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
+    MultipleInputSelectionHandler.checkSupportedInputCount,
+    ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
+    """
+    return first_refusals(
+        [
+            _forward_changes(marked_edges),
+            _missing_uids(transformations, resolved_inputs, job_settings),
+            _too_many_inputs(transformations),
+            _conflicting_weights(transformations, resolved_inputs, job_settings),
+            *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
+        ]
+    )
+
+
+def _forward_changes(marked_edges: DataFrame) -> DataFrame:
+    changes = marked_edges.filter(
+        (F.col("partitioner") == "FORWARD") & (F.col("source_parallelism") != F.col("target_parallelism"))
+    )
+    before, of_source, downstream, of_target, behind = map(F.lit, FORWARD_CHANGES_PARALLELISM)
+    message = F.concat(
+        before,
+        F.concat_ws("-", "source_name", F.col("source").cast("string")),
+        of_source,
+        "source_parallelism",
+        downstream,
+        F.concat_ws("-", "target_name", F.col("target").cast("string")),
+        of_target,
+        "target_parallelism",
+        behind,
+    )
+    order = [F.col("target"), F.lit(EDGES), F.col("in_index")]
+    location = F.concat(F.lit("edge "), "edge_id")
+    return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
+
+
+def _missing_uids(
+    transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
+) -> DataFrame:
+    strict = job_settings.filter(~F.col("auto_generate_uids")).select(TOPOLOGY)
+    unnamed = transformations.filter(
+        F.col("kind").isin(*OPERATOR_KINDS) & F.col("uid").isNull() & F.col("uid_hash").isNull()
+    )
+    missing = join_local(unnamed.select(TOPOLOGY, "id", "kind", "name"), strict, {}, "left_semi")
+    first_use = (
+        join_local(resolved_inputs, strict, {}, "left_semi")
+        .groupBy(TOPOLOGY, "source")
+        .agg(F.min(F.struct("target", "in_index")).alias("use"))
+    )
+    placed = join_local(missing, first_use, {"id": "source"}, "left")
+    is_source = F.col("kind").isin(*SOURCE_KINDS)
+    message = F.concat(F.lit(MISSING_UID), "name")
+    order = [
+        F.when(is_source, F.col("use.target")).otherwise(F.col("id")),
+        F.when(is_source, BEFORE_INPUTS).otherwise(UID),
+        F.when(is_source, F.col("use.in_index")).otherwise(0),
+        F.lit(UID),
+    ]
+    translated = placed.filter(~is_source | F.col("use").isNotNull())
+    return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())
+
+
+def _too_many_inputs(transformations: DataFrame) -> DataFrame:
+    wide = transformations.filter((F.col("kind") == Kind.MULTI_INPUT) & (F.size("inputs") > MAX_INPUTS))
+    message = F.concat(F.lit(TOO_MANY_INPUTS), F.size("inputs"))
+    order = [F.col("id"), F.lit(INPUT_COUNT), F.lit(0)]
+    return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _transformation())
+
+
+def _conflicting_weights(
+    transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
+) -> DataFrame:
+    sorting = job_settings.filter((F.col("job_type") == JobType.BATCH) & F.col("sort_inputs")).select(
+        TOPOLOGY, "sorted_inputs_memory_mebibytes"
+    )
+    keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target").distinct()
+    own = F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value]
+    weighing = transformations.filter(F.size("managed_memory") > 0)
+    conflicts = join_local(join_local(weighing, keyed, {"id": "target"}, "left_semi"), sorting, {}).filter(
+        own != F.col("sorted_inputs_memory_mebibytes")
+    )
+    before, between, behind = map(F.lit, CONFLICTING_WEIGHTS)
+    message = F.concat(before, "sorted_inputs_memory_mebibytes", between, own, behind)
+    order = [F.col("id"), F.lit(MEMORY), F.lit(0)]
+    return refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())
+
+
+def _transformation() -> Column:
+    return F.concat(F.lit("transformation "), "id")

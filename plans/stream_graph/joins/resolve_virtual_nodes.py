@@ -1,0 +1,82 @@
+"""Inputs of physical transformations lead to physical transformations."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from operators.kinds import OPERATOR_KINDS
+from plans.joins.frames import TOPOLOGY, join_local
+from plans.vocabulary import Kind, Partitioner
+
+MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
+
+
+def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
+    """One row a StreamEdge, in the order in which Flink adds them to their target.
+
+    In: transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target,
+    in_index): source, type_number, the labels of the virtual transformations between the two (null = none),
+    keyed (the target stands right behind a hash partition) and direct (no virtual transformation in between).
+
+    Source: StreamGraph.addEdgeInternal, the virtual transformations' translators.
+    """
+    inputs = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
+        TOPOLOGY,
+        F.col("id").alias("target"),
+        F.col("kind"),
+        F.posexplode("inputs").alias("position", "input"),
+    )
+    behind_virtual = virtual_expansions.drop("open").withColumnRenamed("input", "behind")
+    keyed = (
+        (F.col("kind") == Kind.ONE_INPUT)
+        & (F.col("partition") == F.col("input"))
+        & (F.col("partitioner") == Partitioner.HASH)
+    )
+    ends = join_local(inputs, behind_virtual, {"input": "node"}, "left").select(
+        "*",
+        F.coalesce("behind", "input").alias("source"),
+        F.when(F.col("kind").isin(MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
+        F.coalesce(keyed, F.lit(False)).alias("keyed"),
+    )
+    # A sink's translator gives no stream node ids to whoever names it as an input.
+    sinks = transformations.filter(F.col("kind") == Kind.SINK).select(TOPOLOGY, "id")
+    return number_edges(
+        join_local(ends, sinks, {"source": "id"}, "left_anti").select(
+            TOPOLOGY,
+            "target",
+            "source",
+            "type_number",
+            "partition",
+            "partitioner",
+            "exchange_mode",
+            "output_tag",
+            "selected_names",
+            "keyed",
+            F.struct("position", "path").alias("order"),
+        )
+    )
+
+
+def number_edges(edges: DataFrame) -> DataFrame:
+    """`edges` with in_index, out_index, unique_id as Flink counts them, in_degree, input_degree, out_degree.
+
+    In: edges with topology_id, source, target, type_number and order (sorts a target's edges). Out: order is
+    gone.
+    """
+    of_target = Window.partitionBy(TOPOLOGY, "target")
+    numbered = edges.select(
+        *(name for name in edges.columns if name != "order"),
+        (F.row_number().over(of_target.orderBy("order")) - 1).alias("in_index"),
+        F.count(F.lit(1)).over(of_target).cast("int").alias("in_degree"),
+        F.count(F.lit(1))
+        .over(Window.partitionBy(TOPOLOGY, "target", "type_number"))
+        .cast("int")
+        .alias("input_degree"),
+    )
+    of_source = Window.partitionBy(TOPOLOGY, "source")
+    of_pair = Window.partitionBy(TOPOLOGY, "source", "target")
+    return numbered.select(
+        "*",
+        (F.row_number().over(of_source.orderBy("target", "in_index")) - 1).alias("out_index"),
+        (F.row_number().over(of_pair.orderBy("in_index")) - 1).alias("unique_id"),
+        F.count(F.lit(1)).over(of_source).cast("int").alias("out_degree"),
+    )

@@ -1,0 +1,117 @@
+"""Every table of a plan, declared once: name, columns, types and comments.
+
+Key columns are integers. `topology_id` (xxhash64 of the name) keys every table; within it, `id` keys
+transformations and stream nodes, and a job vertex is keyed by the id of its head node (`vertex`).
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from plans.errors import SchemaError
+from plans.tables.execution_graph import (
+    EXECUTION_EDGES,
+    EXECUTION_JOB_VERTICES,
+    EXECUTION_VERTICES,
+    EXECUTIONS,
+    INTERMEDIATE_RESULT_PARTITIONS,
+    INTERMEDIATE_RESULTS,
+    RUNS,
+)
+from plans.tables.job_graph import (
+    CHAINED_OPERATORS,
+    CO_LOCATION_GROUPS,
+    INTERMEDIATE_DATA_SETS,
+    JOB_EDGES,
+    JOB_VERTICES,
+    SLOT_SHARING_GROUPS,
+)
+from plans.tables.slots import EXECUTION_SLOT_SHARING_GROUPS, MANAGED_MEMORY, NETWORK_BUFFERS, REQUIRED_SLOTS
+from plans.tables.stream_graph import STREAM_EDGES, STREAM_NODES
+from plans.tables.topology import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, TOPOLOGIES, TRANSFORMATIONS
+
+__all__ = [
+    "CHAINED_OPERATORS",
+    "CO_LOCATION_GROUPS",
+    "EXECUTIONS",
+    "EXECUTION_EDGES",
+    "EXECUTION_JOB_VERTICES",
+    "EXECUTION_SLOT_SHARING_GROUPS",
+    "EXECUTION_VERTICES",
+    "INTERMEDIATE_DATA_SETS",
+    "INTERMEDIATE_RESULTS",
+    "INTERMEDIATE_RESULT_PARTITIONS",
+    "JOB_EDGES",
+    "JOB_SETTINGS",
+    "JOB_VERTICES",
+    "MANAGED_MEMORY",
+    "NETWORK_BUFFERS",
+    "REJECTED",
+    "REQUIRED_SLOTS",
+    "RUNS",
+    "SETTING_REFUSAL",
+    "SLOT_SHARING_GROUPS",
+    "STREAM_EDGES",
+    "STREAM_NODES",
+    "TABLES",
+    "TOPOLOGIES",
+    "TRANSFORMATIONS",
+    "conform",
+    "require_schema",
+]
+
+
+TABLES: dict[str, StructType] = {
+    "topologies": TOPOLOGIES,
+    "transformations": TRANSFORMATIONS,
+    "rejected": REJECTED,
+    "job_settings": JOB_SETTINGS,
+    "stream_nodes": STREAM_NODES,
+    "stream_edges": STREAM_EDGES,
+    "job_vertices": JOB_VERTICES,
+    "chained_operators": CHAINED_OPERATORS,
+    "job_edges": JOB_EDGES,
+    "intermediate_data_sets": INTERMEDIATE_DATA_SETS,
+    "slot_sharing_groups": SLOT_SHARING_GROUPS,
+    "co_location_groups": CO_LOCATION_GROUPS,
+    "execution_job_vertices": EXECUTION_JOB_VERTICES,
+    "execution_vertices": EXECUTION_VERTICES,
+    "intermediate_results": INTERMEDIATE_RESULTS,
+    "intermediate_result_partitions": INTERMEDIATE_RESULT_PARTITIONS,
+    "execution_edges": EXECUTION_EDGES,
+    "executions": EXECUTIONS,
+    "runs": RUNS,
+    "execution_slot_sharing_groups": EXECUTION_SLOT_SHARING_GROUPS,
+    "required_slots": REQUIRED_SLOTS,
+    "network_buffers": NETWORK_BUFFERS,
+    "managed_memory": MANAGED_MEMORY,
+}
+"""Table name to schema; the order is the order in which layers are derived."""
+
+
+def _shape(data_type: DataType) -> str:
+    """A type without nullability, which Spark's expressions do not keep exactly."""
+    return data_type.simpleString()
+
+
+def require_schema(found: Mapping[str, str], table: str) -> None:
+    """SchemaError naming every column of `found` (to its type as Spark writes it) that `table` has not so."""
+    schema = TABLES[table]
+    problems = [
+        f"{f.name}: found {found.get(f.name, 'no such column')}, allowed {_shape(f.dataType)}"
+        for f in schema.fields
+        if found.get(f.name) != _shape(f.dataType)
+    ]
+    problems += [f"{name}: not a column of {table}" for name in found if name not in schema.names]
+    if problems:
+        raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
+
+
+def conform(df: DataFrame, table: str) -> DataFrame:
+    """`df` with exactly the declared columns of `table`, in order, with their comments.
+
+    Raises SchemaError naming every column that is missing, extra or of another type.
+    """
+    require_schema({f.name: _shape(f.dataType) for f in df.schema.fields}, table)
+    return df.select(*(df[f.name].alias(f.name, metadata=f.metadata) for f in TABLES[table].fields))

@@ -1,0 +1,34 @@
+"""Canonical headers of topologies. As plans.topology.joins.fingerprint."""
+
+import polars as pl
+
+from plans.vocabulary import TopologyForm
+
+_CONFIG = pl.col("config").map.entries()
+_ITEM = pl.element()
+
+
+def canonical_headers(topologies: pl.DataFrame) -> list[bytes]:
+    """The canonical header of each TOPOLOGIES row of transformations, with its newline."""
+    text = pl.concat_str(
+        pl.lit(str(TopologyForm.TRANSFORMATIONS)),
+        _string(pl.col("name")),
+        pl.col("parallelism").cast(pl.String),
+        pl.col("max_parallelism").cast(pl.String).fill_null(""),
+        pl.when("chaining").then(pl.lit("true")).otherwise(pl.lit("false")),
+        config_text().list.sort().list.join(","),
+        separator="|",
+    )
+    lines = topologies.select(pl.concat_str(text, pl.lit("\n"))).to_series()
+    return [line.encode() for line in lines]
+
+
+def config_text() -> pl.Expr:
+    """The list of a config's entries in the order given, each as its canonical text."""
+    fields = (_string(_ITEM.struct.field(name)) for name in ("key", "value"))
+    return _CONFIG.list.eval(pl.concat_str(*fields, separator="="))
+
+
+def _string(value: pl.Expr) -> pl.Expr:
+    """A string behind its length in bytes and a colon."""
+    return pl.concat_str(value.str.len_bytes().cast(pl.String), pl.lit(":"), value)

@@ -1,0 +1,113 @@
+"""Canonical texts of many transformations at once."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from plans.compiled import compiled, is_worth_compiling
+from plans.joins.arrow_walks import Ints
+from plans.topology.transformation_columns import COLUMNS, canonical_column, canonical_rows
+
+_TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
+_LONGEST_INTEGER = 20
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArray:
+    """As `canonical_rows`: a line each of the columns of TRANSFORMATIONS, whose values are right."""
+    if not is_worth_compiling(len(rows)):
+        return canonical_rows(rows)
+    kinds = np.zeros(len(COLUMNS), np.int64)
+    present = np.zeros(len(rows), np.int32)
+    cells = np.zeros((len(COLUMNS), len(rows) + 1), np.int64)
+    text, items = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
+    characters = integers = 0
+    for field, name in enumerate(COLUMNS):
+        column = rows.field(name)
+        if column.null_count == len(column):
+            continue
+        if pa.types.is_integer(column.type):
+            kinds[field] = _INTEGER
+            width = column.type.bit_width // 8
+            of_rows = np.frombuffer(column.buffers()[1], f"i{width}", len(column), column.offset * width)
+            cells[field, :-1] = of_rows
+        elif name == "inputs":
+            kinds[field] = _INTEGERS
+            bounds = column.offsets.to_numpy()
+            np.subtract(bounds, bounds[0], out=cells[field])
+            items.append(column.flatten().to_numpy().astype(np.int64))
+            integers += len(items[-1])
+        else:
+            is_string = pa.types.is_string(column.type)
+            kinds[field] = _STRING if is_string else _TEXT
+            column = column if is_string else canonical_column(name, column)
+            bounds, text_of_cells = _texts(column)
+            np.add(bounds, characters - bounds[0], out=cells[field])
+            text.append(text_of_cells)
+            characters += len(text_of_cells)
+        if column.null_count:
+            present |= column.is_valid().to_numpy(zero_copy_only=False).astype(np.int32) << field
+        else:
+            present |= 1 << field
+        integers += len(column) - column.null_count
+    out = np.empty(characters + integers * (_LONGEST_INTEGER + 1) + len(rows) * len(COLUMNS), np.uint8)
+    ends = np.zeros(len(rows) + 1, np.int64)
+    compiled(_write)(kinds, present, cells, np.concatenate(text), np.concatenate(items), out, ends)
+    return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(ends), pa.py_buffer(out[: ends[-1]]))
+
+
+def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """Where each cell of a column of strings starts, and where the last one ends; the text from the first."""
+    _, bounds, text = column.buffers()
+    found = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
+    characters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+    return found, characters[found[0] : found[-1]]
+
+
+def _write(
+    kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
+) -> None:
+    """The loop. present: a bit per field that is not null. cells: per field and row an integer, or where its
+    text or items start; the next row's is where they end."""
+    at = 0
+    digits = np.zeros(_LONGEST_INTEGER, np.uint8)
+    for row in range(len(present)):
+        mask = present[row]
+        for field in range(len(kinds)):
+            if field:
+                out[at] = 0x7C
+                at += 1
+            if not mask >> field & 1:
+                continue
+            kind, first = kinds[field], cells[field, row]
+            size = 1 if kind == _INTEGER else cells[field, row + 1] - first
+            if kind != _TEXT:
+                for place in range(1 if kind == _STRING else size):
+                    number = size if kind == _STRING else first if kind == _INTEGER else items[first + place]
+                    if place:
+                        out[at] = 0x2C
+                        at += 1
+                    if number < 0:
+                        out[at] = 0x2D
+                        at += 1
+                        number = -number
+                    count = 0
+                    while number or not count:
+                        digits[count] = 0x30 + number % 10
+                        number //= 10
+                        count += 1
+                    while count:
+                        count -= 1
+                        out[at] = digits[count]
+                        at += 1
+            if kind == _STRING:
+                out[at] = 0x3A
+                at += 1
+            if kind in (_STRING, _TEXT):
+                for place in range(first, first + size):
+                    out[at] = text[place]
+                    at += 1
+        out[at] = 0x0A
+        at += 1
+        ends[row + 1] = at

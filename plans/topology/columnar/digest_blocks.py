@@ -1,0 +1,55 @@
+"""Digests of transformations, block by block, as fingerprints are made of them."""
+
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.side_by_side import side_by_side
+from plans.joins.arrow_walks import Ints
+from plans.topology.columnar.canonical_texts import canonical_texts
+from plans.topology.columnar.normalized_tables import to_nullable_arrow
+from plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from plans.topology.joins.fingerprint import block_bounds, text_digests
+
+_ROWS_AT_ONCE = 2**16
+
+
+class Blocks(NamedTuple):
+    """Per topology where its blocks begin and end among all of them, and their digests.
+
+    "" in the place of one that has a row which may be wrong.
+    """
+
+    first: Ints
+    end: Ints
+    digests: list[str]
+
+
+def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Blocks:
+    """The blocks of topologies that begin at `starts`, where rows are taken in `order`, if one is given.
+
+    In: TRANSFORMATIONS columns, defaults filled in. Texts of a few blocks are there at a time, since memory
+    that nobody has touched before costs more than making them.
+    """
+    first, end, bounds = block_bounds(starts, np.diff(starts, append=len(rows)))
+    cuts = np.unique(np.searchsorted(bounds, np.arange(0, len(rows) + _ROWS_AT_ONCE, _ROWS_AT_ONCE)))
+    pieces = [bounds[a : b + 1] for a, b in pairwise(np.minimum(cuts, len(bounds) - 1)) if a < b]
+    digests = side_by_side(partial(_digests, rows, order), pieces)
+    return Blocks(first, end, [digest for of_piece in digests for digest in of_piece])
+
+
+def _digests(rows: pl.DataFrame, order: Ints | None, bounds: Ints) -> list[str]:
+    """Of the blocks between neighbouring bounds."""
+    start, end = bounds[0], bounds[-1]
+    taken = rows[order[start:end]] if order is not None else rows.slice(start, end - start)
+    suspicious = suspicious_transformation(taken)
+    right = taken if not suspicious.any() else taken.filter(~suspicious)
+    columns = to_nullable_arrow(right, "transformations").combine_chunks()
+    wrong = np.append(0, np.cumsum(suspicious.to_numpy()))[bounds - start]
+    digests = text_digests(
+        canonical_texts(columns.to_struct_array().combine_chunks()), bounds - start - wrong
+    )
+    return [digest if a == b else "" for digest, (a, b) in zip(digests, pairwise(wrong), strict=True)]

@@ -1,0 +1,95 @@
+"""Topology lines as Arrow's JSON reader reads them, many at once."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import json
+
+from plans.joins.arrow_walks import Ints
+from plans.topology.operator_rules import OPERATOR_SCOPE
+from plans.topology.transformation_columns import COLUMNS
+
+_WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE])
+_TRANSFORMATION = pa.struct(
+    [(name, _WEIGHTS if name == "managed_memory" else build([]).type) for name, build in COLUMNS.items()]
+)
+_LINE = pa.schema(
+    [
+        ("name", pa.string()),
+        ("parallelism", pa.int32()),
+        ("max_parallelism", pa.int32()),
+        ("chaining", pa.bool_()),
+        ("config", pa.struct([])),
+        ("transformations", pa.list_(_TRANSFORMATION)),
+    ]
+)
+_AS_DECLARED = json.ParseOptions(explicit_schema=_LINE, unexpected_field_behavior="error")
+_LONGEST = 2**31 - 1
+_LINES_AT_ONCE = (256, 16)
+
+# Arrow takes null for an absent key, and a zero byte for the end of the text; stream graphs it does not know.
+_SURPRISES = (b"null", b'"stream_graph"')
+_END = b"\0"
+_SPACES = b" \t\r"
+
+
+def lines_as_arrow(lines: Sequence[bytes]) -> tuple[Ints, pa.Table]:
+    """Which of the lines are read, and a row for each, null for what is not there.
+
+    Lines that are read are JSON, one object each, with no other keys than those of transformations and none
+    twice, and values of the right types; but a configuration has to be empty. Others may be right or wrong:
+    Arrow refuses all that it is given for one line, so a few lines beside a wrong one are not read either.
+    """
+    places = np.flatnonzero([_without_surprises(line) for line in lines])
+    taken, tables = [places[:0]], [_LINE.empty_table()]
+    for piece, rows in _read_pieces(lines, places, _LINES_AT_ONCE):
+        taken.append(piece)
+        tables.append(rows)
+    return np.concatenate(taken), pa.concat_tables(tables).combine_chunks()
+
+
+def _without_surprises(line: bytes) -> bool:
+    text = line.strip(_SPACES)
+    return text[:1] == b"{" and text[-1:] == b"}" and not any(surprise in text for surprise in _SURPRISES)
+
+
+def _read_pieces(
+    lines: Sequence[bytes], places: Ints, sizes: Sequence[int]
+) -> Iterator[tuple[Ints, pa.Table]]:
+    """The pieces of the first size that are read, those of the next size of the others, and so on."""
+    size, *smaller = sizes
+    for first in range(0, len(places), size):
+        piece = places[first : first + size]
+        rows = _read([lines[place] for place in piece.tolist()])
+        if rows is not None:
+            yield piece, rows
+        elif smaller:
+            yield from _read_pieces(lines, piece, smaller)
+
+
+def _read(lines: Sequence[bytes]) -> pa.Table | None:
+    """A row a line; None if one is not what Arrow reads.
+
+    Nothing that spans lines is JSON where each line begins and ends with a brace: so each holds one object
+    if there are as many as lines.
+    """
+    data = b"\n".join(lines)
+    if not data or len(data) > _LONGEST or _END in data or not _is_utf8(data):
+        return None
+    at_once = json.ReadOptions(use_threads=False, block_size=len(data))
+    try:
+        rows = json.read_json(pa.BufferReader(data), at_once, _AS_DECLARED)
+    except pa.ArrowException:
+        return None
+    return rows if len(rows) == len(lines) else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Arrow's JSON reader does not look."""
+    bounds = pa.py_buffer(np.array([0, len(data)], np.int32))
+    try:
+        pa.StringArray.from_buffers(1, bounds, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

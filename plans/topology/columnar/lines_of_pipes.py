@@ -1,0 +1,37 @@
+"""Lines of FIFOs and other files that can be read once, from the start, by one process."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
+from plans.topology.columnar.lines_batch import lines_batch
+from plans.topology.columnar.read_topology_files import LineTooLong, blocks_of_files
+from plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
+
+_LINES = lines_batch([], None, []).schema
+
+
+def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
+    """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
+
+    A line of more than `max_line_bytes` is a line that cannot be read.
+
+    Raises InputError for a pipe that cannot be read to its end.
+    """
+    found: dict[str, pa.Table] = {}
+    read: set[str] = set()
+    for path in filter(is_pipe, paths):
+        files = [file for file in find_topology_files([path]) if file not in read]
+        read.update(files)
+        batches = []
+        for block in blocks_of_files(files, max_line_bytes):
+            if isinstance(block, LineTooLong):
+                error = line_too_long(block.size_bytes, max_line_bytes)
+                batches.append(lines_batch([b""], block.file, [block.ordinal], [error.found]))
+                continue
+            data, file, first = block
+            values = data.split(b"\n")[:-1]
+            batches.append(lines_batch(values, file, range(first, first + len(values))))
+        found.setdefault(path, pa.Table.from_batches(batches, _LINES))
+    return found

@@ -1,0 +1,81 @@
+"""Rows of given tables as the JSON lines that say the same, for the validation that files go through."""
+
+from collections.abc import Iterator
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.columnar.frames import TOPOLOGY
+from plans.topology.columnar.lines_batch import lines_batch
+
+_OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
+_MAPS = ("config", "managed_memory")
+_EMPTY_IF_NOT_SET = ("name", "managed_memory", "slot_scope")
+_NOT_FINITE = {inf: "Infinity", -inf: "-Infinity"}
+_BATCH_BYTES = 4 * 2**20
+_ROWS_AT_ONCE = 16_384
+
+
+def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """LINES of the rows of `given`; the ordinal is the position.
+
+    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; no topology_id twice. A key is left out
+    where its column is null, as Spark's to_json does.
+    """
+    ordered = rows.take(pc.sort_indices(rows, [(TOPOLOGY, "ascending")]))
+    ids = ordered[TOPOLOGY].drop_null().to_numpy()
+    of_rows = ordered.drop_columns([TOPOLOGY])
+    values: list[bytes] = []
+    ordinals: list[int] = []
+    size = 0
+    for position, topology in enumerate(given.select([TOPOLOGY, *_OF_TOPOLOGY]).to_pylist()):
+        topology_id = topology.pop(TOPOLOGY)
+        first, last = (int(np.searchsorted(ids, topology_id, side)) for side in ("left", "right"))
+        values.append(_line(topology, of_rows.slice(first, last - first)))
+        ordinals.append(position)
+        size += len(values[-1])
+        if size >= _BATCH_BYTES:
+            yield lines_batch(values, None, ordinals)
+            values, ordinals, size = [], [], 0
+    if values:
+        yield lines_batch(values, None, ordinals)
+
+
+def _line(topology: dict[str, Any], rows: pa.Table) -> bytes:
+    """One topology with its rows in the order of their ids, a null before all others."""
+    listed = [
+        (row["id"] is not None, row["id"] or 0, _object(row, _EMPTY_IF_NOT_SET))
+        for batch in rows.to_batches(max_chunksize=_ROWS_AT_ONCE)
+        for row in batch.to_pylist()
+    ]
+    texts = b",".join([text for _, _, text in sorted(listed)])
+    return _object(topology)[:-1] + b',"transformations":[' + texts + b"]}"
+
+
+def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> bytes:
+    """JSON of the columns that are set."""
+    return orjson.dumps(
+        {
+            key: _entries(value) if key in _MAPS else _fields(value) if type(value) is dict else value
+            for key, value in row.items()
+            if value is not None and not (key in empty_if_not_set and not value)
+        }
+    )
+
+
+def _entries(pairs: list[tuple[str, Any]]) -> orjson.Fragment:
+    """A map as an object with every pair, those of a key that comes twice too."""
+    return orjson.Fragment(b"{" + b",".join(orjson.dumps({key: value})[1:-1] for key, value in pairs) + b"}")
+
+
+def _fields(resources: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a ResourceSpec that are set; JSON has no number for what is not finite."""
+    return {
+        key: _NOT_FINITE.get(value, "NaN") if type(value) is float and not isfinite(value) else value
+        for key, value in resources.items()
+        if value is not None
+    }

@@ -1,0 +1,109 @@
+"""Given tables with exactly the columns of TOPOLOGIES and TRANSFORMATIONS, defaults filled in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.columnar.arrow_shapes import misshapen
+from plans.columnar.frames import TOPOLOGY, arrow_schema
+from plans.errors import SchemaError
+from plans.message_limits import first_and_count, limited
+from plans.tables import TABLES
+from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
+from plans.topology.joins.normalized_tables import REQUIRED_OF_TOPOLOGIES, REQUIRED_OF_TRANSFORMATIONS
+from plans.vocabulary import TopologyForm
+
+
+def normalized_topologies(topologies: pa.Table) -> pl.DataFrame:
+    """TOPOLOGIES columns; only name is required. As plans.topology.joins.normalized_tables."""
+    missing = {"form": str(TopologyForm.TRANSFORMATIONS), "parallelism": 1, "chaining": True, "config": []}
+    table = _normalized(topologies, "topologies", REQUIRED_OF_TOPOLOGIES, missing)
+    without_id = table["name"].filter(table[TOPOLOGY].is_null())
+    if without_id.is_empty():
+        return table
+    hashes = [XXHASH64_SEED if name is None else topology_id(name) for name in without_id]
+    ids = table[TOPOLOGY].to_list()
+    of_names = iter(hashes)
+    filled = [next(of_names) if i is None else i for i in ids]
+    return table.with_columns(pl.Series(TOPOLOGY, filled, pl.Int64))
+
+
+def normalized_transformations(transformations: pa.Table) -> pl.DataFrame:
+    """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required."""
+    missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
+    return _normalized(transformations, "transformations", REQUIRED_OF_TRANSFORMATIONS, missing)
+
+
+def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
+    """Rows of a normalized table as Arrow, whatever nulls are in them."""
+    schema = arrow_schema(table)
+    nullable = pa.schema([(field.name, _nullable(field.type)) for field in schema])
+    return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)
+
+
+def _normalized(
+    given: pa.Table, table: str, required: Sequence[str], missing: Mapping[str, Any]
+) -> pl.DataFrame:
+    problems = misshapen(given.schema, TABLES[table], required, table)
+    if problems:
+        listed = first_and_count(problems, "; ")
+        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
+    columns = {}
+    for field in arrow_schema(table):
+        kind = _nullable(field.type)
+        if field.name not in given.column_names:
+            default = pa.scalar(missing.get(field.name), kind)
+            # Of no map does Arrow repeat no value.
+            with_default = default.is_valid and len(given)
+            columns[field.name] = (
+                pa.repeat(default, len(given)) if with_default else pa.nulls(len(given), kind)
+            )
+            continue
+        _require_utf8(given[field.name], table, field.name)
+        columns[field.name] = given[field.name]
+        if not _taken_by_polars(given[field.name].type):
+            columns[field.name] = given[field.name].cast(kind)
+        if field.name in missing and given[field.name].null_count:
+            default = pa.scalar(missing[field.name], kind)
+            columns[field.name] = pc.coalesce(given[field.name].cast(kind), default)
+    return pl.DataFrame([_own_column(name, columns.pop(name)) for name in list(columns)])
+
+
+def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
+    """A column by itself: columns that are handed over together are freed together."""
+    series = pl.from_arrow(column)
+    assert isinstance(series, pl.Series)
+    if series.null_count() == len(series):
+        # Without the memory for values that are not there.
+        return series.clear(len(series)).rename(name)
+    # In one piece: rows are taken from it, and filtered, many times slower from several.
+    return series.rename(name).rechunk()
+
+
+def _taken_by_polars(kind: pa.DataType) -> bool:
+    """Whether polars makes the declared type out of this flavour of it; casts cost more than all else."""
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind) or pa.types.is_dictionary(kind):
+        return False
+    return all(_taken_by_polars(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _require_utf8(column: pa.ChunkedArray, table: str, name: str) -> None:
+    """SchemaError if a text is not UTF-8: Parquet files may hold any bytes, and polars panics at some."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"table {table}, column {name}: {limited(str(error))}") from None
+
+
+def _nullable(data_type: pa.DataType) -> pa.DataType:
+    """A declared type that may hold nulls inside: what is given may."""
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_type, data_type.item_type)
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_type)
+    if pa.types.is_struct(data_type):
+        return pa.struct([(field.name, field.type) for field in data_type])
+    return data_type

@@ -1,0 +1,100 @@
+"""A block of topology lines as PARSED: plain lines all at once, others one by one."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.compiled import is_worth_compiling
+from plans.joins.arrow_walks import Ints
+from plans.topology.columnar.canonical_texts import canonical_texts
+from plans.topology.columnar.cut_config import cut_config
+from plans.topology.columnar.lines_as_arrow import lines_as_arrow
+from plans.topology.columnar.lines_batch import lines_batch
+from plans.topology.columnar.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
+from plans.topology.columnar.plain_transformations import Flags, plain_transformations
+from plans.topology.joins.fingerprint import transformations_fingerprints
+from plans.topology.parse_lines import NESTED_COLUMNS, ROW_TYPES, parse_lines
+
+_BYTES_OF_A_ROW = 64
+_NESTED = tuple(NESTED_COLUMNS)[1:]
+
+
+class Block(NamedTuple):
+    """Whole lines of a file, each with its newline, and the ordinal of the first."""
+
+    data: bytes
+    file: str
+    first: int
+
+
+def parse_block(block: Block) -> list[pa.RecordBatch]:
+    """What `parse_lines` gives for the lines of a block, in their order.
+
+    Lines that are right and plain (see `lines_as_arrow`) are read all at once, if there are many; the others,
+    or all, go through `parse_lines`.
+    """
+    data, file, first = block
+    values = data.split(b"\n")[:-1]
+    if not is_worth_compiling(len(data) // _BYTES_OF_A_ROW):
+        return list(parse_lines([lines_batch(values, file, range(first, first + len(values)))]))
+    plain, lines = _plain_lines(values, file, first)
+    others = np.setdiff1d(np.arange(len(values)), lines)
+    if not len(others):
+        return [plain]
+    left = [values[line] for line in others.tolist()]
+    one_by_one = parse_lines([lines_batch(left, file, (first + others).tolist())])
+    rows = pa.Table.from_batches([plain, *one_by_one])
+    batches: list[pa.RecordBatch] = rows.take(pc.sort_indices(rows["ordinal"])).combine_chunks().to_batches()
+    return batches
+
+
+def _plain_lines(values: Sequence[bytes], file: str, first: int) -> tuple[pa.RecordBatch, Ints]:
+    """PARSED of the plain lines; and which lines they are."""
+    cut = [cut_config(line) for line in values]
+    lines, read = lines_as_arrow([line for line, _ in cut])
+    topologies, wrong = plain_topologies(read, [cut[line][1] for line in lines.tolist()])
+    nested = read["transformations"].combine_chunks()
+    sizes = np.diff(nested.offsets.to_numpy()).astype(np.int64)
+    rows, wrong_rows = plain_transformations(nested.flatten())
+    of_rows = np.repeat(np.arange(len(lines)), sizes)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    wrong_rows = wrong_rows | (rows.field("id").fill_null(0).to_numpy() != places + 1)
+    right = ~wrong & (sizes > 0)
+    right[of_rows[wrong_rows]] = False
+    rows = _of_lines(rows, of_rows, right)
+    topologies, lines, sizes = topologies.at(np.flatnonzero(right)), lines[right], sizes[right]
+    settings, refused = settings_of_plain_topologies(
+        topologies, rows.field("kind"), rows.field("inputs"), sizes
+    )
+    if refused.any():
+        rows = _of_lines(rows, np.repeat(np.arange(len(lines)), sizes), ~refused)
+        lines, sizes, settings = lines[~refused], sizes[~refused], settings.filter(pa.array(~refused))
+        topologies = topologies.at(np.flatnonzero(~refused))
+    starts = np.cumsum(sizes) - sizes
+    digests = transformations_fingerprints(topologies.headers(), canonical_texts(rows), starts, sizes)
+    found = {
+        "source_file": pa.array([file] * len(lines), pa.string()),
+        "block_start": pa.array(np.zeros(len(lines), np.int64)),
+        "ordinal": pa.array(lines + first),
+        "name": topologies.names,
+        "form": pa.array([FORM] * len(lines), pa.string()),
+        "parallelism": topologies.parallelism,
+        "max_parallelism": topologies.max_parallelism,
+        "chaining": topologies.chaining,
+        "config": topologies.config_column(),
+        "fingerprint": pa.array(digests, pa.string()),
+        "settings": settings,
+    }
+    columns = {name: found.get(name, pa.nulls(len(lines), kind)) for name, kind in ROW_TYPES.items()}
+    bounds = np.append(starts, len(rows)).astype(np.int32)
+    columns["transformations"] = pa.ListArray.from_arrays(pa.array(bounds), rows)
+    for name in _NESTED:
+        columns[name] = pa.ListArray.from_arrays(pa.array(np.zeros_like(bounds)), NESTED_COLUMNS[name]([]))
+    return pa.RecordBatch.from_pydict(columns), lines
+
+
+def _of_lines(rows: pa.StructArray, of_rows: Ints, wanted: Flags) -> pa.StructArray:
+    return rows if wanted[of_rows].all() else rows.filter(pa.array(wanted[of_rows]))

@@ -1,0 +1,142 @@
+"""What plain lines say beside their transformations: their own values, headers and job settings."""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.columnar.frames import from_arrow
+from plans.joins.arrow_walks import Ints
+from plans.topology.columnar.plain_transformations import Flags
+from plans.topology.columnar.topology_holds import topology_holds
+from plans.topology.duplicate_keys import may_have_duplicate_keys
+from plans.topology.job_settings import may_run_as_batch, read_job_settings
+from plans.topology.joins.fingerprint import config_text, header_text
+from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
+from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.setting_refusals import FlinkRefusal
+from plans.topology.validate_topology import CONFIG
+from plans.vocabulary import TopologyForm
+
+FORM = str(TopologyForm.TRANSFORMATIONS)
+
+_OWN_VALUES = ("name", "parallelism", "max_parallelism", "chaining")
+_CONFIGS = pa.map_(pa.string(), pa.string())
+
+
+class PlainTopologies(NamedTuple):
+    """A row a line. config: which of `configs` (distinct, None for those that are wrong) it has."""
+
+    names: pa.StringArray
+    parallelism: pa.Array
+    max_parallelism: pa.Array
+    chaining: pa.Array
+    config: Ints
+    configs: list[dict[str, str] | None]
+
+    def config_column(self) -> pa.MapArray:
+        """The configuration of each."""
+        entries = [list((config or {}).items()) for config in self.configs]
+        return pa.array(entries, _CONFIGS).take(pa.array(self.config))
+
+    def headers(self) -> list[bytes]:
+        """The first line of each one's canonical text."""
+        texts = [config_text(config or {}) for config in self.configs]
+        values = (self.names, self.parallelism, self.max_parallelism, self.chaining)
+        rows = zip(
+            repeat(FORM),
+            *(column.to_pylist() for column in values),
+            map(texts.__getitem__, self.config),
+            strict=False,
+        )
+        return [header_text(*row) for row in rows]
+
+    def at(self, places: Ints) -> "PlainTopologies":
+        """Those at some places."""
+        names, parallelism, limits, chaining = (column.take(pa.array(places)) for column in self[:4])
+        return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
+
+
+def plain_topologies(rows: pa.Table, config_texts: Sequence[bytes]) -> tuple[PlainTopologies, Flags]:
+    """Of each row of `lines_as_arrow`, defaults filled in; and which of the rows are wrong."""
+    numbers: dict[bytes, int] = {}
+    config = [numbers.setdefault(text, len(numbers)) for text in config_texts]
+    columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
+    topologies = PlainTopologies(
+        columns["name"],
+        pc.fill_null(columns["parallelism"], 1),
+        columns["max_parallelism"],
+        pc.fill_null(columns["chaining"], True),
+        np.array(config, np.int64),
+        list(map(_config, numbers)),
+    )
+    looked_at = pa.table([*topologies[:4], topologies.config_column()], [*_OWN_VALUES, "config"])
+    holds = from_arrow(looked_at).select(topology_holds()).to_series().to_numpy()
+    config_is_wrong = np.array([config is None for config in topologies.configs], bool)
+    return topologies, ~holds | config_is_wrong[topologies.config]
+
+
+def settings_of_plain_topologies(
+    topologies: PlainTopologies, kinds: pa.StringArray, inputs: pa.ListArray, sizes: Ints
+) -> tuple[pa.StructArray, Flags]:
+    """SETTINGS_ROWS of right topologies, and which of them Flink refuses.
+
+    In: kind and inputs of all their transformations, `sizes` of each. What settings follow from is read once
+    for each combination; a name gives nothing but the job's name where the configuration has none.
+    """
+    may_be_batch = [config is not None and may_run_as_batch(config) for config in topologies.configs]
+    ends = np.cumsum(sizes)
+    unbounded = [
+        may_be_batch[config] and _reads_unbounded_source(kinds, inputs, int(end - size), int(size))
+        for config, end, size in zip(topologies.config, ends, sizes, strict=True)
+    ]
+    combinations: dict[tuple[Any, ...], int] = {}
+    columns = (topologies.parallelism, topologies.max_parallelism, topologies.chaining)
+    rows = zip(
+        topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True
+    )
+    of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
+    found = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
+    refused = np.array([settings is None for settings in found], bool)[of_rows]
+    columns_of_settings = pa.array(found, SETTINGS_ROWS).take(pa.array(of_rows)).flatten()
+    name = SETTINGS_ROWS.get_field_index("job_name")
+    unnamed = pc.equal(columns_of_settings[name], "")
+    columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
+    return pa.StructArray.from_arrays(columns_of_settings, fields=list(SETTINGS_ROWS)), refused
+
+
+def _config(text: bytes) -> dict[str, str] | None:
+    try:
+        config: dict[str, str] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    if not CONFIG.accepts(config) or may_have_duplicate_keys(text, config):
+        return None
+    return config
+
+
+def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:
+    of_topology = (column.slice(first, size).to_pylist() for column in (kinds, inputs))
+    return reads_unbounded_source(zip(*of_topology, strict=True))
+
+
+def _settings(
+    config: dict[str, str], parallelism: int, max_parallelism: int | None, chaining: bool, unbounded: bool
+) -> dict[str, Any] | None:
+    """Settings without the topology's name; None where Flink refuses them."""
+    try:
+        settings = read_job_settings(
+            config,
+            topology_name="",
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            chaining=chaining,
+            transformations_have_unbounded_source=unbounded,
+        )
+    except FlinkRefusal:
+        return None
+    return as_arrow(settings)

@@ -1,0 +1,27 @@
+"""Python objects as the tables of the topology layer, through the same validation as files."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, islice
+from typing import Any
+
+import pyarrow as pa
+
+from plans.topology.columnar.lines_batch import lines_batch
+from plans.topology.columnar.topologies_of_lines import topologies_of_lines
+from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.joins.read_topology_objects import encode
+from plans.topology.parse_lines import parse_lines
+
+OBJECTS_A_BATCH = 1_000
+
+
+def read_topology_objects(topologies: Iterable[Mapping[str, Any] | str | bytes]) -> TopologyTables:
+    """Dicts as SPEC section 1 describes them, or JSON strings. As plans.topology.joins.read_topology_objects."""
+    return topologies_of_lines(parse_lines(_batches(iter(topologies))))
+
+
+def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[pa.RecordBatch]:
+    ordinals = count()
+    while encoded := [encode(topology) for topology in islice(topologies, OBJECTS_A_BATCH)]:
+        values, problems = zip(*encoded, strict=True)
+        yield lines_batch(values, None, list(islice(ordinals, len(encoded))), problems)

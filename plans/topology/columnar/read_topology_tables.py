@@ -1,0 +1,149 @@
+"""Given tables (Arrow, Delta, Parquet) of topologies and transformations as the topology layer."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY, empty, from_arrow
+from plans.errors import SchemaError
+from plans.tables import JOB_SETTINGS
+from plans.topology.columnar.find_topology_files import local_path
+from plans.topology.columnar.lines_of_tables import lines_of_tables
+from plans.topology.columnar.normalized_tables import (
+    normalized_topologies,
+    normalized_transformations,
+    to_nullable_arrow,
+)
+from plans.topology.columnar.rejected_rows import Refused, rejected_rows
+from plans.topology.columnar.row_errors import no_topology, row_errors
+from plans.topology.columnar.settings_of_topologies import settings_of_topologies
+from plans.topology.columnar.sound_topologies import sound_topologies
+from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.error_kinds import INPUT_STAGE
+from plans.topology.input_errors import missing_table, unusable_path
+from plans.topology.parse_lines import SETTINGS_ROWS, parse_lines, shown
+
+_Refused = dict[int, tuple[str, list[Any]]]
+"""Position in topologies to stage and errors."""
+
+_ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS_ROWS)])
+
+
+def holds_tables(path: str) -> bool:
+    """Whether a path is a folder of tables."""
+    table = Path(local_path(path)) / "transformations"
+    return _is_delta(table) or any(table.glob("*.parquet"))
+
+
+def read_topology_folder(path: str) -> TopologyTables:
+    """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
+
+    As plans.topology.joins.read_topology_tables; but columns that are not the declared ones are an InputError.
+    """
+    folder = Path(local_path(path))
+    topologies, transformations = _load(folder / "topologies"), _load(folder / "transformations")
+    try:
+        return read_topology_tables(topologies, transformations)
+    except SchemaError as error:
+        raise unusable_path(path, error.message) from None
+
+
+def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> TopologyTables:
+    """Validated tables out of `topologies` and `transformations`.
+
+    As plans.topology.joins.read_topology_tables: columns are looked at by expressions, and only topologies that
+    look suspicious go through the validation of files.
+    """
+    given, rows = normalized_topologies(topologies), normalized_transformations(transformations)
+    ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
+    wrong = row_errors(ids, names)
+    sound = sound_topologies(given, rows, wrong)
+    settings, refused = _settled(given, rows, sound)
+    suspicious = sorted(set(range(len(ids))).difference(wrong, sound["position"]))
+    if suspicious:
+        explained, refused_too = _explained(given, rows, suspicious)
+        settings, refused = pl.concat([settings, explained]).sort("position"), refused | refused_too
+    refused |= {position: (INPUT_STAGE, [error]) for position, error in wrong.items()}
+    known = set(ids)
+    orphans = no_topology(i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known)
+    kept = _at(given, settings["position"]).with_columns(settings["fingerprint"])
+    files, lines = given["source_file"].to_list(), given["source_line"].to_list()
+    return TopologyTables(
+        topologies=kept,
+        transformations=rows.filter(pl.col(TOPOLOGY).is_in(kept[TOPOLOGY].implode()))
+        if refused or orphans
+        else rows,
+        stream_nodes=empty("stream_nodes"),
+        stream_edges=empty("stream_edges"),
+        job_settings=settings.select(JOB_SETTINGS.names),
+        rejected=rejected_rows(
+            [
+                *(Refused(names[p], files[p], lines[p], *refused[p]) for p in sorted(refused)),
+                *(Refused(None, None, None, INPUT_STAGE, [error]) for error in orphans),
+            ]
+        ),
+        inputs=len(ids) + len(orphans),
+    )
+
+
+def _settled(given: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame) -> tuple[pl.DataFrame, _Refused]:
+    """Position, fingerprint and JOB_SETTINGS of sound topologies; stage and errors of others by position."""
+    settings, refusals = settings_of_topologies(_at(given, sound["position"]), rows)
+    refused = {
+        position: (stage, list(map(shown, errors)))
+        for place, position in enumerate(sound["position"])
+        if place in refusals
+        for stage, errors in [refusals[place]]
+    }
+    taken = ~sound["position"].is_in(list(refused))
+    return sound.filter(taken).hstack(settings), refused
+
+
+def _at(given: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
+    """The rows at `positions`, which ascend."""
+    return given if len(positions) == len(given) else given[positions]
+
+
+def _explained(
+    given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
+) -> tuple[pl.DataFrame, _Refused]:
+    """As _settled, of topologies that may be wrong, through the same validation as lines of a file."""
+    looked_at = given[suspicious]
+    of_them = rows.filter(pl.col(TOPOLOGY).is_in(looked_at[TOPOLOGY].implode()))
+    lines = lines_of_tables(
+        to_nullable_arrow(looked_at, "topologies"), to_nullable_arrow(of_them, "transformations")
+    )
+    batches = []
+    refused = {}
+    for batch in parse_lines(lines):
+        batches.append(batch.select(_ACCEPTED.names).filter(batch["form"].is_valid()))
+        bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
+        for row in bad.to_pylist():
+            refused[suspicious[row["ordinal"]]] = (row["error_stage"], row["errors"])
+    accepted = pa.Table.from_batches(batches, _ACCEPTED)
+    settings = from_arrow(pa.Table.from_struct_array(accepted["settings"]))
+    found = from_arrow(accepted.select(["ordinal", "fingerprint"]))
+    positions = pl.Series("position", suspicious, pl.get_index_type())[found["ordinal"]]
+    of_them = given[positions].select(positions, found["fingerprint"], TOPOLOGY)
+    return of_them.hstack(settings), refused
+
+
+def _is_delta(table: Path) -> bool:
+    return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
+
+
+def _load(table: Path) -> pa.Table:
+    """All rows of a Delta or Parquet table; Delta's deletion vectors and renamed columns are minded."""
+    # Only folders of tables need these, and they take long to import.
+    from pyarrow import dataset
+
+    try:
+        if _is_delta(table):
+            from deltalake import DeltaTable
+
+            return pa.table(DeltaTable(table).scan())
+        return dataset.dataset(table, format="parquet", partitioning="hive").to_table()
+    except Exception as error:
+        raise missing_table(str(table), str(error).splitlines()[0][:300]) from None

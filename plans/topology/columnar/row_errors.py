@@ -1,0 +1,44 @@
+"""What is wrong with rows of a given table `topologies` by themselves."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.topology.columnar.topology_id import topology_id
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.joins.read_topology_tables import ALLOWED_AND_HINT
+
+
+def row_errors(ids: Sequence[int], names: Sequence[str | None]) -> dict[int, dict[str, str]]:
+    """Position to TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; all rows of an id alike.
+
+    As plans.topology.joins.read_topology_tables.
+    """
+    with_id = Counter(ids)
+    names_of: dict[int, set[str]] = {i: set() for i, count in with_id.items() if count > 1}
+    for i, name in zip(ids, names, strict=True):
+        if name is not None and i in names_of:
+            names_of[i].add(name)
+    of_id: dict[int, dict[str, str]] = {}
+    for i, name in zip(ids, names, strict=True):
+        if i in of_id:
+            continue
+        if name is not None and i != topology_id(name):
+            of_id[i] = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
+        elif i in names_of and len(names_of[i]) == 1:
+            found = "" if name is None else f"name {limited(name, MOST_OF_A_NAME)} on {with_id[i]} rows"
+            of_id[i] = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, found)
+        elif i in names_of:
+            of_id[i] = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")
+    return {position: of_id[i] for position, i in enumerate(ids) if i in of_id}
+
+
+def no_topology(ids: Iterable[int | None]) -> list[dict[str, str]]:
+    """NoTopology of each topology_id that only transformations have."""
+    texts = ("null" if i is None else str(i) for i in ids)
+    return [_error(ErrorKind.NO_TOPOLOGY, f"transformations of topology_id {text}") for text in texts]
+
+
+def _error(kind: ErrorKind, found: str) -> dict[str, str]:
+    allowed, hint = ALLOWED_AND_HINT[kind]
+    return {"error": str(kind), "location": "topology", "found": found, "allowed": allowed, "hint": hint}

@@ -1,0 +1,94 @@
+"""Options and job settings of topologies whose values and transformations are right."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY, from_arrow
+from plans.columnar.groups import ints
+from plans.columnar.runs import runs
+from plans.errors import TopologyError
+from plans.tables import JOB_SETTINGS
+from plans.topology.columnar.canonical_headers import config_text
+from plans.topology.job_settings import may_run_as_batch
+from plans.topology.joins.settings_of_topologies import settings_or_errors
+from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
+from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.vocabulary import Kind
+
+Refusals = dict[int, tuple[str, list[TopologyError]]]
+"""Place among the topologies to stage and errors."""
+
+_READ = ("config", "parallelism", "max_parallelism", "chaining")
+_COMBINATION = ["config_text", *_READ[1:], "unbounded"]
+_ROWS_AT_ONCE = 65_536
+
+
+def settings_of_topologies(
+    topologies: pl.DataFrame, transformations: pl.DataFrame
+) -> tuple[pl.DataFrame, Refusals]:
+    """JOB_SETTINGS of `topologies`, in their order, and why some are refused.
+
+    As plans.topology.joins.settings_of_topologies; but each combination of what settings follow from is read once,
+    since a fleet has few. A name gives nothing but the job's name where the configuration has none.
+    """
+    config = config_text().list.join(",").alias("config_text")
+    jobs = topologies.select(TOPOLOGY, "name", *_READ, config)
+    unbounded = _with_unbounded_source(jobs, transformations)
+    jobs = jobs.with_columns(pl.col(TOPOLOGY).is_in(unbounded.implode()).alias("unbounded"))
+    distinct = jobs.unique(_COMBINATION, keep="first", maintain_order=True).drop(TOPOLOGY, "name")
+    settings: list[dict[str, Any]] = []
+    places: list[int | None] = []
+    refused: dict[int, tuple[str, list[TopologyError]]] = {}
+    for row in distinct.drop("config_text").to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
+        stage, errors, derived = settings_or_errors({**row, "name": ""}, row["unbounded"])
+        places.append(None if derived is None else len(settings))
+        if derived is not None:
+            settings.append(as_arrow(derived))
+        elif stage is not None:
+            refused[len(places) - 1] = (stage, errors)
+    numbered = distinct.select(_COMBINATION).with_columns(place=pl.Series(places, dtype=pl.Int64))
+    found = jobs.select(_COMBINATION).join(
+        numbered.with_row_index("combination"),
+        on=_COMBINATION,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    taken = found["place"].is_not_null()
+    accepted = jobs.select(TOPOLOGY, "name").filter(taken)
+    given = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS_ROWS)])))
+    named = pl.when(pl.col("job_name") == "").then("name").otherwise("job_name").alias("job_name")
+    of_jobs = accepted.hstack(given[found["place"].drop_nulls()]).with_columns(named)
+    others = found.select("combination").with_row_index("place").filter(~taken)
+    return of_jobs.select(JOB_SETTINGS.names), {p: refused[combination] for p, combination in others.rows()}
+
+
+def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) -> pl.Series:
+    """The topologies that may run as batch jobs and have an operator that reads an unbounded source."""
+    configs = jobs.select("config_text", "config").unique("config_text", keep="first", maintain_order=True)
+    texts = []
+    for row in configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
+        if may_run_as_batch(dict(row["config"])):
+            texts.append(row["config_text"])
+    batch = jobs.filter(pl.col("config_text").is_in(texts)).select(TOPOLOGY)
+    if batch.is_empty():
+        return batch.to_series()
+    shape = transformations.select(TOPOLOGY, "id", "kind", "inputs")
+    legacy = shape.filter(pl.col("kind") == str(Kind.LEGACY_SOURCE)).join(batch, on=TOPOLOGY, how="semi")
+    rows = shape.join(legacy, on=TOPOLOGY, how="semi").sort(TOPOLOGY, "id")
+    starts = runs(ints(rows, TOPOLOGY)).starts.tolist()
+    found = [
+        rows[TOPOLOGY][start]
+        for start, end in pairwise([*starts, len(rows)])
+        if reads_unbounded_source(_graph(rows.slice(start, end - start)))
+    ]
+    return pl.Series(TOPOLOGY, found, pl.Int64)
+
+
+def _graph(rows: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:
+    for part in rows.iter_slices(_ROWS_AT_ONCE):
+        yield from zip(part["kind"].to_list(), part["inputs"].to_list(), strict=True)

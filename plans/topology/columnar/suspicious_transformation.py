@@ -1,0 +1,103 @@
+"""Which rows of a transformations table may be wrong."""
+
+from collections.abc import Iterable
+from functools import cache, reduce
+from operator import and_, or_
+
+import polars as pl
+
+from plans.topology.joins.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
+from plans.topology.operator_rules import (
+    INPUT_COUNTS,
+    MAX_PARALLELISM,
+    OPERATOR_SCOPE,
+    RESOURCE_RULES,
+    SLOT_SCOPE,
+)
+from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+
+_CODES = {str(kind): code for code, kind in enumerate(Kind)}
+"""What stands for kinds here: numbers are compared at a fraction of the price of strings."""
+
+
+def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:
+    """True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
+
+    As plans.topology.joins.suspicious_transformation; a row with a repeated key in its map is suspicious too.
+    """
+    coded = rows.with_columns(pl.col("kind").cast(pl.Enum(list(_CODES)), strict=False).to_physical())
+    return coded.select(~_holds()).to_series()
+
+
+@cache
+def _holds() -> pl.Expr:
+    """True for rows that are right; kinds are their codes, null for unknown ones."""
+    kind = pl.col("kind")
+    physical = kind.is_in([_CODES[k] for k in PHYSICAL])
+    weights, slot_scope = pl.col("managed_memory"), pl.col("slot_scope").list
+    rules = [
+        kind.is_not_null(),
+        _number_of_inputs(),
+        _inputs_are_earlier(),
+        physical | reduce(and_, (pl.col(c).is_null() for c in OPERATOR_COLUMNS)),
+        physical | ((weights.map.len() == 0) & (slot_scope.len() == 0)),
+        _unset_or("parallelism", pl.col("parallelism") >= 1),
+        _unset_or("max_parallelism", pl.col("max_parallelism").is_between(1, MAX_PARALLELISM)),
+        _unset_or("uid_hash", pl.col("uid_hash").str.contains(r"\A[0-9A-Fa-f]{32}\z")),
+        _unset_or("buffer_timeout", pl.col("buffer_timeout") >= -1),
+        _unset_or("chaining", pl.col("chaining").is_in([str(c) for c in ChainingStrategy])),
+        _managed_memory(),
+        _count(slot_scope.count_matches(str(use_case)) for use_case in SLOT_SCOPE) == slot_scope.len(),
+        _resources(),
+        _only_on(Kind.PARTITION, "partitioner", pl.col("partitioner").is_in([str(p) for p in Partitioner])),
+        _unset_or("exchange_mode", pl.col("exchange_mode").is_in([str(m) for m in StreamExchangeMode])),
+        (kind == _CODES[Kind.PARTITION]) | pl.col("exchange_mode").is_null(),
+        _only_on(Kind.SIDE_OUTPUT, "tag", pl.col("tag") != ""),
+        _only_on(Kind.SELECT, "names", ~pl.col("names").list.contains(pl.lit(None, pl.String))),
+    ]
+    return reduce(and_, rules).fill_null(False)
+
+
+def _unset_or(name: str, right: pl.Expr) -> pl.Expr:
+    return pl.col(name).is_null() | right
+
+
+def _only_on(kind: Kind, name: str, right: pl.Expr) -> pl.Expr:
+    """Set and right on its kind, null on others."""
+    is_set = pl.col(name).is_not_null()
+    return ((pl.col("kind") == _CODES[kind]) == is_set) & (~is_set | right)
+
+
+def _number_of_inputs() -> pl.Expr:
+    kinds_by_count: dict[tuple[int, int], list[int]] = {}
+    for kind, count in INPUT_COUNTS.items():
+        kinds_by_count.setdefault(count, []).append(_CODES[kind])
+    size = pl.col("inputs").list.len()
+    return reduce(
+        or_,
+        (pl.col("kind").is_in(kinds) & size.is_between(*count) for count, kinds in kinds_by_count.items()),
+    )
+
+
+def _inputs_are_earlier() -> pl.Expr:
+    inputs = pl.col("inputs").list
+    in_range = (inputs.min() >= 1) & (inputs.max() < pl.col("id"))
+    return ~inputs.contains(pl.lit(None, pl.Int32)) & ((inputs.len() == 0) | in_range)
+
+
+def _managed_memory() -> pl.Expr:
+    weights = pl.col("managed_memory").map
+    right = _count((weights.get(str(use_case)) >= 1).fill_null(False) for use_case in OPERATOR_SCOPE)
+    return right == weights.len()
+
+
+def _count(numbers: Iterable[pl.Expr]) -> pl.Expr:
+    return reduce(lambda a, b: a + b, (number.cast(pl.UInt32) for number in numbers))
+
+
+def _resources() -> pl.Expr:
+    low, high = (pl.col(f"{which}_resources") for which in ("min", "preferred"))
+    fields = ((low.struct.field(key), high.struct.field(key)) for key in RESOURCE_RULES)
+    ordered = reduce(and_, ((least <= most) & (least >= 0) for least, most in fields))
+    cores_low, cores_high = low.struct.field("cpu_cores"), high.struct.field("cpu_cores")
+    return (low.is_null() & high.is_null()) | (ordered & (cores_low > 0) & (cores_high < 1e9))

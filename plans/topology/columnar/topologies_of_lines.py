@@ -1,0 +1,153 @@
+"""The topology tables out of one parse of lines, each name once, every line with its number in its file."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from plans.columnar.frames import TOPOLOGY, empty, from_arrow
+from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.tables import JOB_SETTINGS, TOPOLOGIES
+from plans.topology.columnar.rejected_rows import Refused, rejected_rows
+from plans.topology.columnar.topology_id import topology_id
+from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+
+NESTED = ("transformations", "stream_nodes", "stream_edges")
+"""Tables whose rows come as an array of each line."""
+
+_OF_LINES = tuple(n for n in TOPOLOGIES.names if n not in (TOPOLOGY, "source_line"))
+_LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal")
+
+
+class _Place(NamedTuple):
+    """File and line from 1; for an object its place among the objects, from 1."""
+
+    file: str | None
+    number: int
+
+    @property
+    def line(self) -> int | None:
+        """source_line."""
+        return None if self.file is None else self.number
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """What goes into the tables: Arrow batches of accepted topologies, and the lines that are refused."""
+
+    topologies: list[pa.RecordBatch] = field(default_factory=list)
+    job_settings: list[pa.RecordBatch] = field(default_factory=list)
+    nested: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: {table: [] for table in NESTED})
+    refused: list[Refused] = field(default_factory=list)
+    inputs: int = 0
+    first: dict[int, tuple[str, _Place]] = field(default_factory=dict)
+    """topology_id to the name and place of the topology that has it."""
+    going_on: int | None = None
+    """The topology that rows with nothing but arrays belong to."""
+
+
+def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
+    """Every table out of PARSED of all lines.
+
+    The files come in the order of their names (as UTF-8), each in order and with ordinals that count its
+    lines. As plans.topology.joins.topologies_of_lines.
+    """
+    found = _Sorted()
+    for batch in parsed:
+        _sort_out(batch, found)
+    nested = {table: _frame(table, batches) for table, batches in found.nested.items()}
+    return TopologyTables(
+        topologies=_frame("topologies", found.topologies),
+        job_settings=_frame("job_settings", found.job_settings),
+        rejected=rejected_rows(found.refused),
+        inputs=found.inputs,
+        **nested,
+    )
+
+
+def _frame(table: str, batches: list[pa.RecordBatch]) -> pl.DataFrame:
+    return from_arrow(pa.Table.from_batches(batches)) if batches else empty(table)
+
+
+def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
+    """Add one batch of PARSED, line by line; what is wanted of its columns is then taken at once."""
+    ids: list[int | None] = []
+    accepted: list[int] = []
+    lines: list[int | None] = []
+    columns = [batch[name].to_pylist() for name in _LINE]
+    for position, (form, stage, block_lines, name, file, ordinal) in enumerate(zip(*columns, strict=True)):
+        if form is None and stage is None:
+            ids.append(found.going_on if block_lines is None else None)
+            continue
+        ids.append(None)
+        found.inputs += 1
+        found.going_on = None
+        place = _Place(file, ordinal + 1)
+        if stage is not None:
+            errors = batch["errors"][position].as_py()
+            found.refused.append(Refused(name, file, place.line, stage, errors))
+            continue
+        of_name = topology_id(name)
+        first = found.first.setdefault(of_name, (name, place))
+        if first[1] is place:
+            ids[position] = found.going_on = of_name
+            accepted.append(position)
+            lines.append(place.line)
+        else:
+            errors = [_repeated(name, *first)]
+            found.refused.append(Refused(name, file, place.line, INPUT_STAGE, errors))
+    if accepted:
+        _add_topologies(batch, accepted, ids, lines, found)
+    for table in NESTED:
+        _add_elements(batch[table], ids, found.nested[table])
+
+
+def _repeated(name: str, first_name: str, first: _Place) -> dict[str, str]:
+    """The error of a topology whose name or id another one before it has."""
+    at = f"object {first.number}" if first.file is None else f"line {first.line} of {first.file}"
+    same = name == first_name
+    shown, first_shown = limited(name, MOST_OF_A_NAME), limited(first_name, MOST_OF_A_NAME)
+    return {
+        "error": str(ErrorKind.DUPLICATE_TOPOLOGY_NAME if same else ErrorKind.TOPOLOGY_ID_COLLISION),
+        "location": "topology",
+        "found": f"name {shown}, which {at} has"
+        if same
+        else f"a name with the xxhash64 of {first_shown} at {at}",
+        "allowed": EACH_NAME_ONCE,
+        "hint": RENAME_ONE,
+    }
+
+
+def _add_topologies(
+    batch: pa.RecordBatch,
+    accepted: list[int],
+    ids: list[int | None],
+    lines: list[int | None],
+    found: _Sorted,
+) -> None:
+    """TOPOLOGIES and JOB_SETTINGS of the accepted rows."""
+    rows = batch.select([*_OF_LINES, "settings"]).take(pa.array(accepted, pa.int64()))
+    of_rows = pa.array([ids[position] for position in accepted], pa.int64())
+    columns: dict[str, Any] = {name: rows[name] for name in _OF_LINES}
+    columns |= {TOPOLOGY: of_rows, "source_line": pa.array(lines, pa.int64())}
+    found.topologies.append(pa.RecordBatch.from_pydict({n: columns[n] for n in TOPOLOGIES.names}))
+    settings = [of_rows, *rows["settings"].flatten()]
+    found.job_settings.append(pa.RecordBatch.from_arrays(settings, JOB_SETTINGS.names))
+
+
+def _add_elements(arrays: pa.ListArray, ids: list[int | None], batches: list[pa.RecordBatch]) -> None:
+    """Add the elements of `arrays` with the topology of their row; none of rows without one."""
+    elements = arrays.flatten()
+    if not len(elements):
+        return
+    lengths = np.diff(arrays.offsets.to_numpy())
+    of_elements = np.repeat(np.array([i or 0 for i in ids], np.int64), lengths)
+    wanted = np.repeat(np.array([i is not None for i in ids]), lengths)
+    if not wanted.all():
+        elements, of_elements = elements.filter(pa.array(wanted)), of_elements[wanted]
+    names = [TOPOLOGY, *(field.name for field in elements.type)]
+    batches.append(pa.RecordBatch.from_arrays([pa.array(of_elements), *elements.flatten()], names))

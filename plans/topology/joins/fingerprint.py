@@ -1,0 +1,161 @@
+"""SHA-256 over a topology's canonical text: equal for the same topology, whichever way it came in.
+
+The canonical text of a `transformations` topology is one header line, then one line a transformation in
+id order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK
+lines, so that no topology is ever one string. A header is
+`transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its
+TRANSFORMATIONS columns behind topology_id, in order, joined by `|`. A string is written as its length in
+UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false; null, an empty list and
+an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory is
+`USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
+are nano-cores and three byte counts, joined by commas.
+
+A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted
+keys. The text has no defaults left out: an absent key and its default are the same topology.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
+
+from plans.tables import TRANSFORMATIONS
+
+BLOCK = 4096
+"""Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
+
+_Ints = npt.NDArray[np.int64]
+
+
+def _text(value: str) -> str:
+    return f"{len(value.encode())}:{value}"
+
+
+def header(topology: Mapping[str, Any], form: str) -> bytes:
+    """The first line of a valid topology's canonical text."""
+    return header_text(
+        form,
+        topology["name"],
+        topology.get("parallelism", 1),
+        topology.get("max_parallelism"),
+        topology.get("chaining", True),
+        config_text(topology.get("config", {})),
+    )
+
+
+def config_text(config: Mapping[str, str]) -> str:
+    """A configuration in a header."""
+    return ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in config.items()))
+
+
+def header_text(
+    form: str, name: str, parallelism: int, max_parallelism: int | None, chaining: bool, config: str
+) -> bytes:
+    """A header of values with defaults filled in; `config` is its config_text."""
+    limit = "" if max_parallelism is None else max_parallelism
+    switch = "true" if chaining else "false"
+    return f"{form}|{_text(name)}|{parallelism}|{limit}|{switch}|{config}\n".encode()
+
+
+def transformations_fingerprints(
+    headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, starts: _Ints, lengths: _Ints
+) -> list[str]:
+    """Hex digests of topologies whose canonical rows are those in `rows`, `lengths` of each from `starts`."""
+    first, end, bounds = block_bounds(starts, lengths)
+    digests = text_digests(rows, bounds)
+    of_topologies = zip(headers, first.tolist(), end.tolist(), strict=True)
+    return [fingerprint(header, digests[start:stop]) for header, start, stop in of_topologies]
+
+
+def block_bounds(starts: _Ints, lengths: _Ints) -> tuple[_Ints, _Ints, _Ints]:
+    """Per topology its first block and the one behind its last; where each block starts, and where all end.
+
+    Topologies have `lengths` rows from `starts` on, each behind the one before.
+    """
+    counts = -(-lengths // BLOCK)
+    end = np.cumsum(counts)
+    first = end - counts
+    within = np.arange(counts.sum()) - np.repeat(first, counts)
+    return first, end, np.append(np.repeat(starts, counts) + within * BLOCK, lengths.sum())
+
+
+def text_digests(rows: pa.StringArray | pa.LargeStringArray, bounds: _Ints) -> list[str]:
+    """Hex digests of the texts between neighbouring bounds."""
+    _, offsets_buffer, data_buffer = rows.buffers()
+    data = memoryview(data_buffer if data_buffer is not None else b"")
+    width = np.dtype(np.int64 if pa.types.is_large_string(rows.type) else np.int32)
+    offsets = np.frombuffer(offsets_buffer, width, len(rows) + 1, rows.offset * width.itemsize)
+    return [sha256(data[low:high]).hexdigest() for low, high in pairwise(offsets[bounds].tolist())]
+
+
+def fingerprint(first: bytes, digests: Sequence[str]) -> str:
+    """The hex digest of a topology with this header and these digests of its blocks."""
+    return sha256(first + "".join(digests).encode()).hexdigest()
+
+
+def stream_graph_fingerprint(first: bytes, graph: Mapping[str, Any]) -> str:
+    """The hex digest of a stream graph behind its header."""
+    return sha256(first + orjson.dumps(graph, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _string(value: Column) -> Column:
+    return F.concat(F.octet_length(value).cast("string"), F.lit(":"), value)
+
+
+def canonical_row() -> Column:
+    """The canonical line of one TRANSFORMATIONS row, without its newline."""
+    fields = []
+    for field in TRANSFORMATIONS.fields[1:]:
+        value, kind = F.col(field.name), field.dataType
+        match kind:
+            case StringType():
+                text = _string(F.coalesce(value, F.lit(""))) if field.name == "name" else _string(value)
+            case MapType():
+                text = F.array_join(
+                    F.transform(
+                        F.sort_array(F.map_entries(value)),
+                        lambda e: F.concat(e["key"], F.lit("="), e["value"].cast("string")),
+                    ),
+                    ",",
+                )
+            case StructType():
+                sizes = [value[f.name].cast("string") for f in kind.fields[1:]]
+                cores = F.floor(value["cpu_cores"] * 1e9 + 0.5).cast("long").cast("string")
+                text = F.when(value.isNotNull(), F.concat_ws(",", cores, *sizes))
+            case ArrayType(elementType=IntegerType()):
+                text = F.array_join(value.cast("array<string>"), ",")
+            case ArrayType():
+                items = F.sort_array(value) if field.name == "slot_scope" else F.transform(value, _string)
+                text = F.array_join(items, ",")
+            case IntegerType() | LongType():
+                text = value.cast("string")
+            case _:
+                raise TypeError(f"no canonical text for {field.name}")
+        if isinstance(kind, MapType | ArrayType) and field.name != "inputs":
+            text = F.when(F.size(value) > 0, text)  # lambdas are slow and such lists are mostly empty
+        fields.append(F.coalesce(text, F.lit("")))
+    return F.concat_ws("|", *fields)
+
+
+def canonical_header() -> Column:
+    """The canonical header of one TOPOLOGIES row of transformations, without its newline."""
+    config = F.transform(
+        F.map_entries(F.col("config")), lambda e: F.concat(_string(e["key"]), F.lit("="), _string(e["value"]))
+    )
+    return F.concat_ws(
+        "|",
+        F.lit("transformations"),
+        _string(F.col("name")),
+        F.col("parallelism").cast("string"),
+        F.coalesce(F.col("max_parallelism").cast("string"), F.lit("")),
+        F.col("chaining").cast("string"),
+        F.array_join(F.sort_array(config), ","),
+    )

@@ -1,0 +1,31 @@
+"""The tables of topologies and transformations in a folder."""
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from plans.errors import SchemaError
+from plans.topology.input_errors import missing_table, unusable_path
+from plans.topology.joins.normalized_tables import normalized_tables
+from plans.topology.joins.paths_of_glob import AS_THEY_ARE
+from plans.topology.joins.topology_tables import GivenTables
+
+
+def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
+    """The tables `topologies` and `transformations` in a folder, Delta or Parquet, not validated.
+
+    Raises InputError if one of them is missing or does not have its declared columns.
+    """
+    tables = []
+    for name in ("topologies", "transformations"):
+        table = f"{path.rstrip('/')}/{name}"
+        try:
+            kind = "delta" if DeltaTable.isDeltaTable(spark, table) else "parquet"
+            options = AS_THEY_ARE if kind == "parquet" else {}
+            tables.append(spark.read.format(kind).options(**options).load(table))
+        except AnalysisException as e:
+            raise missing_table(table, str(e).splitlines()[0][:300]) from None
+    try:
+        return normalized_tables(*tables)
+    except SchemaError as error:
+        raise unusable_path(path, error.message) from None

@@ -1,0 +1,278 @@
+"""Given tables of topologies and transformations as the topology layer."""
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from plans.joins.limited_column import limited_column
+from plans.message_limits import MOST_OF_A_NAME
+from plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS, conform
+from plans.topology import flink_options
+from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from plans.topology.joins.fingerprint import BLOCK, canonical_header, canonical_row
+from plans.topology.joins.normalized_tables import normalized_tables
+from plans.topology.joins.rejected_rows import rejected_rows
+from plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
+from plans.topology.joins.suspicious_transformation import suspicious_transformation
+from plans.topology.joins.topology_tables import TopologyTables
+from plans.topology.operator_rules import MAX_PARALLELISM
+from plans.topology.parse_lines import PARSED, parse_lines
+from plans.vocabulary import TopologyForm
+
+
+def read_topology_tables(
+    spark: SparkSession, topologies: DataFrame, transformations: DataFrame
+) -> TopologyTables:
+    """Validated tables out of `topologies` and `transformations`, without going through JSON.
+
+    Both have columns of the tables of these names in `plans.tables`; required are name, and topology_id
+    (xxhash64 of the name), id, kind, inputs. Others may be left out and get their defaults. Rows are looked
+    at by expressions and one aggregation, which runs here; what looks wrong is explained by
+    `validate_topology`, so that errors are those of files. A name on several rows is rejected on all of
+    them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a
+    column of another name or type.
+    """
+    given, rows = normalized_tables(topologies, transformations)
+    summary = _summary(given, rows).persist(StorageLevel.MEMORY_AND_DISK)
+    total = summary.agg(
+        F.count(F.lit(1)).alias("inputs"),
+        F.count_if(F.expr(_SUSPICIOUS)).alias("suspicious"),
+        F.count_if(F.expr(f"{_SOUND} AND {_MAY_RUN_AS_BATCH}")).alias("may_run_as_batch"),
+    ).collect()[0]
+    settled = _settled(summary, rows, bool(total["may_run_as_batch"]))
+    if total["suspicious"]:
+        settled = settled.unionByName(_explained(summary, rows))
+    settled = settled.persist(StorageLevel.MEMORY_AND_DISK)
+    refused = settled.where("errors IS NOT NULL")
+    kept = rows
+    if refused.count():
+        kept = _without(rows, refused)
+    outcome = _with_outcome(summary, settled)
+    valid = outcome.where("errors IS NULL")
+    return TopologyTables(
+        topologies=conform(valid.select(*TOPOLOGIES.names), "topologies"),
+        transformations=conform(kept.select(*TRANSFORMATIONS.names), "transformations"),
+        stream_nodes=spark.createDataFrame([], STREAM_NODES),
+        stream_edges=spark.createDataFrame([], STREAM_EDGES),
+        job_settings=conform(
+            valid.select("topology_id", *(f"settings.{n}" for n in JOB_SETTINGS.names[1:])), "job_settings"
+        ),
+        rejected=rejected_rows(outcome.where("errors IS NOT NULL")),
+        inputs=total["inputs"],
+        persisted=(summary, settled),
+    )
+
+
+def _without(rows: DataFrame, refused: DataFrame) -> DataFrame:
+    same = F.col("rows.topology_id").eqNullSafe(F.col("refused.topology_id"))
+    return rows.alias("rows").join(refused.alias("refused"), same, "left_anti")
+
+
+def _with_outcome(summary: DataFrame, settled: DataFrame) -> DataFrame:
+    same = F.col("summary.topology_id").eqNullSafe(F.col("settled.topology_id"))
+    joined = summary.alias("summary").join(settled.alias("settled"), same)
+    return joined.select("summary.*", *(f"settled.{n}" for n in SETTLED.names if n != "topology_id"))
+
+
+_SOUND = "row_error IS NULL AND NOT suspicious"
+_SUSPICIOUS = "row_error IS NULL AND suspicious"
+_MAY_RUN_AS_BATCH = f"upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BATCH', 'AUTOMATIC')"
+
+
+def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
+    """TOPOLOGIES with fingerprint, one row a row of `given` and a topology that only `rows` have; and
+
+    row_error (what is wrong with the topology's row itself, one error or null) and suspicious (its values
+    or transformations may be wrong).
+    """
+    same_id = Window.partitionBy("topology_id")
+    topologies = given.select(
+        *(F.col(n) for n in TOPOLOGIES.names if n != "fingerprint"),
+        F.count(F.lit(1)).over(same_id).alias("with_this_id"),
+        (F.min("name").over(same_id) == F.max("name").over(same_id)).alias("one_name"),
+    )
+    joined = topologies.join(_transformation_summary(rows), "topology_id", "full")
+    suspicious = ~F.coalesce(
+        F.col("rows_hold")
+        & (F.length("name") > 0)
+        & (F.col("form") == str(TopologyForm.TRANSFORMATIONS))
+        & (F.col("parallelism") >= 1)
+        & (F.col("max_parallelism").isNull() | F.col("max_parallelism").between(1, MAX_PARALLELISM))
+        & F.forall(F.map_values("config"), lambda v: v.isNotNull())
+        & (F.size(F.array_distinct(F.map_keys("config"))) == F.size("config")),
+        F.lit(False),
+    )
+    text = F.concat(canonical_header(), F.lit("\n"), F.col("block_digests"))
+    return joined.select(
+        *(F.sha2(text, 256).alias(n) if n == "fingerprint" else F.col(n) for n in TOPOLOGIES.names),
+        _row_error().alias("row_error"),
+        suspicious.alias("suspicious"),
+    )
+
+
+ALLOWED_AND_HINT = {
+    ErrorKind.NO_TOPOLOGY: (
+        "a topology_id of topologies",
+        "topology_id is the xxhash64 of the topology's name",
+    ),
+    ErrorKind.TOPOLOGY_ID_MISMATCH: (
+        "the xxhash64 of the topology's name",
+        "compute it with Spark's xxhash64(name), or leave the column out",
+    ),
+    ErrorKind.DUPLICATE_TOPOLOGY_NAME: (EACH_NAME_ONCE, RENAME_ONE),
+    ErrorKind.TOPOLOGY_ID_COLLISION: ("each topology_id once in a run", RENAME_ONE),
+}
+"""Of the errors that a topology's own row can have."""
+
+
+def _row_error() -> Column:
+    """NoTopology, TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; null if none of them."""
+    hash_text = F.xxhash64("name").cast("string")
+    id_text = F.coalesce(F.col("topology_id").cast("string"), F.lit("null"))
+    name = limited_column(F.col("name"), MOST_OF_A_NAME)
+    count = F.col("with_this_id").cast("string")
+    return (
+        F.when(
+            F.col("with_this_id").isNull(),
+            _error(ErrorKind.NO_TOPOLOGY, F.concat(F.lit("transformations of topology_id "), id_text)),
+        )
+        .when(
+            F.col("topology_id").isNull() | (F.col("name").isNotNull() & (id_text != hash_text)),
+            _error(ErrorKind.TOPOLOGY_ID_MISMATCH, F.concat(F.lit("topology_id "), id_text)),
+        )
+        .when(
+            (F.col("with_this_id") > 1) & F.col("one_name"),
+            _error(
+                ErrorKind.DUPLICATE_TOPOLOGY_NAME,
+                F.concat(F.lit("name "), name, F.lit(" on "), count, F.lit(" rows")),
+            ),
+        )
+        .when(
+            F.col("with_this_id") > 1,
+            _error(
+                ErrorKind.TOPOLOGY_ID_COLLISION,
+                F.concat(F.lit("topology_id "), id_text, F.lit(" of several names")),
+            ),
+        )
+    )
+
+
+def _error(kind: ErrorKind, found: Column) -> Column:
+    allowed, hint = ALLOWED_AND_HINT[kind]
+    return F.struct(
+        F.lit(str(kind)).alias("error"),
+        F.lit("topology").alias("location"),
+        F.coalesce(found, F.lit("")).alias("found"),
+        F.lit(allowed).alias("allowed"),
+        F.lit(hint).alias("hint"),
+    )
+
+
+def _transformation_summary(rows: DataFrame) -> DataFrame:
+    """topology_id, rows_hold (ids are 1..n and no row is suspicious), block_digests (see `fingerprint`)."""
+    block = F.floor((F.col("id") - 1) / BLOCK).cast("long")
+    checked = rows.select(
+        "topology_id",
+        block.alias("block"),
+        F.struct(F.col("id"), canonical_row().alias("line")).alias("row"),
+        suspicious_transformation().alias("suspicious"),
+    )
+    blocks = checked.groupBy("topology_id", "block").agg(
+        F.sort_array(F.collect_list("row")).alias("rows"), F.bool_or("suspicious").alias("suspicious")
+    )
+    first_id, size = F.col("block") * BLOCK + 1, F.size("rows")
+    in_order = F.col("rows.id").cast("array<bigint>") == F.sequence(first_id, first_id + size - 1)
+    text = F.concat(F.array_join(F.col("rows.line"), "\n"), F.lit("\n"))
+    digests = blocks.select(
+        "topology_id",
+        F.struct("block", F.sha2(text, 256).alias("digest")).alias("block_digest"),
+        size.alias("size"),
+        (F.coalesce(in_order, F.lit(False)) & ~F.col("suspicious")).alias("holds"),
+    )
+    topologies = digests.groupBy("topology_id").agg(
+        F.sort_array(F.collect_list("block_digest")).alias("blocks"),
+        F.bool_and("holds").alias("hold"),
+        F.count_if(F.col("size") < BLOCK).alias("partial"),
+        F.sum("size").alias("total"),
+    )
+    last = F.element_at("blocks", -1)["block"]
+    whole = (last == F.size("blocks") - 1) & (F.col("total") > last * BLOCK) & (F.col("partial") <= 1)
+    return topologies.select(
+        "topology_id",
+        F.coalesce(F.col("hold") & whole, F.lit(False)).alias("rows_hold"),
+        F.array_join(F.col("blocks.digest"), "").alias("block_digests"),
+    )
+
+
+def _settled(summary: DataFrame, rows: DataFrame, with_batch_jobs: bool) -> DataFrame:
+    """SETTLED rows of topologies whose values and transformations are right, or whose own row is wrong."""
+    sound = summary.where(_SOUND)
+    graph_type = "array<struct<kind: string, inputs: array<int>>>"
+    columns = [
+        F.col(n) for n in ("topology_id", "name", "parallelism", "max_parallelism", "chaining", "config")
+    ]
+    if with_batch_jobs:
+        batch_jobs = sound.where(_MAY_RUN_AS_BATCH).select("topology_id")
+        graphs = (
+            rows.join(batch_jobs, "topology_id", "left_semi")
+            .groupBy("topology_id")
+            .agg(F.sort_array(F.collect_list(F.struct("id", "kind", "inputs"))).alias("with_ids"))
+            .select(
+                "topology_id",
+                F.transform("with_ids", lambda t: F.struct(t["kind"], t["inputs"])).alias("graph"),
+            )
+        )
+        joined = sound.join(graphs, "topology_id", "left")
+        graph = F.coalesce(F.col("graph").cast(graph_type), F.array().cast(graph_type))
+    else:
+        joined, graph = sound, F.array().cast(graph_type)
+    jobs = joined.select(*columns, graph.alias("graph"))
+    wrong = (
+        summary.where("row_error IS NOT NULL")
+        .groupBy("topology_id")
+        .agg(F.first("row_error").alias("row_error"))
+    )
+    return jobs.mapInArrow(settings_of_topologies, SETTLED).unionByName(
+        wrong.select(
+            "topology_id",
+            F.lit(INPUT_STAGE).alias("error_stage"),
+            F.array("row_error").alias("errors"),
+            F.lit(None).cast(SETTLED["settings"].dataType).alias("settings"),
+        )
+    )
+
+
+def _explained(summary: DataFrame, rows: DataFrame) -> DataFrame:
+    """SETTLED rows of suspicious topologies, through the same validation as lines of a file."""
+    names = [n for n in TRANSFORMATIONS.names if n != "topology_id"]
+    suspicious = summary.where(_SUSPICIOUS)
+    listed = (
+        rows.join(suspicious.select("topology_id"), "topology_id", "left_semi")
+        .groupBy("topology_id")
+        .agg(
+            F.sort_array(
+                F.collect_list(F.struct("id", F.to_json(F.struct(*map(_given, names))).alias("t")))
+            ).alias("ts")
+        )
+    )
+    top = F.to_json(F.struct("name", "parallelism", "max_parallelism", "chaining", "config"))
+    transformations = F.array_join(F.transform(F.coalesce("ts", F.array()), lambda r: r["t"]), ",")
+    line = F.concat(F.rtrim(top, F.lit("}")), F.lit('},"transformations":['), transformations, F.lit("]}"))
+    lines = suspicious.join(listed, "topology_id", "left").select(
+        line.cast("binary").alias("value"),
+        F.lit(None).cast("string").alias("source_file"),
+        F.lit(0).cast("long").alias("block_start"),
+        F.col("topology_id").alias("ordinal"),
+        F.lit(None).cast("string").alias("problem"),
+    )
+    parsed = lines.mapInArrow(parse_lines, PARSED).where("form IS NOT NULL OR error_stage IS NOT NULL")
+    return parsed.select(F.col("ordinal").alias("topology_id"), "error_stage", "errors", "settings")
+
+
+def _given(name: str) -> Column:
+    """A column as a key that is left out where it is not set."""
+    if name in ("managed_memory", "slot_scope"):
+        return F.when(F.size(name) != 0, F.col(name)).alias(name)
+    if name == "name":
+        return F.when(F.col(name) != "", F.col(name)).alias(name)
+    return F.col(name)

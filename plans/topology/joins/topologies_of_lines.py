@@ -1,0 +1,142 @@
+"""The topology tables out of one parse of lines, each name once, every line with its number in its file."""
+
+from collections.abc import Callable
+from functools import partial
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from plans.joins.limited_column import limited_column
+from plans.message_limits import MOST_OF_A_NAME
+from plans.tables import JOB_SETTINGS, TOPOLOGIES, conform
+from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from plans.topology.joins.rejected_rows import rejected_rows
+from plans.topology.joins.topology_tables import TopologyTables
+from plans.topology.parse_lines import PARSED, parse_lines
+
+_LINE_KEY = ("source_file", "block_start", "ordinal")
+
+
+def topologies_of_lines(
+    lines: DataFrame, run: Callable[[Callable[[], None]], None], max_line_bytes: int | None = None
+) -> TopologyTables:
+    """Parse `lines` (LINES) once, keep the outcome in Spark's storage, and derive every table from it.
+
+    Runs one Spark job through `run`, which turns what it raises into an error of the run. A line longer than
+    `max_line_bytes` is rejected. A name that several lines have belongs to the first by file and line; the
+    others are rejected as DuplicateTopologyName, and a different name with the same xxhash64 as
+    TopologyIdCollision.
+    """
+    parsed = lines.mapInArrow(partial(parse_lines, max_line_bytes=max_line_bytes), PARSED).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
+    topology_id = F.xxhash64("name")
+    valid = F.col("form").isNotNull()
+    totals = parsed.agg(
+        F.count(F.when(valid, 1)).alias("topologies"),
+        F.count("error_stage").alias("rejected"),
+        F.count_distinct(F.when(valid, topology_id)).alias("ids"),
+        F.max("block_start").alias("last_block"),
+    )
+    collected = []
+    try:
+        run(lambda: collected.extend(totals.collect()))
+    except Exception:
+        parsed.unpersist()
+        raise
+    total = collected[0]
+    numbered = _with_line_numbers(parsed, bool(total["last_block"]))
+    topologies = numbered.where(valid).withColumn("topology_id", topology_id)
+    refused = numbered.where("error_stage IS NOT NULL").select(
+        "name", "source_file", "source_line", "error_stage", "errors"
+    )
+    kept_rows = parsed.withColumn("topology_id", topology_id)
+    if total["ids"] < total["topologies"]:
+        ranked = _ranked(topologies)
+        topologies = ranked.where("place = 1")
+        later = ranked.where("place > 1")
+        kept_rows = _without(kept_rows, later)
+        refused = refused.unionByName(later.select(*refused.columns[:3], *_duplicate_error()))
+    return TopologyTables(
+        topologies=conform(topologies.select(*TOPOLOGIES.names), "topologies"),
+        transformations=_exploded(kept_rows, "transformations"),
+        stream_nodes=_exploded(kept_rows, "stream_nodes"),
+        stream_edges=_exploded(kept_rows, "stream_edges"),
+        job_settings=conform(
+            topologies.select("topology_id", *(f"settings.{n}" for n in JOB_SETTINGS.names[1:])),
+            "job_settings",
+        ),
+        rejected=rejected_rows(refused),
+        inputs=total["topologies"] + total["rejected"],
+        persisted=(parsed,),
+    )
+
+
+def _with_line_numbers(parsed: DataFrame, several_blocks: bool) -> DataFrame:
+    """Rows of lines with source_line: their place in the block behind the lines of earlier blocks."""
+    rows = parsed.where("form IS NOT NULL OR error_stage IS NOT NULL")
+    line = F.when(F.col("source_file").isNotNull(), F.col("ordinal") + 1)
+    if not several_blocks:
+        return rows.withColumn("source_line", line)
+    earlier = (
+        Window.partitionBy("source_file").orderBy("block_start").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    before = parsed.where("block_lines IS NOT NULL").select(
+        "source_file",
+        "block_start",
+        F.coalesce(F.sum("block_lines").over(earlier), F.lit(0)).alias("lines_before"),
+    )
+    joined = rows.join(before, ["source_file", "block_start"])
+    return joined.withColumn("source_line", line + F.col("lines_before")).drop("lines_before")
+
+
+def _ranked(topologies: DataFrame) -> DataFrame:
+    """Topologies with their place among those of their id, and the name that the first of them has."""
+    order = Window.partitionBy("topology_id").orderBy("source_file", F.coalesce("source_line", "ordinal"))
+    return topologies.withColumns(
+        {
+            "place": F.row_number().over(order),
+            "first_name": F.first("name").over(order),
+            "first_file": F.first("source_file").over(order),
+            "first_line": F.first(F.coalesce("source_line", F.col("ordinal") + 1)).over(order),
+        }
+    )
+
+
+def _duplicate_error() -> tuple[Column, Column]:
+    """error_stage and errors of a topology whose name or id another one before it has."""
+    at = F.concat(
+        F.when(F.col("first_file").isNull(), "object ").otherwise("line "),
+        F.col("first_line").cast("string"),
+        F.coalesce(F.concat(F.lit(" of "), F.col("first_file")), F.lit("")),
+    )
+    same = F.col("name") == F.col("first_name")
+    name, first_name = (limited_column(F.col(n), MOST_OF_A_NAME) for n in ("name", "first_name"))
+    error = F.struct(
+        F.when(same, F.lit(str(ErrorKind.DUPLICATE_TOPOLOGY_NAME)))
+        .otherwise(F.lit(str(ErrorKind.TOPOLOGY_ID_COLLISION)))
+        .alias("error"),
+        F.lit("topology").alias("location"),
+        F.coalesce(
+            F.when(same, F.concat(F.lit("name "), name, F.lit(", which "), at, F.lit(" has"))),
+            F.concat(F.lit("a name with the xxhash64 of "), first_name, F.lit(" at "), at),
+            F.lit(""),
+        ).alias("found"),
+        F.lit(EACH_NAME_ONCE).alias("allowed"),
+        F.lit(RENAME_ONE).alias("hint"),
+    )
+    return F.lit(INPUT_STAGE).alias("error_stage"), F.array(error).alias("errors")
+
+
+def _without(rows: DataFrame, later: DataFrame) -> DataFrame:
+    """Rows but those of the lines in `later`."""
+    left, right = rows.alias("rows"), later.select(*_LINE_KEY).alias("later")
+    same = [F.col(f"rows.{key}").eqNullSafe(F.col(f"later.{key}")) for key in _LINE_KEY]
+    return left.join(right, same, "left_anti")
+
+
+def _exploded(rows: DataFrame, table: str) -> DataFrame:
+    """One row an element of the arrays in column `table`."""
+    filled = rows.where(F.size(table) > 0).select("topology_id", F.inline(table))
+    return conform(filled, table)
