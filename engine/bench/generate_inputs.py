@@ -17,7 +17,7 @@ from engine.spark.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
 from plans.generate.to_topology_lines import to_topology_lines
-from plans.tables import conform
+from plans.joins.spark_schemas import conform
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from plans.errors import ConfigurationError
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec
 from plans.generate.to_topology_lines import to_topology_lines
-from plans.tables import conform
+from plans.joins.spark_schemas import conform
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)

@@ -9,7 +9,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from engine.machine.require_memory_in_worker import require_memory_in_worker
 from engine.spark.scoped_settings import scoped_settings
-from plans.columnar.frames import arrow_schema
 from plans.columnar.packed_tables import PACKED, divide, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
@@ -20,8 +19,9 @@ from plans.columnar.plan_packed_tables import (
 )
 from plans.joins.cut_lineage import cut_lineage
 from plans.joins.run_passes import Planned
+from plans.joins.spark_schemas import conform
 from plans.passes import LAYER_TABLES, Choices, layers_until
-from plans.tables import TABLES, conform
+from plans.tables import TABLES
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
@@ -81,7 +81,7 @@ def _orphans(planned: DataFrame) -> int:
 
 
 def _unpacked(planned: DataFrame, table: str) -> DataFrame:
-    schema = from_arrow_schema(arrow_schema(table))
+    schema = from_arrow_schema(TABLES[table])
     return conform(planned.where(F.col("table") == table).mapInArrow(unpack, schema), table)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from engine.output.redaction import redact
 from engine.planning.plan_into_store import DEFAULT_OPTIONS
 from engine.runtime.run_job import JobResult
-from plans.columnar.frames import arrow_schema
+from plans.tables import TABLES
 
 
 def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
@@ -53,8 +53,8 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
         "failure": result.failure,
     }
     return {
-        "executions": pa.Table.from_pylist(executions, arrow_schema("executions")),
-        "runs": pa.Table.from_pylist([run], arrow_schema("runs")),
+        "executions": pa.Table.from_pylist(executions, TABLES["executions"]),
+        "runs": pa.Table.from_pylist([run], TABLES["runs"]),
     }
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from plans.errors import StoreError
-from plans.tables import TABLES, conform
+from plans.joins.spark_schemas import conform, spark_schema
 
 WRITE_ID = "write_id"
 _COMMENT = "the write that made the row; see plan_versions"
@@ -53,7 +53,7 @@ def stored_schema(table: str) -> StructType:
     """The declared columns and `write_id`, as Delta takes them: NOT NULL only at the top."""
     columns = [
         StructField(f.name, _nullable_inside(f.dataType), f.nullable, f.metadata)
-        for f in TABLES[table].fields
+        for f in spark_schema(table).fields
     ]
     return StructType([*columns, StructField(WRITE_ID, StringType(), False, {"comment": _COMMENT})])
 

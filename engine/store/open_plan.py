@@ -14,7 +14,8 @@ from engine.store.store_errors import store_errors
 from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.listed_files import listed_files
 from engine.store.without_spark.plan_versions import find_version
-from plans.columnar.frames import TOPOLOGY, arrow_schema, empty, from_arrow
+from plans.columnar.frames import TOPOLOGY, empty, from_arrow
+from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
 
 BY_NAME = ("topologies", "rejected")
@@ -56,7 +57,7 @@ def _open_files(store: str, version: int | None, topology: str | None) -> Stored
             recorded = found.files_of(name)
             held = listed_files(store, name, found.write_id) if recorded is None else recorded
         files = [os.path.join(local_folder(store, name), file.path) for file in held]
-        columns = arrow_schema(name).names
+        columns = TABLES[name].names
         rows = pl.scan_parquet(files, glob=False).select(columns) if files else empty(name).lazy()
         if topology is None:
             return rows

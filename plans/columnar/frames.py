@@ -1,14 +1,11 @@
 """What columnar passes share: Arrow in and out, joins on the topology, windows in a given order."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Literal
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from plans.columnar.cells import Places, places_by_cells
 from plans.tables import TABLES
@@ -28,27 +25,6 @@ How = Literal["inner", "left", "semi", "anti"]
 Kernel = Callable[[pa.Table], pa.RecordBatch]
 
 
-@cache
-def arrow_schema(table: str) -> pa.Schema:
-    """The Arrow schema of a declared table; NOT NULL at its top only, as Delta keeps it."""
-    return pa.schema(
-        [
-            field.with_type(_nullable_inside(field.type))
-            for field in to_arrow_schema(TABLES[table], timezone="UTC")
-        ]
-    )
-
-
-def _nullable_inside(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _nullable_inside(f.type)) for f in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(_nullable_inside(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _nullable_inside(kind.item_type))
-    return kind
-
-
 def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     """An Arrow table as a frame."""
     frame = pl.from_arrow(table)
@@ -58,7 +34,7 @@ def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 def to_arrow(frame: pl.DataFrame, table: str, kept: pl.Series | None = None) -> pa.Table:
     """The declared columns of `table`, with exactly the declared types; the rows that are `kept`, or all."""
-    schema = arrow_schema(table)
+    schema = TABLES[table]
     declared = frame[schema.names]
     # Column by column: what is handed over together is freed together, whatever becomes of it here, and
     # rows that are left out need memory for a column only.
@@ -85,7 +61,7 @@ def _as_declared(column: pl.Series, kind: pa.DataType) -> pa.Array:
 def empty(table: str) -> pl.DataFrame:
     """A declared table without rows."""
     # Not empty_table: it imports pandas.
-    return from_arrow(pa.Table.from_batches([], arrow_schema(table)))
+    return from_arrow(pa.Table.from_batches([], TABLES[table]))
 
 
 def join_topology(
@@ -133,9 +109,9 @@ def rename(frame: pl.DataFrame, **names: str) -> pl.DataFrame:
     return frame.select(TOPOLOGY, **{new: pl.col(old) for new, old in names.items()})
 
 
-def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: StructType) -> pl.DataFrame:
+def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: pa.Schema) -> pl.DataFrame:
     """`kernel` of a Spark walk pass applied to all rows, sorted by topology and `order`."""
     if rows.is_empty():
-        return from_arrow(to_arrow_schema(schema).empty_table())
+        return from_arrow(pa.Table.from_batches([], schema))
     ordered = rows.sort(TOPOLOGY, *order)
     return from_arrow(kernel(ordered.to_arrow(compat_level=pl.CompatLevel.oldest())))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from plans.columnar.packed_tables import Batches, packed_rows
 from plans.passes import Choices
+from plans.tables import TABLES
 from plans.vocabulary import Layer
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
 
 def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """What is right in the tables `topologies` and `transformations`. As read_topology_tables."""
-    from plans.columnar.frames import arrow_schema
     from plans.topology.columnar.read_topology_tables import read_topology_tables
 
     names = ("topologies", "transformations")
-    return read_topology_tables(*(rows.get(name, arrow_schema(name).empty_table()) for name in names))
+    return read_topology_tables(*(rows.get(name, TABLES[name].empty_table()) for name in names))

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from plans.generate.draws import Draw
 from plans.generate.spec import Spec
-from plans.tables import TOPOLOGIES, TRANSFORMATIONS
+from plans.joins.spark_schemas import spark_schema
 from plans.vocabulary import TopologyForm
 
 GENERATOR = 1
@@ -50,7 +50,7 @@ def topologies(spark: SparkSession, shape: str, spec: Spec, settings: dict[str, 
             columns.get(f.name, F.lit(None))
             .cast(f.dataType.simpleString())
             .alias(f.name, metadata=f.metadata)
-            for f in TOPOLOGIES
+            for f in spark_schema("topologies").fields
         )
     )
 
@@ -69,7 +69,7 @@ def transformations(rows: DataFrame, shape: str, spec: Spec, columns: dict[str, 
             (given[f.name] if f.name in given else F.expr(_NOT_NULL.get(f.name, "null")))
             .cast(f.dataType.simpleString())
             .alias(f.name, metadata=f.metadata)
-            for f in TRANSFORMATIONS
+            for f in spark_schema("transformations").fields
         )
     )
 

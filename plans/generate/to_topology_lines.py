@@ -15,7 +15,7 @@ def to_topology_lines(topologies: DataFrame, transformations: DataFrame) -> Data
     Keys that are not set are left out: nulls, empty lists and maps, the name of a virtual transformation that
     has none, and `chaining` where it is on. A line is one value, so a topology has to fit 2 GB of text.
     """
-    members = F.struct(*(_set_or_null(f.name).alias(f.name) for f in TRANSFORMATIONS.fields[1:]))
+    members = F.struct(*(_set_or_null(name).alias(name) for name in TRANSFORMATIONS.names[1:]))
     listed = transformations.groupBy("topology_id").agg(
         F.sort_array(F.collect_list(F.struct("id", F.to_json(members).alias("json")))).alias("members")
     )

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.joins.frames import TOPOLOGY
 
@@ -112,7 +112,7 @@ def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
     return position
 
 
-def walk_topologies(rows: DataFrame, order: list[str], walk: Walk, schema: StructType) -> DataFrame:
+def walk_topologies(rows: DataFrame, order: list[str], walk: Walk, schema: pa.Schema) -> DataFrame:
     """`walk` applied to all rows of whole topologies, sorted by topology and `order`.
 
     `rows` must be partitioned by topology. `walk` gets a table of one or more whole topologies and gives a
@@ -123,4 +123,4 @@ def walk_topologies(rows: DataFrame, order: list[str], walk: Walk, schema: Struc
         for table in whole_topologies(batches):
             yield walk(table)
 
-    return rows.sortWithinPartitions(TOPOLOGY, *order).mapInArrow(run, schema)
+    return rows.sortWithinPartitions(TOPOLOGY, *order).mapInArrow(run, from_arrow_schema(schema))

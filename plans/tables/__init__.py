@@ -1,4 +1,4 @@
-"""Every table of a plan, declared once: name, columns, types and comments.
+"""Every table of a plan, declared once: name, columns, Arrow types and comments.
 
 Key columns are integers. `topology_id` (xxhash64 of the name) keys every table; within it, `id` keys
 transformations and stream nodes, and a job vertex is keyed by the id of its head node (`vertex`).
@@ -6,8 +6,7 @@ transformations and stream nodes, and a job vertex is keyed by the id of its hea
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, StructType
+import pyarrow as pa
 
 from plans.errors import SchemaError
 from plans.tables.execution_graph import (
@@ -30,6 +29,7 @@ from plans.tables.job_graph import (
 from plans.tables.slots import EXECUTION_SLOT_SHARING_GROUPS, MANAGED_MEMORY, NETWORK_BUFFERS, REQUIRED_SLOTS
 from plans.tables.stream_graph import STREAM_EDGES, STREAM_NODES
 from plans.tables.topology import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, TOPOLOGIES, TRANSFORMATIONS
+from plans.tables.type_names import type_name
 
 __all__ = [
     "CHAINED_OPERATORS",
@@ -57,12 +57,11 @@ __all__ = [
     "TABLES",
     "TOPOLOGIES",
     "TRANSFORMATIONS",
-    "conform",
     "require_schema",
 ]
 
 
-TABLES: dict[str, StructType] = {
+TABLES: dict[str, pa.Schema] = {
     "topologies": TOPOLOGIES,
     "transformations": TRANSFORMATIONS,
     "rejected": REJECTED,
@@ -90,28 +89,17 @@ TABLES: dict[str, StructType] = {
 """Table name to schema; the order is the order in which layers are derived."""
 
 
-def _shape(data_type: DataType) -> str:
-    """A type without nullability, which Spark's expressions do not keep exactly."""
-    return data_type.simpleString()
-
-
 def require_schema(found: Mapping[str, str], table: str) -> None:
-    """SchemaError naming every column of `found` (to its type as Spark writes it) that `table` has not so."""
-    schema = TABLES[table]
+    """Raise SchemaError if `found` (column to its type's name, see type_name) is not the schema of `table`.
+
+    The message names every column that is missing, extra or of another type.
+    """
+    declared = {field.name: type_name(field.type) for field in TABLES[table]}
     problems = [
-        f"{f.name}: found {found.get(f.name, 'no such column')}, allowed {_shape(f.dataType)}"
-        for f in schema.fields
-        if found.get(f.name) != _shape(f.dataType)
+        f"{name}: found {found.get(name, 'no such column')}, allowed {allowed}"
+        for name, allowed in declared.items()
+        if found.get(name) != allowed
     ]
-    problems += [f"{name}: not a column of {table}" for name in found if name not in schema.names]
+    problems += [f"{name}: not a column of {table}" for name in found if name not in declared]
     if problems:
         raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))
-
-
-def conform(df: DataFrame, table: str) -> DataFrame:
-    """`df` with exactly the declared columns of `table`, in order, with their comments.
-
-    Raises SchemaError naming every column that is missing, extra or of another type.
-    """
-    require_schema({f.name: _shape(f.dataType) for f in df.schema.fields}, table)
-    return df.select(*(df[f.name].alias(f.name, metadata=f.metadata) for f in TABLES[table].fields))

@@ -3,9 +3,7 @@
 Whatever has one row a subtask is small in width: a consumer's edges are two ranges, never a row an edge.
 """
 
-from pyspark.sql.types import TimestampType
-
-from plans.tables.column_types import INT, LONG, STR, TOPOLOGY_ID, map_of, table
+from plans.tables.column_types import INT, LONG, STR, TIMESTAMP, TOPOLOGY_ID, map_of, table
 
 EXECUTION_JOB_VERTICES = table(
     TOPOLOGY_ID,
@@ -61,7 +59,7 @@ EXECUTIONS = table(
     ("attempt_number", INT, "0 for the first attempt"),
     ("attempt_id", STR, "ExecutionAttemptID: <execution graph id>_<job vertex id>_<subtask>_<attempt>"),
     ("state", STR, "ExecutionState"),
-    ("state_timestamps", map_of(STR, TimestampType()), "ExecutionState to when it was entered, UTC"),
+    ("state_timestamps", map_of(STR, TIMESTAMP), "ExecutionState to when it was entered, UTC"),
     ("host", STR, "the machine it ran on; null = it never did", True),
     ("records_in", LONG, "records read from its gates; null = not started", True),
     ("records_out", LONG, "records written to its result partitions; null = not started", True),
@@ -78,7 +76,7 @@ RUNS = table(
     ("name", STR, "the job's name"),
     ("state", STR, "JobStatus at the end: FINISHED, FAILED or CANCELED"),
     ("runtime_mode", STR, "STREAMING or BATCH"),
-    ("started_at", TimestampType(), "when it was submitted, UTC"),
+    ("started_at", TIMESTAMP, "when it was submitted, UTC"),
     ("milliseconds", LONG, "from submission to the commit of its sinks"),
     ("vertices", INT, "number of job vertices"),
     ("subtasks", INT, "number of execution vertices"),

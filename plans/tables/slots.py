@@ -1,8 +1,6 @@
 """Tables of the slots layer: who shares a slot, and what a slot needs."""
 
-from pyspark.sql.types import DoubleType
-
-from plans.tables.column_types import INT, LONG, STR, TOPOLOGY_ID, table
+from plans.tables.column_types import DOUBLE, INT, LONG, STR, TOPOLOGY_ID, table
 
 EXECUTION_SLOT_SHARING_GROUPS = table(
     TOPOLOGY_ID,
@@ -47,7 +45,7 @@ MANAGED_MEMORY = table(
         STR,
         "ManagedMemoryUseCase; OPERATOR bytes add up, those of others are shared by their users in a slot",
     ),
-    ("fraction", DoubleType(), "of what the slot sharing group's consumers of the use case get"),
-    ("slot_fraction", DoubleType(), "of the slot's managed memory, with the use cases weighed"),
+    ("fraction", DOUBLE, "of what the slot sharing group's consumers of the use case get"),
+    ("slot_fraction", DOUBLE, "of the slot's managed memory, with the use cases weighed"),
     ("bytes", LONG, "of a slot of the TaskManager planned for"),
 )

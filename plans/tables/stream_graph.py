@@ -1,8 +1,17 @@
 """Tables of the StreamGraph."""
 
-from pyspark.sql.types import MapType
-
-from plans.tables.column_types import BOOL, INT, LONG, RESOURCES, STR, STRINGS, TOPOLOGY_ID, WEIGHTS, table
+from plans.tables.column_types import (
+    BOOL,
+    INT,
+    LONG,
+    RESOURCES,
+    STR,
+    STRINGS,
+    TOPOLOGY_ID,
+    WEIGHTS,
+    map_of,
+    table,
+)
 
 STREAM_NODES = table(
     TOPOLOGY_ID,
@@ -29,7 +38,7 @@ STREAM_NODES = table(
     ("supports_concurrent_execution_attempts", BOOL, "may run speculatively"),
     ("managed_memory", WEIGHTS, "operator-scope use case to weight"),
     ("slot_scope", STRINGS, "slot-scope use cases"),
-    ("input_requirements", MapType(INT, STR, False), "input index to SORTED or PASS_THROUGH"),
+    ("input_requirements", map_of(INT, STR), "input index to SORTED or PASS_THROUGH"),
     ("min_resources", RESOURCES, "null = not specified", True),
     ("preferred_resources", RESOURCES, "null = not specified", True),
 )

@@ -1,17 +1,17 @@
 """Tables of the topology layer, and what was rejected."""
 
-from pyspark.sql.types import ArrayType
-
 from plans.tables.column_types import (
     BOOL,
     CONFIG,
     INT,
+    INTS,
     LONG,
     RESOURCES,
     STR,
     STRINGS,
     TOPOLOGY_ID,
     WEIGHTS,
+    list_of,
     table,
 )
 
@@ -39,7 +39,7 @@ TRANSFORMATIONS = table(
     ("id", INT, "1..n in creation order"),
     ("kind", STR, "Kind"),
     ("name", STR, "operator name; empty for virtual kinds that have none"),
-    ("inputs", ArrayType(INT, containsNull=False), "ids of its inputs, in input order"),
+    ("inputs", INTS, "ids of its inputs, in input order"),
     ("parallelism", INT, "null = the topology's default", True),
     ("max_parallelism", INT, "null = not set", True),
     ("uid", STR, "user-given operator uid", True),
@@ -68,15 +68,14 @@ REJECTED = table(
     ("message", STR, "Flink's message where Flink refuses, else the errors joined by newlines"),
     (
         "errors",
-        ArrayType(
+        list_of(
             table(
                 ("error", STR, "kind of error"),
                 ("location", STR, "the node, edge, key or line"),
                 ("found", STR, "what was found"),
                 ("allowed", STR, "what is allowed"),
                 ("hint", STR, "what to do"),
-            ),
-            containsNull=False,
+            )
         ),
         "every error of the topology",
     ),
@@ -114,7 +113,7 @@ JOB_SETTINGS = table(
     ("force_unaligned_checkpoints", BOOL, "… and forced"),
     (
         "setting_refusals",
-        ArrayType(SETTING_REFUSAL, False),
+        list_of(SETTING_REFUSAL),
         "options that Flink refuses once it comes upon them",
     ),
     ("savepoint_restore_path", STR, "null = no restore", True),

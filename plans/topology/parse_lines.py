@@ -16,20 +16,11 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 import orjson
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from plans.errors import TopologyError
 from plans.message_limits import MOST_ERRORS, limited
-from plans.tables import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
+from plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
+from plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
@@ -47,54 +38,39 @@ ROWS_A_BATCH = 16_384
 """Transformations, nodes and edges in one Arrow batch, and at most in one row."""
 
 
-def _nullable(schema: StructType) -> StructType:
-    """The columns of a table behind topology_id; nullable, since only some rows hold them."""
-    return StructType([StructField(f.name, f.dataType) for f in schema.fields if f.name != "topology_id"])
+def _nullable(table: pa.Schema) -> pa.DataType:
+    """Rows with the columns of a table after topology_id; nullable, since only some rows hold them."""
+    return pa.struct([(column.name, column.type) for column in table if column.name != "topology_id"])
 
 
 SETTINGS = _nullable(JOB_SETTINGS)
-ERRORS_TYPE = REJECTED["errors"].dataType
+ERRORS = REJECTED.field("errors").type
 LINES = "value binary, source_file string, block_start long, ordinal long, problem string"
-PARSED = StructType(
+ROW_TYPES: dict[str, pa.DataType] = {
+    "source_file": STR,
+    "block_start": LONG,
+    "ordinal": LONG,
+    "block_lines": LONG,
+    "name": STR,
+    "form": STR,
+    "parallelism": INT,
+    "max_parallelism": INT,
+    "chaining": BOOL,
+    "config": CONFIG,
+    "stream_graph_settings": STR,
+    "fingerprint": STR,
+    "error_stage": STR,
+    "errors": ERRORS,
+    "settings": SETTINGS,
+}
+PARSED = pa.schema(
     [
-        StructField("source_file", StringType()),
-        StructField("block_start", LongType()),
-        StructField("ordinal", LongType()),
-        StructField("block_lines", LongType()),
-        StructField("name", StringType()),
-        StructField("form", StringType()),
-        StructField("parallelism", IntegerType()),
-        StructField("max_parallelism", IntegerType()),
-        StructField("chaining", BooleanType()),
-        StructField("config", MapType(StringType(), StringType())),
-        StructField("stream_graph_settings", StringType()),
-        StructField("fingerprint", StringType()),
-        StructField("error_stage", StringType()),
-        StructField("errors", ERRORS_TYPE),
-        StructField("settings", SETTINGS),
-        StructField("transformations", ArrayType(_nullable(TRANSFORMATIONS))),
-        StructField("stream_nodes", ArrayType(_nullable(STREAM_NODES))),
-        StructField("stream_edges", ArrayType(_nullable(STREAM_EDGES))),
+        *ROW_TYPES.items(),
+        ("transformations", pa.list_(_nullable(TRANSFORMATIONS))),
+        ("stream_nodes", pa.list_(_nullable(STREAM_NODES))),
+        ("stream_edges", pa.list_(_nullable(STREAM_EDGES))),
     ]
 )
-_MAP = pa.map_(pa.string(), pa.string())
-ERROR_ROWS = pa.list_(pa.struct([(name, pa.string()) for name in TopologyError.__slots__]))
-_SPARK_TO_ARROW: dict[type, pa.DataType] = {
-    StringType: pa.string(),
-    LongType: pa.int64(),
-    IntegerType: pa.int32(),
-    BooleanType: pa.bool_(),
-    MapType: _MAP,
-    ArrayType: pa.list_(pa.struct([(name, pa.string()) for name in SETTING_REFUSAL.names])),
-}
-SETTINGS_ROWS = pa.struct(
-    [(f.name, _SPARK_TO_ARROW[type(f.dataType)]) for f in JOB_SETTINGS.fields if f.name != "topology_id"]
-)
-ROW_TYPES = {f.name: _SPARK_TO_ARROW[type(f.dataType)] for f in PARSED.fields[:12]} | {
-    "error_stage": pa.string(),
-    "errors": ERROR_ROWS,
-    "settings": SETTINGS_ROWS,
-}
 NESTED_COLUMNS = {
     "transformations": transformation_columns,
     "stream_nodes": stream_node_columns,

@@ -12,9 +12,10 @@ from polars.testing import assert_frame_equal
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_in_process import plan_on_driver
 from engine.planning.plan_topologies import plan as plan_on_spark
-from plans.columnar.frames import arrow_schema, from_arrow
+from plans.columnar.frames import from_arrow
 from plans.passes import LAYER_TABLES
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.tables import TABLES
 from plans.vocabulary import Layer
 from tests.planned_lines import LAYERS, differs
 from tests.reference.planner import plan
@@ -100,6 +101,6 @@ def _comparable(frame, table):
         pl.col(name).map.entries().list.sort() if isinstance(kind, pl.Map) else pl.col(name)
         for name, kind in frame.schema.items()
     ]
-    flat = frame.select(arrow_schema(table).names).select(columns)
+    flat = frame.select(TABLES[table].names).select(columns)
     keys = [name for name, kind in flat.schema.items() if not kind.is_nested()]
     return flat.sort(keys, nulls_last=True)

@@ -14,7 +14,7 @@ from plans.generate.random import random
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec
 from plans.generate.to_topology_lines import to_topology_lines
-from plans.tables import conform
+from plans.joins.spark_schemas import conform
 from plans.topology.validate_topology import validate_topology
 from plans.vocabulary import VIRTUAL_KINDS
 

@@ -28,9 +28,9 @@ from engine.planning.plan_in_process import plan_on_driver
 from engine.spark.doctor import Finding
 from engine.store.without_spark.plan_versions import is_store
 from engine.store.without_spark.write_plan import write_plan, write_version
-from plans.columnar.frames import arrow_schema
 from plans.errors import StoreError
 from plans.printable import printable, printable_json, printable_lines
+from plans.tables import TABLES
 
 ROOT = Path(engine.__file__).parents[1]
 
@@ -167,7 +167,7 @@ def _run_of(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
                        "failure": f"{HOSTILE} my.secret=hunter", "failed_operator": HOSTILE},
     }  # fmt: skip
     return {
-        name: pa.Table.from_pylist([{"topology_id": vertex["topology_id"], **row}], arrow_schema(name))
+        name: pa.Table.from_pylist([{"topology_id": vertex["topology_id"], **row}], TABLES[name])
         for name, row in known.items()
     }
 

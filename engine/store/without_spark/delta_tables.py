@@ -24,9 +24,9 @@ from engine.store.delta_tables import (
 )
 from engine.store.is_local import is_local, local_folder
 from engine.store.without_spark.write_file import add_action, make_log_durable, write_file
-from plans.columnar.arrow_shapes import shape
 from plans.errors import SchemaError
 from plans.tables import TABLES, require_schema
+from plans.tables.type_names import type_name
 
 STRICT = CommitProperties(max_commit_retries=0)
 """Commit as the version behind the one that was read, or raise CommitFailedError."""
@@ -137,8 +137,8 @@ def delete_rows(store: str, table: str, write_id: str) -> None:
 
 def require_rows(rows: pa.Table, table: str) -> None:
     """SchemaError unless `rows` have the declared columns of `table`, and values where they must."""
-    require_schema({field.name: shape(field.type) for field in rows.schema}, table)
-    without = [f.name for f in TABLES[table].fields if not f.nullable and rows[f.name].null_count]
+    require_schema({field.name: type_name(field.type) for field in rows.schema}, table)
+    without = [f.name for f in TABLES[table] if not f.nullable and rows[f.name].null_count]
     if without:
         raise SchemaError(f"table {table}: found null in {', '.join(without)}, which are declared NOT NULL")
 

@@ -11,7 +11,7 @@ from plans.tables import EXECUTION_EDGES
 def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
 
-    In: placed_edges (see place_job_edges). As plans.execution_graph.joins.connect_execution_vertices. 32 bits hold
+    In: placed_edges (see place_job_edges). As joins.connect_execution_vertices. 32 bits hold
     all products: no parallelism is above UPPER_BOUND_MAX_PARALLELISM.
     """
     producers, consumers = (placed_edges[end].to_numpy() for end in ("producers", "consumers"))

@@ -13,7 +13,7 @@ from plans.execution_graph.joins.create_execution_job_vertices import (
 def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): execution_job_vertices.
 
-    As plans.execution_graph.joins.create_execution_job_vertices.
+    As joins.create_execution_job_vertices.
     """
     parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
     wanted = pl.max_horizontal(parallelism * 3 // 2, LEAST_DEFAULT_MAX_PARALLELISM)

@@ -6,7 +6,7 @@ import polars as pl
 def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
     """One row a task (key topology_id, vertex, subtask): execution_vertices.
 
-    As plans.execution_graph.joins.create_execution_vertices.
+    As joins.create_execution_vertices.
     """
     return of_subtasks(task_regions, "regions", "pipelined_region")
 

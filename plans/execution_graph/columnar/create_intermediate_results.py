@@ -12,7 +12,7 @@ from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
 def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row an intermediate data set (key topology_id, vertex, output_index).
 
-    In: placed_edges (see place_job_edges). As plans.execution_graph.joins.create_intermediate_results.
+    In: placed_edges (see place_job_edges). As joins.create_intermediate_results.
     """
     producers, consumers = pl.col("producers"), pl.col("consumers")
     most = pl.when("all_to_all").then(consumers).otherwise((consumers + producers - 1) // producers)
@@ -28,7 +28,7 @@ def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
 def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a result partition (key topology_id, vertex, output_index, partition).
 
-    In: placed_edges (see place_job_edges). As plans.execution_graph.joins.create_intermediate_results; 32 bits hold
+    In: placed_edges (see place_job_edges). As joins.create_intermediate_results; 32 bits hold
     all products, as for execution_edges.
     """
     data_sets = _data_sets(placed_edges)

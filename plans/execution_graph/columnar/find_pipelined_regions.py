@@ -9,7 +9,7 @@ from plans.execution_graph.joins.find_pipelined_regions import regions_of_tasks
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
-    As plans.execution_graph.joins.find_pipelined_regions; rows are those of ordered_vertices.
+    As joins.find_pipelined_regions; rows are those of ordered_vertices.
     """
     regions = regions_of_tasks(job_graph_arrays(ordered_vertices, placed_edges))
     return with_task_numbers(ordered_vertices, "regions", regions)

@@ -29,7 +29,7 @@ def refuse_execution_graphs(
 ) -> pl.DataFrame:
     """One row a refused topology (see first_refusals), in the order of Flink's checks.
 
-    As plans.execution_graph.joins.refuse_execution_graphs.
+    As joins.refuse_execution_graphs.
     """
     return first_refusals(
         [

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.joins.frames import TOPOLOGY, join_local, rename
-from plans.tables import EXECUTIONS
+from plans.joins.spark_schemas import spark_schema
 from plans.vocabulary import ExecutionState
 
 
@@ -35,5 +35,9 @@ def create_executions(
         ).alias("attempt_id"),
         state.alias("state"),
         F.create_map(state, created_at).alias("state_timestamps"),
-        *(F.lit(None).cast(field.dataType).alias(field.name) for field in EXECUTIONS if field.nullable),
+        *(
+            F.lit(None).cast(column.dataType).alias(column.name)
+            for column in spark_schema("executions")
+            if column.nullable
+        ),
     )

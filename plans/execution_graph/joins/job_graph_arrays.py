@@ -7,14 +7,15 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
 from plans.joins.arrow_walks import Ints, positions
 from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.tables.column_types import INT, LONG
 from plans.vocabulary import DistributionPattern, ResultPartitionType
 
 Flags = npt.NDArray[np.bool_]
 NONE = -1
+_INTS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 
 
@@ -137,13 +138,13 @@ def bounds_of(owners: Ints, count: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=count))))
 
 
-def task_numbers(name: str) -> StructType:
+def task_numbers(name: str) -> pa.Schema:
     """Columns of a table of one row a job vertex: topology_id, vertex, and an int a subtask as `name`."""
-    return StructType(
+    return pa.schema(
         [
-            StructField(TOPOLOGY, LongType(), False),
-            StructField("vertex", IntegerType(), False),
-            StructField(name, ArrayType(IntegerType(), containsNull=False), False),
+            pa.field(TOPOLOGY, LONG, False),
+            pa.field("vertex", INT, False),
+            pa.field(name, _INTS, False),
         ]
     )
 
@@ -154,7 +155,7 @@ def task_numbers_batch(graph: JobGraphArrays, name: str, numbers: Ints) -> pa.Re
     lists = pa.ListArray.from_arrays(
         pa.array(offsets, pa.int32()),
         pa.array(numbers.astype(np.int32)),
-        type=pa.list_(pa.field("element", pa.int32(), nullable=False)),
+        type=_INTS,
     )
     return pa.RecordBatch.from_arrays(
         [pa.array(graph.topologies), pa.array(graph.vertices, pa.int32()), lists],

@@ -22,7 +22,7 @@ _OF_WALK = (
 def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
     """The operators of all vertices, with what vertices are made of.
 
-    As plans.job_graph.joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
+    As joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
     and operator_order.
     """
     nodes = stream_nodes.select(TOPOLOGY, pl.col("id").alias("node"), *NODE_COLUMNS)

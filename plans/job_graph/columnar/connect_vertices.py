@@ -33,7 +33,7 @@ _LOWER_HALF = (1 << 32) - 1
 
 
 def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
-    """The job edges with the columns of their data sets. As plans.job_graph.joins.connect_vertices.
+    """The job edges with the columns of their data sets. As joins.connect_vertices.
 
     Out also: source_place and target_place (see choose_result_partition_types), and `CONNECTED`.
     """
@@ -79,7 +79,7 @@ def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Places:
 
 
 def create_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row a data set, from its first job edge. As plans.job_graph.joins.connect_vertices."""
+    """One row a data set, from its first job edge. As joins.connect_vertices."""
     is_first = (connected_edges["consumer_index"] == 0).to_numpy()
     edges = connected_edges.select(*_OF_DATA_SETS, pl.lit(1, pl.Int32).alias("consumers"))
     if is_first.all():

@@ -37,7 +37,7 @@ _OPENINGS = pl.Series([_OPENING[branch] for branch in sorted(_OPENING)])
 def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
     """Vertices before groups and order, in the order in which Flink creates them.
 
-    As plans.job_graph.joins.create_vertices.
+    As joins.create_vertices.
     """
     of_vertices = operators["vertex_place"].to_numpy()
     head_rows = np.flatnonzero((operators["chain_index"] == HEAD).to_numpy())

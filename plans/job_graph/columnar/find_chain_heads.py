@@ -16,6 +16,6 @@ _POINTERS = (
 
 
 def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row a node that runs behind another in its chain. As plans.job_graph.joins.find_chain_heads."""
+    """One row a node that runs behind another in its chain. As joins.find_chain_heads."""
     pointers = marked_edges.select(_POINTERS).filter("chains").drop("chains")
     return walk(pointers, ["node"], find_heads, HEADS)

@@ -22,7 +22,7 @@ def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
 def mark_chainable_edges(
     marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, chain_heads: pl.DataFrame
 ) -> pl.DataFrame:
-    """The StreamGraph's edges with their verdicts on chaining. As plans.job_graph.joins.mark_chainable_edges."""
+    """The StreamGraph's edges with their verdicts on chaining. As joins.mark_chainable_edges."""
     sets = marked_edges["reasons"].to_numpy().copy()
     sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
     found = np.zeros(1 << len(REASONS), bool)

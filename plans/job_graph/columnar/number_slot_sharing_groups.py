@@ -20,7 +20,7 @@ def number_slot_sharing_groups(
 ) -> pl.DataFrame:
     """The vertices with their final name, order, region and slot_sharing_group.
 
-    As plans.job_graph.joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
+    As joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
     slot_sharing_groups.
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
@@ -66,7 +66,7 @@ def _first_of_groups(
 
 
 def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The finished job vertices. As plans.job_graph.joins.number_slot_sharing_groups."""
+    """The finished job vertices. As joins.number_slot_sharing_groups."""
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
     first = groups(of_located, "co_location_group_name")

@@ -36,7 +36,7 @@ def refuse_job_graphs(
 ) -> pl.DataFrame:
     """One row a refused topology (see first_refusals), in the order of Flink's checks.
 
-    As plans.job_graph.joins.refuse_job_graphs.
+    As joins.refuse_job_graphs.
     """
     return first_refusals(
         [

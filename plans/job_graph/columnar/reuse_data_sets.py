@@ -19,7 +19,7 @@ _EQUAL = (
 
 
 def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
-    """The edges with the data set they really read. As plans.job_graph.joins.reuse_data_sets."""
+    """The edges with the data set they really read. As joins.reuse_data_sets."""
     partition_type = pl.col("result_partition_type")
     hybrid = partition_type.is_in(HYBRID)
     reusable = typed_edges.select(partition_type.is_in(REUSABLE)).to_series()

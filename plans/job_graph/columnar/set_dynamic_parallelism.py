@@ -14,7 +14,7 @@ def find_forward_groups(
 ) -> pl.DataFrame:
     """One row a vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
 
-    As plans.job_graph.joins.set_dynamic_parallelism.
+    As joins.set_dynamic_parallelism.
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     if dynamic.is_empty():
@@ -31,7 +31,7 @@ def find_forward_groups(
 def set_dynamic_parallelism(
     chain_vertices: pl.DataFrame, forward_groups: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """The vertices with their final parallelism. As plans.job_graph.joins.set_dynamic_parallelism."""
+    """The vertices with their final parallelism. As joins.set_dynamic_parallelism."""
     if forward_groups.is_empty():
         return chain_vertices.with_columns(pl.lit(False).alias("too_small_max"))
     settings = job_settings.select(

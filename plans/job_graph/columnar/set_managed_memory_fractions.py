@@ -19,7 +19,7 @@ _DECIMALS = 16
 
 
 def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The chained operators of all vertices. As plans.job_graph.joins.set_managed_memory_fractions."""
+    """The chained operators of all vertices. As joins.set_managed_memory_fractions."""
     in_chain = pl.col("chain_index") >= HEAD
     return operators.select(
         TOPOLOGY,

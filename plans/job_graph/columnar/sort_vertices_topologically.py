@@ -11,7 +11,7 @@ from plans.job_graph.joins.sort_vertices_topologically import MUST_BE_PIPELINED,
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a row of vertices: creation_order, topological_order, pipelined_region.
 
-    As plans.job_graph.joins.sort_vertices_topologically.
+    As joins.sort_vertices_topologically.
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     sources, targets, output_index, consumer_index = (

@@ -21,7 +21,7 @@ def walk_stream_graph(
 ) -> pl.DataFrame:
     """What only a walk in Flink's order can tell of nodes: one row a row of stream_nodes.
 
-    Out: id_lower, id_upper, preorder, branch, closings, no_output as in plans.job_graph.joins.walk_stream_graph;
+    Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph;
     vertex (head of the chain); vertex_place (number of the vertex in the order in which Flink creates them,
     which is its row in chain_vertices; -1: the node is in none); chain_index; chained_source_index (place of
     a source among those in one head); operator_order; operator_place (by vertex and operator_order among all

@@ -4,19 +4,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
 from plans.joins.arrow_walks import Ints, walk_topologies
 from plans.joins.frames import TOPOLOGY
+from plans.tables.column_types import BOOL, INT, LONG
 
 _NONE = -1
-HEADS = StructType(
+HEADS = pa.schema(
     [
-        StructField(TOPOLOGY, LongType(), False),
-        StructField("node", IntegerType(), False),
-        StructField("head", IntegerType(), False),
-        StructField("distance", IntegerType(), False),
-        StructField("head_is_legacy_source", BooleanType(), False),
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field("node", INT, False),
+        pa.field("head", INT, False),
+        pa.field("distance", INT, False),
+        pa.field("head_is_legacy_source", BOOL, False),
     ]
 )
 

@@ -4,18 +4,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from plans.joins.arrow_walks import positions, walk_topologies
 from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.tables.column_types import INT, LONG
 from plans.union_find import smallest_in_component
 
 NOT_DECIDED = -1
-FORWARD_GROUPS = StructType(
+FORWARD_GROUPS = pa.schema(
     [
-        StructField(TOPOLOGY, LongType(), False),
-        StructField("vertex", IntegerType(), False),
-        StructField("forward_group", IntegerType(), False),
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field("vertex", INT, False),
+        pa.field("forward_group", INT, False),
     ]
 )
 

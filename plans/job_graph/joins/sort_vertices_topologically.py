@@ -5,24 +5,24 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from plans.compiled import run_loop
 from plans.joins.arrow_walks import Ints, positions, walk_topologies
 from plans.joins.frames import TOPOLOGY
+from plans.tables.column_types import INT, LONG
 from plans.union_find import smallest_in_component
 from plans.vocabulary import ResultPartitionType
 
 Flags = npt.NDArray[np.bool_]
 NOT_RANKED = -1
 MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
-SORTED = StructType(
+SORTED = pa.schema(
     [
-        StructField(TOPOLOGY, LongType(), False),
-        StructField("vertex", IntegerType(), False),
-        StructField("creation_order", IntegerType(), False),
-        StructField("topological_order", IntegerType(), False),
-        StructField("pipelined_region", IntegerType(), False),
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field("vertex", INT, False),
+        pa.field("creation_order", INT, False),
+        pa.field("topological_order", INT, False),
+        pa.field("pipelined_region", INT, False),
     ]
 )
 

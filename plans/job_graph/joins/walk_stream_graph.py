@@ -5,15 +5,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import Hashes, java_string_hashes
@@ -21,23 +12,24 @@ from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
 from plans.joins.arrow_walks import Ints, walk_topologies
 from plans.joins.frames import TOPOLOGY
+from plans.tables.column_types import BOOL, INT, LONG, STR
 
 SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
-WALKED = StructType(
+WALKED = pa.schema(
     [
-        StructField(TOPOLOGY, LongType(), False),
-        StructField("node", IntegerType(), True),
-        StructField("out_index", IntegerType(), True),
-        StructField("vertex", IntegerType(), True),
-        StructField("id_lower", LongType(), True),
-        StructField("id_upper", LongType(), True),
-        StructField("preorder", IntegerType(), True),
-        StructField("postorder", IntegerType(), True),
-        StructField("vertex_postorder", IntegerType(), True),
-        StructField("branch", IntegerType(), True),
-        StructField("closings", IntegerType(), True),
-        StructField("no_output", BooleanType(), True),
-        StructField("colliding_uid", StringType(), True),
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field("node", INT, True),
+        pa.field("out_index", INT, True),
+        pa.field("vertex", INT, True),
+        pa.field("id_lower", LONG, True),
+        pa.field("id_upper", LONG, True),
+        pa.field("preorder", INT, True),
+        pa.field("postorder", INT, True),
+        pa.field("vertex_postorder", INT, True),
+        pa.field("branch", INT, True),
+        pa.field("closings", INT, True),
+        pa.field("no_output", BOOL, True),
+        pa.field("colliding_uid", STR, True),
     ]
 )
 
@@ -147,7 +139,7 @@ def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
     """Blocks of rows one below the other, absent columns null."""
-    fields = [pa.field(f.name, _ARROW_TYPES[type(f.dataType)]) for f in WALKED.fields]
+    fields = [pa.field(column.name, column.type) for column in WALKED]
     tables = [
         pa.table(
             {
@@ -163,11 +155,3 @@ def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
         pa.RecordBatch.from_pylist([], pa.schema(fields))
     ]
     return batch
-
-
-_ARROW_TYPES: dict[type[DataType], pa.DataType] = {
-    LongType: pa.int64(),
-    IntegerType: pa.int32(),
-    BooleanType: pa.bool_(),
-    StringType: pa.string(),
-}

@@ -20,7 +20,7 @@ _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
 def to_plan_lines(tables: Tables) -> pl.DataFrame:
     """(name, line): one row each planned topology and one each row of `rejected`, in the order of the tables.
 
-    As plans.plan_json.joins.to_plan_lines, to the byte.
+    As joins.to_plan_lines, to the byte.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
     planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))

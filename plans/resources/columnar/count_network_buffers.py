@@ -18,7 +18,7 @@ from plans.vocabulary import ResultPartitionType as Type
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    In: placed_edges (see place_job_edges). As plans.resources.joins.count_network_buffers.
+    In: placed_edges (see place_job_edges). As joins.count_network_buffers.
     """
     gates = _ends(
         placed_edges, BufferSide.GATE, "target_vertex", "input_index", _most_edges("producers", "consumers")

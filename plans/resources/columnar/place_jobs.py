@@ -15,7 +15,7 @@ def place_jobs(
 ) -> pl.DataFrame:
     """Jobs on TaskManagers of `slots_per_task_manager` slots; there are `available` of them (None: no limit).
 
-    As plans.resources.joins.place_jobs, in the order in which they are placed.
+    As joins.place_jobs, in the order in which they are placed.
     """
     require_task_managers(slots_per_task_manager, available)
     largest = pl.col("slot_sharing_group").sort_by(-pl.col("slots"), "slot_sharing_group").first()

@@ -25,7 +25,7 @@ def size_managed_memory(
 ) -> pl.DataFrame:
     """The managed memory of every operator that has a share of its slot's.
 
-    As plans.resources.joins.size_managed_memory.
+    As joins.size_managed_memory.
     """
     settings = job_settings.select(
         TOPOLOGY,
@@ -64,7 +64,7 @@ def size_managed_memory(
 def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
     """Whether the state backend of a row of job_settings takes managed memory.
 
-    As plans.resources.joins.size_managed_memory.
+    As joins.size_managed_memory.
     """
     config = pl.col("config").map
     of_job, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)

@@ -13,7 +13,7 @@ def task_network_buffers(
 ) -> pl.DataFrame:
     """The buffers of all gates and result partitions of a task, those of the vertex's largest.
 
-    As plans.resources.joins.task_network_buffers.
+    As joins.task_network_buffers.
     """
     is_gate = pl.col("side") == BufferSide.GATE.value
     sums = network_buffers.group_by(TOPOLOGY, "vertex").agg(
@@ -36,7 +36,7 @@ def slot_network_buffers(
 ) -> pl.DataFrame:
     """The buffers of a slot that holds a task of every vertex of its slot sharing group: no slot needs more.
 
-    As plans.resources.joins.task_network_buffers.
+    As joins.task_network_buffers.
     """
     sums = task_network_buffers.group_by(TOPOLOGY, "slot_sharing_group").agg(
         pl.len().cast(pl.Int32).alias("vertices"), *(_sum_if_bounded(figure) for figure in FIGURES)

@@ -5,31 +5,31 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from plans.errors import ConfigurationError
 from plans.joins.frames import TOPOLOGY, join_local
+from plans.tables.column_types import BOOL, INT, LONG, STR
 
 MODES = ("session", "job")
 """One cluster for all jobs; one cluster a job (per-job and application mode)."""
 
 _GIVEN = (
-    StructField(TOPOLOGY, LongType(), False),
-    StructField("name", StringType(), False),
-    StructField("slots", LongType(), False),
-    StructField("largest_slot_sharing_group", IntegerType(), True),
-    StructField("largest_slots", IntegerType(), False),
+    pa.field(TOPOLOGY, LONG, False),
+    pa.field("name", STR, False),
+    pa.field("slots", LONG, False),
+    pa.field("largest_slot_sharing_group", INT, True),
+    pa.field("largest_slots", INT, False),
 )
 _OF_MODE = (
-    ("wanted", LongType()),
-    ("pending", LongType()),
-    ("missing", LongType()),
-    ("placed", BooleanType()),
+    ("wanted", LONG),
+    ("pending", LONG),
+    ("missing", LONG),
+    ("placed", BOOL),
 )
-PLACED = StructType(
+PLACED = pa.schema(
     [
         *_GIVEN,
-        *(StructField(f"{mode}_{column}", kind, False) for mode in MODES for column, kind in _OF_MODE),
+        *(pa.field(f"{mode}_{column}", kind, False) for mode in MODES for column, kind in _OF_MODE),
     ]
 )
 
@@ -104,7 +104,7 @@ def place_batches(
     for batch in batches:
         slots = batch.column("slots").to_pylist()
         placed = [
-            pa.array([row[column] for row in rows], pa.bool_() if kind == BooleanType() else pa.int64())
+            pa.array([row[column] for row in rows], pa.bool_() if kind == BOOL else pa.int64())
             for rows in ([place(job) for job in slots] for place in of_modes)
             for column, (_, kind) in enumerate(_OF_MODE)
         ]

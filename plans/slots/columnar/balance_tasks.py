@@ -9,6 +9,6 @@ from plans.slots.joins.balance_tasks import deal_in_turn
 def balance_tasks(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
 
-    As plans.slots.joins.balance_tasks.
+    As joins.balance_tasks.
     """
     return share_slots(ordered_vertices, placed_edges, deal_in_turn)

@@ -14,7 +14,7 @@ from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row a task (key topology_id, vertex, subtask).
 
-    In: task_slots, whose rows are those of ordered_vertices. As plans.slots.joins.create_slot_sharing_groups.
+    In: task_slots, whose rows are those of ordered_vertices. As joins.create_slot_sharing_groups.
     """
     grouped = task_slots.with_columns(ordered_vertices["slot_sharing_group"])
     return of_subtasks(grouped, "slots", "execution_slot_sharing_group").select(
@@ -25,9 +25,9 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row a slot sharing group (key topology_id, slot_sharing_group).
 
-    In: ordered_vertices (see order_job_vertices). As plans.slots.joins.create_slot_sharing_groups, where slots are
+    In: ordered_vertices (see order_job_vertices). As joins.create_slot_sharing_groups, where slots are
     counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
-    plans.slots.joins.slots_of_groups.SlotSharingGroups).
+    joins.slots_of_groups.SlotSharingGroups).
     """
     tasks = ints(ordered_vertices, "parallelism")
     of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())

@@ -9,6 +9,6 @@ from plans.slots.joins.prefer_local_inputs import prefer_producers_slots
 def prefer_local_inputs(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
 
-    As plans.slots.joins.prefer_local_inputs.
+    As joins.prefer_local_inputs.
     """
     return share_slots(ordered_vertices, placed_edges, prefer_producers_slots)

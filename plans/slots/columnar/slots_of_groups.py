@@ -12,7 +12,7 @@ def share_slots(
 ) -> pl.DataFrame:
     """One row a job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
 
-    As plans.slots.joins.slots_of_groups; rows are those of ordered_vertices.
+    As joins.slots_of_groups; rows are those of ordered_vertices.
     """
     if ordered_vertices.is_empty():
         return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))

@@ -30,7 +30,7 @@ def choose_partitioners(
 ) -> pl.DataFrame:
     """The StreamGraph's edges, each with what chaining has to know of its ends and its job.
 
-    As plans.stream_graph.joins.choose_partitioners. The edges that are translated come first, as in edge_ends.
+    As joins.choose_partitioners. The edges that are translated come first, as in edge_ends.
     """
     settings = job_settings.select(_SETTINGS).rechunk()
     count = len(resolved_inputs)

@@ -30,7 +30,7 @@ def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl
     """One row a virtual transformation and way up to a physical one, in the order of inputs.
 
     Out (sorted by row): row, that of the virtual transformation; source_row; the labels picked up on the way,
-    as in plans.stream_graph.joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
+    as in joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
     Ways up to a sink are left out: its translator gives no stream node ids to whoever names it as an input.
     """
     kinds = inputs.kinds

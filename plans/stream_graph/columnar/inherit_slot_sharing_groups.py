@@ -14,7 +14,7 @@ from plans.stream_graph.joins.inherit_slot_sharing_groups import (
 def inherit_slot_sharing_groups(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> pl.DataFrame:
     """One row a stream node: row, that of its transformation, in order; slot_sharing_group.
 
-    As plans.stream_graph.joins.inherit_slot_sharing_groups; "default" where that has no row.
+    As joins.inherit_slot_sharing_groups; "default" where that has no row.
     """
     given = transformations["slot_sharing_group"]
     default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])

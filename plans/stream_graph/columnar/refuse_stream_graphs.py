@@ -47,7 +47,7 @@ def refuse_stream_graphs(
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row a refused topology (see first_refusals). As plans.stream_graph.joins.refuse_stream_graphs."""
+    """One row a refused topology (see first_refusals). As joins.refuse_stream_graphs."""
     return first_refusals(
         [
             _forward_changes(marked_edges),

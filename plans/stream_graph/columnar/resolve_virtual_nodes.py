@@ -34,7 +34,7 @@ _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     """One row a StreamEdge, in the order in which Flink adds them to their target.
 
-    As plans.stream_graph.joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
+    As joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
     transformations; those of one topology behind each other, sorted by target and in_index.
     """
     given = input_rows(transformations)

@@ -47,7 +47,7 @@ def translate_nodes(
 ) -> pl.DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    As plans.stream_graph.joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
+    As joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
     """
     rows = inherited_groups["row"].to_numpy()
     keyed = np.zeros(len(transformations), bool)

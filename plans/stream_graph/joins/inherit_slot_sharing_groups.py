@@ -4,21 +4,21 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from operators.kinds import OPERATOR_KINDS
 from plans.compiled import run_loop
 from plans.joins.arrow_walks import Ints, positions, walk_topologies
 from plans.joins.frames import TOPOLOGY, join_local
+from plans.tables.column_types import INT, LONG, STR
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
 NO_GROUP = -1
 
-GROUPS = StructType(
+GROUPS = pa.schema(
     [
-        StructField(TOPOLOGY, LongType(), False),
-        StructField("id", IntegerType(), False),
-        StructField("slot_sharing_group", StringType(), False),
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field("id", INT, False),
+        pa.field("slot_sharing_group", STR, False),
     ]
 )
 

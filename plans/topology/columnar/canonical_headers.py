@@ -1,4 +1,4 @@
-"""Canonical headers of topologies. As plans.topology.joins.fingerprint."""
+"""Canonical headers of topologies. As joins.fingerprint."""
 
 import polars as pl
 

@@ -1,26 +1,26 @@
 """Given tables with exactly the columns of TOPOLOGIES and TRANSFORMATIONS, defaults filled in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.columnar.arrow_shapes import misshapen
-from plans.columnar.frames import TOPOLOGY, arrow_schema
+from plans.columnar.frames import TOPOLOGY
 from plans.errors import SchemaError
-from plans.message_limits import first_and_count, limited
+from plans.message_limits import limited
 from plans.tables import TABLES
+from plans.tables.type_names import type_name
 from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
-from plans.topology.joins.normalized_tables import REQUIRED_OF_TOPOLOGIES, REQUIRED_OF_TRANSFORMATIONS
+from plans.topology.require_given_columns import require_given_columns
 from plans.vocabulary import TopologyForm
 
 
 def normalized_topologies(topologies: pa.Table) -> pl.DataFrame:
-    """TOPOLOGIES columns; only name is required. As plans.topology.joins.normalized_tables."""
+    """TOPOLOGIES columns; only name is required. As joins.normalized_tables."""
     missing = {"form": str(TopologyForm.TRANSFORMATIONS), "parallelism": 1, "chaining": True, "config": []}
-    table = _normalized(topologies, "topologies", REQUIRED_OF_TOPOLOGIES, missing)
+    table = _normalized(topologies, "topologies", missing)
     without_id = table["name"].filter(table[TOPOLOGY].is_null())
     if without_id.is_empty():
         return table
@@ -34,25 +34,20 @@ def normalized_topologies(topologies: pa.Table) -> pl.DataFrame:
 def normalized_transformations(transformations: pa.Table) -> pl.DataFrame:
     """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required."""
     missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-    return _normalized(transformations, "transformations", REQUIRED_OF_TRANSFORMATIONS, missing)
+    return _normalized(transformations, "transformations", missing)
 
 
 def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
     """Rows of a normalized table as Arrow, whatever nulls are in them."""
-    schema = arrow_schema(table)
+    schema = TABLES[table]
     nullable = pa.schema([(field.name, _nullable(field.type)) for field in schema])
     return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)
 
 
-def _normalized(
-    given: pa.Table, table: str, required: Sequence[str], missing: Mapping[str, Any]
-) -> pl.DataFrame:
-    problems = misshapen(given.schema, TABLES[table], required, table)
-    if problems:
-        listed = first_and_count(problems, "; ")
-        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
+def _normalized(given: pa.Table, table: str, missing: Mapping[str, Any]) -> pl.DataFrame:
+    require_given_columns({column.name: type_name(column.type) for column in given.schema}, table)
     columns = {}
-    for field in arrow_schema(table):
+    for field in TABLES[table]:
         kind = _nullable(field.type)
         if field.name not in given.column_names:
             default = pa.scalar(missing.get(field.name), kind)

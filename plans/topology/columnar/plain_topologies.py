@@ -16,7 +16,7 @@ from plans.topology.columnar.topology_holds import topology_holds
 from plans.topology.duplicate_keys import may_have_duplicate_keys
 from plans.topology.job_settings import may_run_as_batch, read_job_settings
 from plans.topology.joins.fingerprint import config_text, header_text
-from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
+from plans.topology.parse_lines import SETTINGS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.validate_topology import CONFIG
@@ -83,7 +83,7 @@ def plain_topologies(rows: pa.Table, config_texts: Sequence[bytes]) -> tuple[Pla
 def settings_of_plain_topologies(
     topologies: PlainTopologies, kinds: pa.StringArray, inputs: pa.ListArray, sizes: Ints
 ) -> tuple[pa.StructArray, Flags]:
-    """SETTINGS_ROWS of right topologies, and which of them Flink refuses.
+    """SETTINGS of right topologies, and which of them Flink refuses.
 
     In: kind and inputs of all their transformations, `sizes` of each. What settings follow from is read once
     for each combination; a name gives nothing but the job's name where the configuration has none.
@@ -102,11 +102,11 @@ def settings_of_plain_topologies(
     of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
     found = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
     refused = np.array([settings is None for settings in found], bool)[of_rows]
-    columns_of_settings = pa.array(found, SETTINGS_ROWS).take(pa.array(of_rows)).flatten()
-    name = SETTINGS_ROWS.get_field_index("job_name")
+    columns_of_settings = pa.array(found, SETTINGS).take(pa.array(of_rows)).flatten()
+    name = SETTINGS.get_field_index("job_name")
     unnamed = pc.equal(columns_of_settings[name], "")
     columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
-    return pa.StructArray.from_arrays(columns_of_settings, fields=list(SETTINGS_ROWS)), refused
+    return pa.StructArray.from_arrays(columns_of_settings, fields=list(SETTINGS)), refused
 
 
 def _config(text: bytes) -> dict[str, str] | None:

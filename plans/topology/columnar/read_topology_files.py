@@ -49,7 +49,7 @@ def read_topology_files(
     A line of more than `max_line_bytes` is rejected without being held in memory. `before_block` is called
     before each BLOCK_BYTES are read; what it raises stops the reading.
 
-    As plans.topology.joins.read_topology_files; what only Hadoop can read (other file systems, .lz4, .snappy,
+    As joins.read_topology_files; what only Hadoop can read (other file systems, .lz4, .snappy,
     .deflate) is an InputError.
     """
     if not paths:

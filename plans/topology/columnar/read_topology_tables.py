@@ -23,12 +23,12 @@ from plans.topology.columnar.sound_topologies import sound_topologies
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.input_errors import missing_table, unusable_path
-from plans.topology.parse_lines import SETTINGS_ROWS, parse_lines, shown
+from plans.topology.parse_lines import SETTINGS, parse_lines, shown
 
 _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
 
-_ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS_ROWS)])
+_ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS)])
 
 
 def holds_tables(path: str) -> bool:
@@ -40,7 +40,7 @@ def holds_tables(path: str) -> bool:
 def read_topology_folder(path: str) -> TopologyTables:
     """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
-    As plans.topology.joins.read_topology_tables; but columns that are not the declared ones are an InputError.
+    As joins.read_topology_tables; but columns that are not the declared ones are an InputError.
     """
     folder = Path(local_path(path))
     topologies, transformations = _load(folder / "topologies"), _load(folder / "transformations")
@@ -53,7 +53,7 @@ def read_topology_folder(path: str) -> TopologyTables:
 def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> TopologyTables:
     """Validated tables out of `topologies` and `transformations`.
 
-    As plans.topology.joins.read_topology_tables: columns are looked at by expressions, and only topologies that
+    As joins.read_topology_tables: columns are looked at by expressions, and only topologies that
     look suspicious go through the validation of files.
     """
     given, rows = normalized_topologies(topologies), normalized_transformations(transformations)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import arrow_schema, empty, from_arrow
+from plans.columnar.frames import empty, from_arrow
 from plans.errors import TopologyError
+from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.validate_topology import LINE
@@ -24,11 +25,11 @@ class Refused(NamedTuple):
 
 
 def rejected_rows(refused: Iterable[Refused]) -> pl.DataFrame:
-    """REJECTED. As plans.topology.joins.rejected_rows."""
+    """REJECTED. As joins.rejected_rows."""
     rows = [_row(entry) for entry in refused]
     if not rows:
         return empty("rejected")
-    return from_arrow(pa.Table.from_pylist(rows, arrow_schema("rejected")))
+    return from_arrow(pa.Table.from_pylist(rows, TABLES["rejected"]))
 
 
 def _row(refused: Refused) -> dict[str, Any]:

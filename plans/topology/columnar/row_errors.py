@@ -12,7 +12,7 @@ from plans.topology.joins.read_topology_tables import ALLOWED_AND_HINT
 def row_errors(ids: Sequence[int], names: Sequence[str | None]) -> dict[int, dict[str, str]]:
     """Position to TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; all rows of an id alike.
 
-    As plans.topology.joins.read_topology_tables.
+    As joins.read_topology_tables.
     """
     with_id = Counter(ids)
     names_of: dict[int, set[str]] = {i: set() for i, count in with_id.items() if count > 1}

@@ -15,7 +15,7 @@ from plans.tables import JOB_SETTINGS
 from plans.topology.columnar.canonical_headers import config_text
 from plans.topology.job_settings import may_run_as_batch
 from plans.topology.joins.settings_of_topologies import settings_or_errors
-from plans.topology.parse_lines import SETTINGS_ROWS, as_arrow
+from plans.topology.parse_lines import SETTINGS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.vocabulary import Kind
 
@@ -32,7 +32,7 @@ def settings_of_topologies(
 ) -> tuple[pl.DataFrame, Refusals]:
     """JOB_SETTINGS of `topologies`, in their order, and why some are refused.
 
-    As plans.topology.joins.settings_of_topologies; but each combination of what settings follow from is read once,
+    As joins.settings_of_topologies; but each combination of what settings follow from is read once,
     since a fleet has few. A name gives nothing but the job's name where the configuration has none.
     """
     config = config_text().list.join(",").alias("config_text")
@@ -60,7 +60,7 @@ def settings_of_topologies(
     )
     taken = found["place"].is_not_null()
     accepted = jobs.select(TOPOLOGY, "name").filter(taken)
-    given = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS_ROWS)])))
+    given = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS)])))
     named = pl.when(pl.col("job_name") == "").then("name").otherwise("job_name").alias("job_name")
     of_jobs = accepted.hstack(given[found["place"].drop_nulls()]).with_columns(named)
     others = found.select("combination").with_row_index("place").filter(~taken)

@@ -23,7 +23,7 @@ _CODES = {str(kind): code for code, kind in enumerate(Kind)}
 def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:
     """True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
 
-    As plans.topology.joins.suspicious_transformation; a row with a repeated key in its map is suspicious too.
+    As joins.suspicious_transformation; a row with a repeated key in its map is suspicious too.
     """
     coded = rows.with_columns(pl.col("kind").cast(pl.Enum(list(_CODES)), strict=False).to_physical())
     return coded.select(~_holds()).to_series()

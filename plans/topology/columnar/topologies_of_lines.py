@@ -54,7 +54,7 @@ def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
     """Every table out of PARSED of all lines.
 
     The files come in the order of their names (as UTF-8), each in order and with ordinals that count its
-    lines. As plans.topology.joins.topologies_of_lines.
+    lines. As joins.topologies_of_lines.
     """
     found = _Sorted()
     for batch in parsed:

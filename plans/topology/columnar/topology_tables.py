@@ -8,7 +8,7 @@ import polars as pl
 class TopologyTables(NamedTuple):
     """Frames with the schemas of the same names in `plans.tables`.
 
-    As plans.topology.joins.topology_tables.TopologyTables: inputs = topologies + rejected. Nothing is kept besides.
+    As joins.topology_tables.TopologyTables: inputs = topologies + rejected. Nothing is kept besides.
     """
 
     topologies: pl.DataFrame

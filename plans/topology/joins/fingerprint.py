@@ -27,7 +27,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
-from plans.tables import TRANSFORMATIONS
+from plans.joins.spark_schemas import spark_schema
 
 BLOCK = 4096
 """Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
@@ -113,7 +113,7 @@ def _string(value: Column) -> Column:
 def canonical_row() -> Column:
     """The canonical line of one TRANSFORMATIONS row, without its newline."""
     fields = []
-    for field in TRANSFORMATIONS.fields[1:]:
+    for field in spark_schema("transformations").fields[1:]:
         value, kind = F.col(field.name), field.dataType
         match kind:
             case StringType():

@@ -4,16 +4,13 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from plans.errors import SchemaError
-from plans.message_limits import first_and_count
-from plans.tables import TOPOLOGIES, TRANSFORMATIONS
+from plans.joins.spark_schemas import column_types
+from plans.tables import TABLES
+from plans.tables.type_names import type_name
 from plans.topology.joins.topology_tables import GivenTables
+from plans.topology.require_given_columns import require_given_columns
 from plans.vocabulary import TopologyForm
-
-REQUIRED_OF_TOPOLOGIES = ("name",)
-REQUIRED_OF_TRANSFORMATIONS = ("topology_id", "id", "kind", "inputs")
 
 
 def normalized_tables(topologies: DataFrame, transformations: DataFrame) -> GivenTables:
@@ -33,7 +30,7 @@ def normalized_topologies(topologies: DataFrame) -> DataFrame:
         "chaining": F.lit(True),
         "config": F.expr("cast(map() AS map<string, string>)"),
     }
-    return _normalized(topologies, TOPOLOGIES, "topologies", REQUIRED_OF_TOPOLOGIES, missing)
+    return _normalized(topologies, "topologies", missing)
 
 
 def normalized_transformations(transformations: DataFrame) -> DataFrame:
@@ -44,27 +41,18 @@ def normalized_transformations(transformations: DataFrame) -> DataFrame:
         "managed_memory": F.expr("cast(map() AS map<string, int>)"),
         "slot_scope": F.expr("cast(array() AS array<string>)"),
     }
-    return _normalized(
-        transformations, TRANSFORMATIONS, "transformations", REQUIRED_OF_TRANSFORMATIONS, missing
+    return _normalized(transformations, "transformations", missing)
+
+
+def _normalized(df: DataFrame, table: str, missing: Mapping[str, Column]) -> DataFrame:
+    found = column_types(df)
+    require_given_columns(found, table)
+    return df.select(
+        *(
+            _column(column.name, type_name(column.type), found, missing).alias(column.name)
+            for column in TABLES[table]
+        )
     )
-
-
-def _normalized(
-    df: DataFrame, schema: StructType, table: str, required: tuple[str, ...], missing: Mapping[str, Column]
-) -> DataFrame:
-    found = {f.name: f.dataType.simpleString() for f in df.schema.fields}
-    allowed = {f.name: f.dataType.simpleString() for f in schema.fields}
-    problems = [f"{name}: no such column, allowed {allowed[name]}" for name in required if name not in found]
-    problems += [
-        f"{name}: found {kind}, allowed {allowed[name]}"
-        for name, kind in found.items()
-        if name in allowed and kind != allowed[name]
-    ]
-    problems += [f"{name}: not a column of {table}" for name in found if name not in allowed]
-    if problems:
-        listed = first_and_count(problems, "; ")
-        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
-    return df.select(*(_column(f.name, allowed[f.name], found, missing).alias(f.name) for f in schema.fields))
 
 
 def _column(name: str, kind: str, found: Mapping[str, str], missing: Mapping[str, Column]) -> Column:

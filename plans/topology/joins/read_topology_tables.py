@@ -3,10 +3,12 @@
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.joins.limited_column import limited_column
+from plans.joins.spark_schemas import conform, spark_schema
 from plans.message_limits import MOST_OF_A_NAME
-from plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS, conform
+from plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
 from plans.topology import flink_options
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.joins.fingerprint import BLOCK, canonical_header, canonical_row
@@ -52,8 +54,8 @@ def read_topology_tables(
     return TopologyTables(
         topologies=conform(valid.select(*TOPOLOGIES.names), "topologies"),
         transformations=conform(kept.select(*TRANSFORMATIONS.names), "transformations"),
-        stream_nodes=spark.createDataFrame([], STREAM_NODES),
-        stream_edges=spark.createDataFrame([], STREAM_EDGES),
+        stream_nodes=spark.createDataFrame([], spark_schema("stream_nodes")),
+        stream_edges=spark.createDataFrame([], spark_schema("stream_edges")),
         job_settings=conform(
             valid.select("topology_id", *(f"settings.{n}" for n in JOB_SETTINGS.names[1:])), "job_settings"
         ),
@@ -232,12 +234,12 @@ def _settled(summary: DataFrame, rows: DataFrame, with_batch_jobs: bool) -> Data
         .groupBy("topology_id")
         .agg(F.first("row_error").alias("row_error"))
     )
-    return jobs.mapInArrow(settings_of_topologies, SETTLED).unionByName(
+    return jobs.mapInArrow(settings_of_topologies, from_arrow_schema(SETTLED)).unionByName(
         wrong.select(
             "topology_id",
             F.lit(INPUT_STAGE).alias("error_stage"),
             F.array("row_error").alias("errors"),
-            F.lit(None).cast(SETTLED["settings"].dataType).alias("settings"),
+            F.lit(None).cast(from_arrow_schema(SETTLED)["settings"].dataType).alias("settings"),
         )
     )
 
@@ -265,7 +267,9 @@ def _explained(summary: DataFrame, rows: DataFrame) -> DataFrame:
         F.col("topology_id").alias("ordinal"),
         F.lit(None).cast("string").alias("problem"),
     )
-    parsed = lines.mapInArrow(parse_lines, PARSED).where("form IS NOT NULL OR error_stage IS NOT NULL")
+    parsed = lines.mapInArrow(parse_lines, from_arrow_schema(PARSED)).where(
+        "form IS NOT NULL OR error_stage IS NOT NULL"
+    )
     return parsed.select(F.col("ordinal").alias("topology_id"), "error_stage", "errors", "settings")
 
 

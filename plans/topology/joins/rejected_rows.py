@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.tables import conform
+from plans.joins.spark_schemas import conform
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.validate_topology import LINE
 

@@ -4,22 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from plans.errors import TopologyError
+from plans.tables.column_types import LONG, STR
 from plans.topology.job_settings import read_job_settings
-from plans.topology.parse_lines import ERROR_ROWS, ERRORS_TYPE, SETTINGS, SETTINGS_ROWS, as_arrow, shown
+from plans.topology.parse_lines import ERRORS, SETTINGS, as_arrow, shown
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.setting_refusals import FlinkRefusal
 
-SETTLED = StructType(
-    [
-        StructField("topology_id", LongType()),
-        StructField("error_stage", StringType()),
-        StructField("errors", ERRORS_TYPE),
-        StructField("settings", SETTINGS),
-    ]
-)
+SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERRORS), ("settings", SETTINGS)])
 
 
 def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -41,8 +34,8 @@ def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
             {
                 "topology_id": batch.column("topology_id"),
                 "error_stage": pa.array(stages, pa.string()),
-                "errors": pa.array(errors, ERROR_ROWS),
-                "settings": pa.array(settings, SETTINGS_ROWS),
+                "errors": pa.array(errors, ERRORS),
+                "settings": pa.array(settings, SETTINGS),
             }
         )
 

@@ -6,10 +6,12 @@ from functools import partial
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.joins.limited_column import limited_column
+from plans.joins.spark_schemas import conform
 from plans.message_limits import MOST_OF_A_NAME
-from plans.tables import JOB_SETTINGS, TOPOLOGIES, conform
+from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.topology_tables import TopologyTables
@@ -28,9 +30,8 @@ def topologies_of_lines(
     others are rejected as DuplicateTopologyName, and a different name with the same xxhash64 as
     TopologyIdCollision.
     """
-    parsed = lines.mapInArrow(partial(parse_lines, max_line_bytes=max_line_bytes), PARSED).persist(
-        StorageLevel.MEMORY_AND_DISK
-    )
+    parse = partial(parse_lines, max_line_bytes=max_line_bytes)
+    parsed = lines.mapInArrow(parse, from_arrow_schema(PARSED)).persist(StorageLevel.MEMORY_AND_DISK)
     topology_id = F.xxhash64("name")
     valid = F.col("form").isNotNull()
     totals = parsed.agg(

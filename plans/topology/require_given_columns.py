@@ -1,0 +1,34 @@
+"""The columns that given tables of topologies and transformations may have, and must."""
+
+from collections.abc import Mapping
+
+from plans.errors import SchemaError
+from plans.message_limits import first_and_count
+from plans.tables import TABLES
+from plans.tables.type_names import type_name
+
+REQUIRED = {
+    "topologies": ("name",),
+    "transformations": ("topology_id", "id", "kind", "inputs"),
+}
+"""Table to the columns that cannot be left out; others get their defaults."""
+
+
+def require_given_columns(found: Mapping[str, str], table: str) -> None:
+    """Raise SchemaError if `found` (column to its type's name, see type_name) cannot be given as `table`.
+
+    The message names every column that is missing, of another type, or none of the table's.
+    """
+    allowed = {column.name: type_name(column.type) for column in TABLES[table]}
+    problems = [
+        f"{name}: no such column, allowed {allowed[name]}" for name in REQUIRED[table] if name not in found
+    ]
+    problems += [
+        f"{name}: found {kind}, allowed {allowed[name]}"
+        for name, kind in found.items()
+        if name in allowed and kind != allowed[name]
+    ]
+    problems += [f"{name}: not a column of {table}" for name in found if name not in allowed]
+    if problems:
+        listed = first_and_count(problems, "; ")
+        raise SchemaError(f"table {table} does not have its declared schema: {listed}")
