@@ -8,12 +8,12 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.plan_columnar import Step, Tables, inputs_of, plan_columnar, steps
 from plans.columnar.plan_in_parts import split_by_topology
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.side_by_side import side_by_side
 from plans.passes import Choices
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 _SAMPLE = 300

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from plans.arrow_walks import Ints
 from plans.compiled import run_loop
-from plans.joins.arrow_walks import Ints
 
 
 def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:

@@ -11,10 +11,10 @@ from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import BY_NAME, StoredPlan
-from plans.columnar.frames import TOPOLOGY
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.plan_json.joins.stream_graph_json import EDGE_KEYS, NODE_KEYS
 from plans.plan_json.joins.to_plan_lines import SECTIONS
+from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.tables.column_types import TOPOLOGY
 
 ROWS_OF_A_SLICE = 500_000
 """About how many rows of its largest tables are in memory at a time; a topology is never divided."""

@@ -8,7 +8,7 @@ from rich.table import Column
 from engine.commands.show_resources import has_resources, show_fleet_resources
 from engine.output.people import Styled, print_table, say
 from engine.store.open_plan import StoredPlan
-from plans.columnar.frames import TOPOLOGY
+from plans.tables.column_types import TOPOLOGY
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
 MOST = 10

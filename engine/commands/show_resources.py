@@ -7,11 +7,12 @@ from rich.table import Column
 
 from engine.output.people import Styled, print_table, say
 from engine.store.open_plan import StoredPlan
-from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.frames import join_topology
 from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
-from plans.resources.joins.task_network_buffers import FIGURES
 from plans.resources.network_options import PROFILES, NetworkOptions
 from plans.resources.task_manager import TaskManager
+from plans.resources.task_network_buffers import FIGURES
+from plans.tables.column_types import TOPOLOGY
 
 MOST = 5
 """Lines of a table that ranks."""

@@ -12,10 +12,10 @@ from engine.commands.reads_store import reads_store
 from engine.output.people import Piece, Styled, print_table, say
 from engine.store.open_plan import StoredPlan, open_plan
 from engine.store.plan_versions import PlanVersion
-from plans.columnar.frames import TOPOLOGY
 from plans.errors import ConfigurationError, StoreError
 from plans.resources.columnar.place_jobs import place_jobs
-from plans.resources.joins.place_jobs import MODES, require_task_managers
+from plans.resources.place_jobs import MODES, require_task_managers
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.flink_values import parse_memory_size
 
 MOST = 10

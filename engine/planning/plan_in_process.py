@@ -15,11 +15,11 @@ from engine.planning.foresee_memory import (
     require_memory_to_read_on,
 )
 from engine.planning.nothing_lost import require_nothing_lost
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.passes import Choices
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 

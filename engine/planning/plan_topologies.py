@@ -13,9 +13,9 @@ from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.planning_settings import partitions_for, planning_settings
 from engine.spark.session import get_session
-from plans.joins.frames import TOPOLOGY
 from plans.joins.run_passes import Planned, run_passes
 from plans.passes import Choices
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others
 from plans.topology.joins.load_topology_folder import load_topology_folder

@@ -14,8 +14,9 @@ from engine.store.store_errors import store_errors
 from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.listed_files import listed_files
 from engine.store.without_spark.plan_versions import find_version
-from plans.columnar.frames import TOPOLOGY, empty, from_arrow
+from plans.columnar.frames import empty, from_arrow
 from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id
 
 BY_NAME = ("topologies", "rejected")

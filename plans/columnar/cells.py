@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
 
 Places = npt.NDArray[np.int32]
 NONE = -1

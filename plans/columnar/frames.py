@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from plans.columnar.cells import Places, places_by_cells
 from plans.tables import TABLES
-
-TOPOLOGY = "topology_id"
-"""The key of every table, as in plans.joins.frames."""
+from plans.tables.column_types import TOPOLOGY
 
 MANY = 1000
 """Rows from which on arrays pay."""

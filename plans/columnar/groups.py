@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 
+from plans.arrow_walks import Ints
 from plans.columnar.cells import Places
-from plans.columnar.frames import TOPOLOGY
 from plans.compiled import run_loop
-from plans.joins.arrow_walks import Ints
+from plans.tables.column_types import TOPOLOGY
 
 
 def groups(frame: pl.DataFrame, *keys: str) -> Ints:

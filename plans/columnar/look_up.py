@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.cells import NONE, Places, places_by_cells
-from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.frames import join_topology
+from plans.tables.column_types import TOPOLOGY
 
 
 def look_up(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY, to_arrow
+from plans.columnar.frames import to_arrow
 from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
 from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
 from plans.execution_graph.columnar.count_task_rows import TaskRows, count_task_rows
@@ -54,6 +54,7 @@ from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot
 from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.columnar.translate_nodes import translate_nodes
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 Tables = dict[str, pl.DataFrame]

@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.columnar.look_up import look_up
 from plans.columnar.plan_columnar import Tables, plan_columnar
 from plans.columnar.side_by_side import side_by_side
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.execution_graph.columnar.count_task_rows import TaskRows
-from plans.joins.arrow_walks import Ints
 from plans.passes import Choices
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 ROWS_OF_A_PART = 150_000

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
 
 
 class Runs(NamedTuple):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import mmh3
 import numpy as np
 
+from plans.arrow_walks import Ints
 from plans.compiled import is_worth_compiling
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
-from plans.joins.arrow_walks import Ints
 
 _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
 

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.joins.arrow_walks import Ints, positions
-from plans.joins.frames import TOPOLOGY
+from plans.arrow_walks import Ints, positions
+from plans.tables.column_types import TOPOLOGY
 
 Flags = npt.NDArray[np.bool_]
 Value = TypeVar("Value", bound=np.generic)

@@ -6,8 +6,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-TOPOLOGY = "topology_id"
-"""The key of every table; tables are partitioned by it once, so that joins which include it stay local."""
+from plans.tables.column_types import TOPOLOGY
 
 
 def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str = "inner") -> DataFrame:

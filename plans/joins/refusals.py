@@ -5,16 +5,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.frames import join_local
 from plans.joins.limited_column import limited_column
+from plans.refusals import ALLOWED, HINT
 from plans.tables import REJECTED
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.error_kinds import ErrorKind
-
-UNSUPPORTED_OPERATION = "UnsupportedOperationException"
-ILLEGAL_STATE = "IllegalStateException"
-ILLEGAL_ARGUMENT = "IllegalArgumentException"
-ALLOWED = "what Apache Flink 2.3.0 plans"
-HINT = "Flink refuses this job; change the job as the message says"
 
 
 def refusals(

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from plans.joins.cut_lineage import cut_lineage, free
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.frames import join_local
 from plans.joins.refusals import reject_refused
 from plans.passes import LAYER_TABLES, Choices, FixedPointPass, Pass, View, WalkPass, layers_until, passes
 from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
 

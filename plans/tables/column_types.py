@@ -8,6 +8,9 @@ import pyarrow as pa
 
 INT, LONG, STR, BOOL, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.float64()
 TIMESTAMP = pa.timestamp("us", "UTC")
+TOPOLOGY = "topology_id"
+"""The key of every table."""
+
 COMMENT = b"comment"
 """The key of a column's comment in the metadata of its field."""
 
@@ -43,4 +46,4 @@ RESOURCES = pa.struct(
         ("managed_memory_bytes", LONG),
     ]
 )
-TOPOLOGY_ID = ("topology_id", LONG, "xxhash64 of the topology's name; keys every table")
+TOPOLOGY_ID = (TOPOLOGY, LONG, "xxhash64 of the topology's name; keys every table")

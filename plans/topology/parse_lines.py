@@ -23,8 +23,8 @@ from plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRA
 from plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
-from plans.topology.joins.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.line_too_long import line_too_long
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.refuse_uid_hashes import refuse_uid_hashes

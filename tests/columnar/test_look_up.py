@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 
 from plans.columnar import frames
-from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.frames import join_topology
 from plans.columnar.look_up import look_up
 from plans.columnar.runs import runs
+from plans.tables.column_types import TOPOLOGY
 
 KEYS = {TOPOLOGY: pl.Int64, "id": pl.Int32}
 NEAR, FAR, NEGATIVE, NULL = [0, 1, 2, 3], [0, 5, 2**31 - 1, 70_000], [-3, 0, 1, -1], [1, None, 2, 0]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans import compiled
+from plans.arrow_walks import positions
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.order_depth_first import (
@@ -18,7 +19,7 @@ from plans.job_graph.order_depth_first import (
     order_depth_first,
 )
 from plans.job_graph.stream_graph_arrays import arrays_of_rows
-from plans.joins.arrow_walks import positions, whole_topologies
+from plans.joins.arrow_walks import whole_topologies
 from plans.union_find import smallest_in_component
 
 

@@ -6,11 +6,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from engine.planning.planning_settings import planning_settings
-from plans.joins.frames import TOPOLOGY
 from plans.joins.spark_schemas import conform
 from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.resources.memory_options import MemoryOptions
 from plans.resources.task_manager import TaskManager
+from plans.tables.column_types import TOPOLOGY
 from tests.passes.frames import assert_rows, make_frame
 from tests.resources.flink_resources import rows
 

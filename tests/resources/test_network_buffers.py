@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from engine.planning.planning_settings import planning_settings
 from plans.errors import ConfigurationError
-from plans.joins.frames import TOPOLOGY
 from plans.joins.spark_schemas import conform
 from plans.resources.joins.count_network_buffers import count_network_buffers
 from plans.resources.joins.task_network_buffers import slot_network_buffers, task_network_buffers
 from plans.resources.network_options import FLINK_1_20, FLINK_2_3, PROFILES, NetworkOptions
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
 from tests.passes.frames import assert_rows, make_frame
 from tests.resources.flink_resources import rows

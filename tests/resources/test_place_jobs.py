@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans.errors import ConfigurationError
-from plans.resources.joins.place_jobs import PLACED, place_batches, place_jobs, require_task_managers
+from plans.resources.joins.place_jobs import place_jobs
+from plans.resources.place_jobs import PLACED, place_batches, require_task_managers
 from tests.passes.frames import make_frame
 
 GIVEN = pa.schema(

@@ -19,10 +19,12 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType
 
 from engine.planning.planning_settings import planning_settings
-from plans.slots.joins.balance_tasks import balance_tasks, deal_in_turn
-from plans.slots.joins.prefer_local_inputs import prefer_local_inputs, prefer_producers_slots
+from plans.slots.balance_tasks import deal_in_turn
+from plans.slots.joins.balance_tasks import balance_tasks
+from plans.slots.joins.prefer_local_inputs import prefer_local_inputs
 from plans.slots.joins.prefer_local_inputs_by_task import prefer_local_inputs_by_task
 from plans.slots.joins.slots_of_groups import slot_numbers
+from plans.slots.prefer_local_inputs import prefer_producers_slots
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_table,

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from plans.errors import InputError, SchemaError
 from plans.tables import TRANSFORMATIONS
-from plans.topology.joins.fingerprint import BLOCK
+from plans.topology.fingerprint import BLOCK
 from plans.topology.joins.load_topology_folder import load_topology_folder
 from plans.topology.joins.read_topology_objects import read_topology_objects
 from plans.topology.joins.read_topology_tables import read_topology_tables

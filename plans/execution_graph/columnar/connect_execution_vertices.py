@@ -3,9 +3,9 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.execution_graph.columnar.repeated_rows import Int32s, repeated_rows
 from plans.tables import EXECUTION_EDGES
+from plans.tables.column_types import TOPOLOGY
 
 
 def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:

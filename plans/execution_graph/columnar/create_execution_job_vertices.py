@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
-from plans.execution_graph.joins.create_execution_job_vertices import (
+from plans.execution_graph.create_execution_job_vertices import (
     DECIDED_AT_RUN_TIME,
     LEAST_DEFAULT_MAX_PARALLELISM,
     UPPER_BOUND_MAX_PARALLELISM,
 )
+from plans.tables.column_types import TOPOLOGY
 
 
 def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:

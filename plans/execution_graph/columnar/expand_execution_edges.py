@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
+from plans.tables.column_types import TOPOLOGY
 
 
 def expand_execution_edges(execution_edges: pl.DataFrame, *also: str) -> pl.DataFrame:

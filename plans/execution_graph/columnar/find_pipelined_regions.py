@@ -3,7 +3,7 @@
 import polars as pl
 
 from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
-from plans.execution_graph.joins.find_pipelined_regions import regions_of_tasks
+from plans.execution_graph.find_pipelined_regions import regions_of_tasks
 
 
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:

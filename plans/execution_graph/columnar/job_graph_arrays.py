@@ -4,12 +4,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
 from plans.execution_graph.columnar.rows_in_order import rows_in_order
-from plans.execution_graph.joins.job_graph_arrays import JobGraphArrays
-from plans.joins.arrow_walks import Ints
+from plans.execution_graph.job_graph_arrays import JobGraphArrays
+from plans.tables.column_types import TOPOLOGY
 
 
 def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:

@@ -3,11 +3,12 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, rename
+from plans.columnar.frames import rename
 from plans.columnar.look_up import look_up
 from plans.columnar.runs import runs
 from plans.execution_graph.columnar.rows_in_order import rows_in_order
-from plans.execution_graph.joins.job_graph_arrays import NONE
+from plans.execution_graph.job_graph_arrays import NONE
+from plans.tables.column_types import TOPOLOGY
 
 
 def order_job_vertices(named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:

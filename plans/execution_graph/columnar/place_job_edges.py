@@ -3,12 +3,12 @@
 import numpy as np
 import polars as pl
 
+from plans.arrow_walks import missing_node
 from plans.columnar.cells import NONE, Places
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.look_up import places
 from plans.columnar.runs import runs
-from plans.execution_graph.joins.job_graph_arrays import MUST_BE_PIPELINED
-from plans.joins.arrow_walks import missing_node
+from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
 
 

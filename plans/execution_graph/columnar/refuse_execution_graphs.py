@@ -2,15 +2,15 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.columnar.frames import join_topology, rename
 from plans.columnar.refusals import first_refusals, refusals
 from plans.execution_graph.columnar.create_execution_job_vertices import effective_parallelism
 from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
-from plans.execution_graph.joins.create_execution_job_vertices import (
+from plans.execution_graph.create_execution_job_vertices import (
     DECIDED_AT_RUN_TIME,
     UPPER_BOUND_MAX_PARALLELISM,
 )
-from plans.execution_graph.joins.refuse_execution_graphs import (
+from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
     CO_LOCATION,
@@ -20,7 +20,8 @@ from plans.execution_graph.joins.refuse_execution_graphs import (
     NOT_IN_VALID_BOUNDS,
     NOT_WITHIN_BOUNDS,
 )
-from plans.joins.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 

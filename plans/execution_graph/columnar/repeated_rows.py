@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.execution_graph.joins.job_graph_arrays import sums_before
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
+from plans.execution_graph.job_graph_arrays import sums_before
 
 Int32s = npt.NDArray[np.int32]
 

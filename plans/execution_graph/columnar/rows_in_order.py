@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from plans.execution_graph.joins.job_graph_arrays import sums_before
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
+from plans.execution_graph.job_graph_arrays import sums_before
 
 
 def rows_in_order(owners: Ints, numbers: Ints) -> Ints:

@@ -3,11 +3,12 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY
-
-UPPER_BOUND_MAX_PARALLELISM = 1 << 15
-LEAST_DEFAULT_MAX_PARALLELISM = 1 << 7
-DECIDED_AT_RUN_TIME = -1
+from plans.execution_graph.create_execution_job_vertices import (
+    DECIDED_AT_RUN_TIME,
+    LEAST_DEFAULT_MAX_PARALLELISM,
+    UPPER_BOUND_MAX_PARALLELISM,
+)
+from plans.tables.column_types import TOPOLOGY
 
 
 def create_execution_job_vertices(named_vertices: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY
+from plans.tables.column_types import TOPOLOGY
 
 
 def execution_vertices(task_regions: DataFrame) -> DataFrame:

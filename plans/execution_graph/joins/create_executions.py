@@ -3,8 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.joins.frames import join_local, rename
 from plans.joins.spark_schemas import spark_schema
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ExecutionState
 
 

@@ -8,8 +8,8 @@ from plans.execution_graph.joins.connect_execution_vertices import (
     is_all_to_all,
     with_both_parallelisms,
 )
-from plans.joins.frames import TOPOLOGY
 from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
+from plans.tables.column_types import TOPOLOGY
 
 
 def intermediate_results(connected_edges: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY
+from plans.tables.column_types import TOPOLOGY
 
 
 def expand_execution_edges(execution_edges: DataFrame, *also: str) -> DataFrame:

@@ -1,22 +1,16 @@
 """Tasks that have to run at the same time: scheduling regions."""
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from plans.execution_graph.find_pipelined_regions import regions_of_tasks
 from plans.execution_graph.joins.job_graph_arrays import (
-    Flags,
-    JobGraphArrays,
-    counts_from,
-    counts_up,
     job_graph_arrays,
     job_graph_rows,
-    sums_before,
     task_numbers,
     task_numbers_batch,
 )
-from plans.joins.arrow_walks import Ints, walk_topologies
-from plans.union_find import smallest_in_component
+from plans.joins.arrow_walks import walk_topologies
 
 REGIONS = task_numbers("regions")
 
@@ -42,126 +36,3 @@ def region_numbers(rows: pa.Table) -> pa.RecordBatch:
     """Rows of find_pipelined_regions for the job_graph_rows of whole topologies."""
     graph = job_graph_arrays(rows)
     return task_numbers_batch(graph, "regions", regions_of_tasks(graph))
-
-
-def regions_of_tasks(graph: JobGraphArrays) -> Ints:
-    """Per task the number of its region.
-
-    A logical region with an all-to-all edge inside is one region. In a logical region of one parallelism,
-    pointwise edges connect equal subtasks, so that each subtask index is a region. Tasks of all other
-    logical regions are looked at one by one.
-    """
-    logical, parallelism = graph.logical_region, graph.parallelism
-    places = sums_before(parallelism)
-    numbers = places - places[graph.first]
-    inside = logical[graph.sources] == logical[graph.targets]
-    whole = _logical_regions_with(graph, inside & graph.all_to_all)
-    uneven = parallelism[graph.sources] != parallelism[graph.targets]
-    mixed = _logical_regions_with(graph, inside & uneven) & ~whole
-    regions = np.where(
-        np.repeat(whole, parallelism),
-        np.repeat(numbers[logical], parallelism),
-        counts_from(numbers[logical], parallelism),
-    )
-    if mixed.any():
-        tasks = np.flatnonzero(np.repeat(mixed, parallelism))
-        first_tasks = tasks[_split(graph, mixed, inside & mixed[graph.sources])]
-        regions[tasks] = first_tasks - np.repeat(places[graph.first], parallelism)[tasks]
-    return regions
-
-
-def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:
-    """Per vertex whether one of `edges` leads into its logical region."""
-    found = np.zeros(len(graph.vertices), dtype=np.bool_)
-    found[graph.logical_region[graph.targets[edges]]] = True
-    return found[graph.logical_region]
-
-
-def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:
-    """Per task of `mixed` vertices the first task in its region, both numbered among those tasks only.
-
-    `edges` are those inside the logical regions of these vertices.
-    """
-    sizes = np.where(mixed, graph.parallelism, 0)
-    bases = sums_before(sizes)
-    producers, consumers = _task_edges(graph, bases, edges & graph.pipelined)
-    first_tasks = smallest_in_component(np.arange(sizes.sum()), producers, consumers)
-    producers, consumers = _task_edges(graph, bases, edges & ~graph.pipelined)
-    return _merge_cycles(first_tasks, first_tasks[producers], first_tasks[consumers])
-
-
-def _task_edges(graph: JobGraphArrays, bases: Ints, edges: Flags) -> tuple[Ints, Ints]:
-    """Producing and consuming task of every edge between tasks that the pointwise `edges` stand for.
-
-    `bases`: the number of a vertex's first task. Source: VertexInputInfoComputationUtils.
-    """
-    sources, targets = graph.sources[edges], graph.targets[edges]
-    producers, consumers = graph.parallelism[sources], graph.parallelism[targets]
-    larger = np.maximum(producers, consumers)
-    subtasks = counts_up(larger)
-    producers, consumers = np.repeat(producers, larger), np.repeat(consumers, larger)
-    # Each of the more numerous subtasks has one partner.
-    narrowing = producers >= consumers
-    producing = np.where(narrowing, subtasks, subtasks * producers // consumers)
-    consuming = np.where(narrowing, ((subtasks + 1) * consumers - 1) // producers, subtasks)
-    return np.repeat(bases[sources], larger) + producing, np.repeat(bases[targets], larger) + consuming
-
-
-def _merge_cycles(first_tasks: Ints, sources: Ints, targets: Ints) -> Ints:
-    """`first_tasks` with regions united that edges which are not pipelined connect in a cycle.
-
-    Regions are named by their first tasks.
-    """
-    crossing = sources != targets
-    if not crossing.any():
-        return first_tasks
-    ends = np.unique(np.column_stack((sources[crossing], targets[crossing])), axis=0)
-    names, dense = np.unique(ends, return_inverse=True)
-    dense = dense.reshape(ends.shape)
-    bounds = np.searchsorted(dense[:, 0], np.arange(len(names) + 1))
-    merged = _smallest_on_cycles(bounds.tolist(), dense[:, 1].tolist())
-    new_names = np.arange(len(first_tasks))
-    new_names[names] = names[merged]
-    return new_names[first_tasks]
-
-
-def _smallest_on_cycles(bounds: list[int], targets: list[int]) -> list[int]:
-    """Per node the smallest node of its strongly connected component; edges as offsets and targets.
-
-    Source: Tarjan (1972), with a stack of its own; Flink's StronglyConnectedComponentsComputeUtils.
-    """
-    count = len(bounds) - 1
-    smallest, lowest, index = [-1] * count, [0] * count, [-1] * count
-    next_edge = bounds[:-1]
-    open_nodes: list[int] = []
-    visited = 0
-    for start in range(count):
-        if index[start] >= 0:
-            continue
-        path = [start]
-        while path:
-            node = path[-1]
-            if index[node] < 0:
-                index[node] = lowest[node] = visited
-                visited += 1
-                open_nodes.append(node)
-            edge = next_edge[node]
-            if edge < bounds[node + 1]:
-                next_edge[node] += 1
-                target = targets[edge]
-                if index[target] < 0:
-                    path.append(target)
-                elif smallest[target] < 0:
-                    lowest[node] = min(lowest[node], index[target])
-                continue
-            path.pop()
-            if path:
-                lowest[path[-1]] = min(lowest[path[-1]], lowest[node])
-            if lowest[node] == index[node]:
-                component = [open_nodes.pop()]
-                while component[-1] != node:
-                    component.append(open_nodes.pop())
-                first = min(component)
-                for member in component:
-                    smallest[member] = first
-    return smallest

@@ -3,28 +3,23 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.execution_graph.joins.create_execution_job_vertices import (
-    UPPER_BOUND_MAX_PARALLELISM,
-    effective_parallelism,
+from plans.execution_graph.create_execution_job_vertices import UPPER_BOUND_MAX_PARALLELISM
+from plans.execution_graph.joins.create_execution_job_vertices import effective_parallelism
+from plans.execution_graph.refuse_execution_graphs import (
+    ABOVE_MAX_PARALLELISM,
+    BOUNDS,
+    CO_LOCATION,
+    JOB_EXCEPTION,
+    MAX_PARALLELISM,
+    NOT_IN_SAME_REGION,
+    NOT_IN_VALID_BOUNDS,
+    NOT_WITHIN_BOUNDS,
 )
-from plans.joins.frames import TOPOLOGY, join_local
-from plans.joins.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, first_refusals, refusals
+from plans.joins.frames import join_local
+from plans.joins.refusals import first_refusals, refusals
+from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
-
-BOUNDS, MAX_PARALLELISM, CO_LOCATION = range(3)
-JOB_EXCEPTION = "JobException"
-NOT_WITHIN_BOUNDS = "Operator parallelism not within bounds: "
-NOT_IN_VALID_BOUNDS = (
-    f"Setting parallelism is not in valid bounds (1..{UPPER_BOUND_MAX_PARALLELISM}), found: "
-)
-NOT_IN_SAME_REGION = "co-located tasks must be in the same pipelined region"
-ABOVE_MAX_PARALLELISM = (
-    "Vertex ",
-    "'s parallelism (",
-    ") is higher than the max parallelism (",
-    "). Please lower the parallelism or increase the max parallelism.",
-)
-"""What stands before, between and behind name, parallelism and max parallelism."""
 
 
 def refuse_execution_graphs(

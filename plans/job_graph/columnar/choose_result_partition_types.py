@@ -5,14 +5,14 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.columnar.look_up import places
+from plans.job_graph.choose_result_partition_types import CONSECUTIVE_HASH, OF_EXCHANGE_MODE
 from plans.job_graph.columnar.walk_stream_graph import HEAD
 from plans.job_graph.java_hashes import java_string_hashes
-from plans.job_graph.joins.choose_result_partition_types import CONSECUTIVE_HASH, OF_EXCHANGE_MODE
-from plans.job_graph.joins.walk_stream_graph import data_set_ids
-from plans.joins.arrow_walks import Ints
-from plans.stream_graph.joins.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.job_graph.walk_stream_graph import data_set_ids
+from plans.stream_graph.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode

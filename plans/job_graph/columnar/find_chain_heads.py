@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, walk
-from plans.job_graph.joins.find_chain_heads import HEADS, find_heads
+from plans.columnar.frames import walk
+from plans.job_graph.find_chain_heads import HEADS, find_heads
+from plans.tables.column_types import TOPOLOGY
 
 _POINTERS = (
     pl.col(TOPOLOGY),

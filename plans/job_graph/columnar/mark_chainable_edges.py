@@ -4,12 +4,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.columnar.groups import ints
 from plans.columnar.look_up import look_up
-from plans.job_graph.joins.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
-from plans.joins.arrow_walks import Ints
+from plans.job_graph.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
 from plans.tables import STREAM_EDGES
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
 
 

@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.columnar.groups import first_rows, groups, number_in_turn
 from plans.columnar.look_up import places
 from plans.columnar.runs import Runs, runs
-from plans.execution_graph.joins.job_graph_arrays import Flags
-from plans.joins.arrow_walks import Ints
-from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.execution_graph.job_graph_arrays import Flags
+from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.tables import JOB_VERTICES
+from plans.tables.column_types import TOPOLOGY
 
 _NONE = -1
 

@@ -4,7 +4,7 @@ from functools import cache
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.columnar.frames import join_topology, rename
 from plans.columnar.refusals import (
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
@@ -18,8 +18,9 @@ from plans.job_graph.columnar.connect_vertices import CONNECTED
 from plans.job_graph.columnar.refuse_memory_fractions import refuse_memory_fractions
 from plans.job_graph.columnar.walk_stream_graph import HEAD
 from plans.job_graph.joins import refuse_job_graphs as spark
-from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.stream_graph.joins.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import ChainingStrategy, JobType, Layer
 

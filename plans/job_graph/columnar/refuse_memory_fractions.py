@@ -2,11 +2,10 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
 from plans.job_graph.columnar.set_managed_memory_fractions import fraction_rounded_down, wrapped
 from plans.job_graph.java_double import java_double
-from plans.job_graph.joins.refuse_memory_fractions import (
+from plans.job_graph.refuse_memory_fractions import (
     ARITHMETIC,
     BIG_INTEGER_BY_ZERO,
     LOAD_FACTOR,
@@ -16,6 +15,7 @@ from plans.job_graph.joins.refuse_memory_fractions import (
     NOT_A_FRACTION,
     SMALLEST_TABLE,
 )
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer, ManagedMemoryUseCase
 
 _GROUP = [TOPOLOGY, "slot_sharing_group"]

@@ -3,9 +3,9 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.groups import groups
-from plans.job_graph.joins.reuse_data_sets import HYBRID, REUSABLE
+from plans.job_graph.reuse_data_sets import HYBRID, REUSABLE
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ResultPartitionType as Type
 
 _EQUAL = (

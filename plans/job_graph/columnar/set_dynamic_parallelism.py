@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology
-from plans.job_graph.joins.set_dynamic_parallelism import NOT_DECIDED
+from plans.columnar.frames import join_topology
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from plans.tables.column_types import TOPOLOGY
 from plans.union_find import smallest_in_component
 
 _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.Int32}

@@ -5,11 +5,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY
-from plans.execution_graph.joins.job_graph_arrays import Flags
+from plans.arrow_walks import Ints
+from plans.execution_graph.job_graph_arrays import Flags
 from plans.job_graph.columnar.walk_stream_graph import HEAD
-from plans.job_graph.joins.set_managed_memory_fractions import SLOT_SCOPE
-from plans.joins.arrow_walks import Ints
+from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ManagedMemoryUseCase
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR.value

@@ -3,9 +3,9 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.runs import runs
-from plans.job_graph.joins.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
+from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
+from plans.tables.column_types import TOPOLOGY
 
 
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:

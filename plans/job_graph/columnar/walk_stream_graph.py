@@ -3,12 +3,12 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.job_graph.generate_operator_ids import generate_operator_ids
-from plans.job_graph.joins.walk_stream_graph import SOURCE_TASKS
 from plans.job_graph.order_depth_first import order_depth_first
 from plans.job_graph.stream_graph_arrays import Edges, Flags, stream_graph_arrays
-from plans.joins.arrow_walks import Ints
+from plans.job_graph.walk_stream_graph import SOURCE_TASKS
+from plans.tables.column_types import TOPOLOGY
 
 CHAINED_SOURCE, HEAD = 0, 1
 """Chain indexes; those of operators behind the head are higher."""

@@ -3,26 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
-
-NODE_COLUMNS = (
-    "name",
-    "parallelism",
-    "max_parallelism",
-    "parallelism_configured",
-    "slot_sharing_group",
-    "co_location_group",
-    "uid",
-    "uid_hash",
-    "invokable",
-    "input_format",
-    "output_format",
-    "supports_concurrent_execution_attempts",
-    "managed_memory",
-    "slot_scope",
-    "min_resources",
-    "preferred_resources",
-)
+from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
+from plans.joins.frames import join_local, rename
+from plans.tables.column_types import TOPOLOGY
 
 
 def hex_id(lower: str, upper: str) -> Column:

@@ -3,18 +3,14 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local
-from plans.stream_graph.joins.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.job_graph.choose_result_partition_types import CONSECUTIVE_HASH, OF_EXCHANGE_MODE
+from plans.joins.frames import join_local
+from plans.stream_graph.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode
 
-OF_EXCHANGE_MODE = {
-    StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,
-    StreamExchangeMode.BATCH: Type.BLOCKING,
-    StreamExchangeMode.HYBRID_FULL: Type.HYBRID_FULL,
-    StreamExchangeMode.HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
-}
 KEPT = (
     TOPOLOGY,
     "source",
@@ -32,7 +28,6 @@ KEPT = (
     "id_upper",
     "no_output",
 )
-CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
 
 
 def _choice(value: Column, cases: dict[str, Column]) -> Column:

@@ -4,8 +4,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.job_graph.joins.assign_operators_to_vertices import hex_id
-from plans.joins.frames import TOPOLOGY
 from plans.tables import JOB_EDGES
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
 
 CONNECTED = ("vertex_postorder", "postorder", "out_index")

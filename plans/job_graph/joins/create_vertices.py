@@ -3,17 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
 from plans.job_graph.joins.assign_operators_to_vertices import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
-from plans.joins.frames import TOPOLOGY, join_local
-
-RESOURCES = ("min_resources", "preferred_resources")
-RESOURCE_FIELDS = (
-    "cpu_cores",
-    "task_heap_memory_bytes",
-    "task_off_heap_memory_bytes",
-    "managed_memory_bytes",
-)
+from plans.joins.frames import join_local
+from plans.tables.column_types import TOPOLOGY
 
 
 def create_vertices(operators: DataFrame) -> DataFrame:

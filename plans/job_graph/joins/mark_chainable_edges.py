@@ -3,19 +3,12 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local
-from plans.stream_graph.joins.choose_partitioners import FORWARD_CLASSES
+from plans.job_graph.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
+from plans.joins.frames import join_local
+from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.tables import STREAM_EDGES
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
-
-REASONS = list(NotChainableReason)
-MAY_CROSS_BATCH = "ForwardForConsecutiveHashPartitioner"
-"""The partitioner class that may chain over an exchange of mode BATCH."""
-
-
-def reason_bit(reason: NotChainableReason) -> int:
-    """What stands for the reason in a set of reasons."""
-    return 1 << REASONS.index(reason)
 
 
 def _conditions() -> dict[NotChainableReason, Column]:

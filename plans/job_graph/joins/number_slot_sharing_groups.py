@@ -3,9 +3,10 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local
-from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.joins.frames import join_local
+from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.tables import JOB_VERTICES
+from plans.tables.column_types import TOPOLOGY
 
 
 def number_slot_sharing_groups(

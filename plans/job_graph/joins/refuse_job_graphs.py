@@ -4,18 +4,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
-from plans.joins.frames import TOPOLOGY, join_local, rename
-from plans.joins.refusals import (
-    ILLEGAL_ARGUMENT,
-    ILLEGAL_STATE,
-    UNSUPPORTED_OPERATION,
-    first_refusals,
-    refusals,
-    refused_settings,
-    settings_refused_at,
-)
-from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.stream_graph.joins.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.joins.frames import join_local, rename
+from plans.joins.refusals import first_refusals, refusals, refused_settings, settings_refused_at
+from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import ChainingStrategy, JobType, Layer, ResultPartitionType
 

@@ -4,19 +4,21 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from plans.job_graph.joins.set_managed_memory_fractions import fraction_rounded_down, wrapped
-from plans.joins.frames import TOPOLOGY, join_local, rename
-from plans.joins.refusals import ILLEGAL_ARGUMENT, refusals
+from plans.job_graph.refuse_memory_fractions import (
+    ARITHMETIC,
+    BIG_INTEGER_BY_ZERO,
+    LOAD_FACTOR,
+    LONG_BY_ZERO,
+    MAX_INT,
+    MAX_LONG_WEIGHT,
+    NOT_A_FRACTION,
+    SMALLEST_TABLE,
+)
+from plans.joins.frames import join_local, rename
+from plans.joins.refusals import refusals
+from plans.refusals import ILLEGAL_ARGUMENT
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer, ManagedMemoryUseCase
-
-MAX_INT = 2**31 - 1
-ARITHMETIC = "ArithmeticException"
-LONG_BY_ZERO, BIG_INTEGER_BY_ZERO = "/ by zero", "BigInteger divide by zero"
-MAX_LONG_WEIGHT = (2**63 - 1) // 10**16
-"""Up to this weight, a fraction of 16 decimals is worked out in a long."""
-
-NOT_A_FRACTION = "managedMemFraction.OPERATOR should be in range [0.0, 1.0], but was: "
-SMALLEST_TABLE, LOAD_FACTOR = 4, 0.75
-"""Of a Java HashMap: the smallest table has 2^4 places; a table is at most three quarters full."""
 
 
 def refuse_memory_fractions(operators: DataFrame, named_vertices: DataFrame, precedence: int) -> DataFrame:

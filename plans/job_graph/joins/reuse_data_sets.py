@@ -3,11 +3,10 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.job_graph.reuse_data_sets import HYBRID, REUSABLE
+from plans.joins.frames import join_local, rename
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ResultPartitionType as Type
-
-HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
-REUSABLE = (Type.BLOCKING, *HYBRID)
 
 
 def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:

@@ -5,12 +5,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.arrow_walks import positions, walk_topologies
-from plans.joins.frames import TOPOLOGY, join_local, rename
-from plans.tables.column_types import INT, LONG
+from plans.arrow_walks import positions
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from plans.joins.arrow_walks import walk_topologies
+from plans.joins.frames import join_local, rename
+from plans.tables.column_types import INT, LONG, TOPOLOGY
 from plans.union_find import smallest_in_component
 
-NOT_DECIDED = -1
 FORWARD_GROUPS = pa.schema(
     [
         pa.field(TOPOLOGY, LONG, False),

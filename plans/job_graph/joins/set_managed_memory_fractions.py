@@ -4,10 +4,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.job_graph.joins.assign_operators_to_vertices import hex_id
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
+from plans.joins.frames import join_local
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ManagedMemoryUseCase
 
-SLOT_SCOPE = (ManagedMemoryUseCase.STATE_BACKEND, ManagedMemoryUseCase.PYTHON)
 _NO_FRACTIONS = "map<string,double>"
 
 

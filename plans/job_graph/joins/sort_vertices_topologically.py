@@ -1,21 +1,15 @@
 """Vertices in the order in which Flink schedules them, and their pipelined regions."""
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.compiled import run_loop
-from plans.joins.arrow_walks import Ints, positions, walk_topologies
-from plans.joins.frames import TOPOLOGY
-from plans.tables.column_types import INT, LONG
-from plans.union_find import smallest_in_component
-from plans.vocabulary import ResultPartitionType
+from plans.arrow_walks import positions
+from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
+from plans.joins.arrow_walks import walk_topologies
+from plans.tables.column_types import INT, LONG, TOPOLOGY
 
-Flags = npt.NDArray[np.bool_]
-NOT_RANKED = -1
-MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 SORTED = pa.schema(
     [
         pa.field(TOPOLOGY, LONG, False),
@@ -86,70 +80,3 @@ def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
         ],
         names=SORTED.names,
     )
-
-
-def order_and_regions(bounds: Ints, sources: Ints, targets: Ints, pipelined: Flags) -> tuple[Ints, Ints]:
-    """The topological order of each vertex in its topology, and the smallest in its pipelined region.
-
-    Vertices are numbered in the order of their creation, topology t has those from bounds[t] to
-    bounds[t + 1]; edges are sorted by source, output_index and consumer_index.
-    """
-    count = int(bounds[-1])
-    order = np.full(count, NOT_RANKED)
-    out_bounds = np.concatenate(([0], np.cumsum(np.bincount(sources, minlength=count))))
-    open_inputs = np.bincount(targets, minlength=count)
-    scratch = (open_inputs, *(np.zeros(count, np.int64) for _ in range(3)))
-    run_loop(_rank, count + len(sources), (bounds, out_bounds, targets), (order, *scratch))
-    return order, smallest_in_component(order, sources[pipelined], targets[pipelined])
-
-
-def _rank(
-    bounds: Ints,
-    out_bounds: Ints,
-    targets: Ints,
-    order: Ints,
-    open_inputs: Ints,
-    ranked: Ints,
-    stack: Ints,
-    next_edge: Ints,
-) -> None:
-    """Writes the rank of every vertex among its topology's into `order` (see run_loop).
-
-    `open_inputs` counts a vertex's input edges whose producer is not ranked yet, so that an edge is looked at
-    twice in all, where Flink looks at all inputs of a vertex again for each of them. The others are the
-    walk's own: vertices by rank, the way down, and where it goes on at each vertex.
-    """
-    for topology in range(len(bounds) - 1):
-        start, end = bounds[topology], bounds[topology + 1]
-        count = start
-        for vertex in range(start, end):
-            if open_inputs[vertex] == 0:
-                order[vertex] = count - start
-                ranked[count] = vertex
-                count += 1
-        for rank in range(start, count):
-            for edge in range(out_bounds[ranked[rank]], out_bounds[ranked[rank] + 1]):
-                open_inputs[targets[edge]] -= 1
-        expanded = start
-        while count < end:
-            stack[start] = ranked[expanded]
-            next_edge[stack[start]] = out_bounds[stack[start]]
-            top = start
-            expanded += 1
-            while top >= start:
-                edge = next_edge[stack[top]]
-                if edge == out_bounds[stack[top] + 1]:
-                    top -= 1
-                    continue
-                next_edge[stack[top]] = edge + 1
-                vertex = targets[edge]
-                if order[vertex] != NOT_RANKED or open_inputs[vertex] > 0:
-                    continue
-                order[vertex] = count - start
-                ranked[count] = vertex
-                count += 1
-                for output in range(out_bounds[vertex], out_bounds[vertex + 1]):
-                    open_inputs[targets[output]] -= 1
-                top += 1
-                stack[top] = vertex
-                next_edge[vertex] = out_bounds[vertex]

@@ -6,15 +6,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from plans.arrow_walks import Ints
 from plans.job_graph.generate_operator_ids import generate_operator_ids
-from plans.job_graph.java_hashes import Hashes, java_string_hashes
+from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
-from plans.joins.arrow_walks import Ints, walk_topologies
-from plans.joins.frames import TOPOLOGY
-from plans.tables.column_types import BOOL, INT, LONG, STR
+from plans.job_graph.walk_stream_graph import SOURCE_TASKS, data_set_ids
+from plans.joins.arrow_walks import walk_topologies
+from plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
 
-SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
 WALKED = pa.schema(
     [
         pa.field(TOPOLOGY, LONG, False),
@@ -127,14 +127,6 @@ def _edge_rows(
         "vertex_postorder": pa.array(postorder[heads]),
         "no_output": pa.array(order.no_output[sources]),
     }
-
-
-def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
-    """Both halves of the ids of data sets, of those of the vertices and the hashes of the edge ids.
-
-    Source: IntermediateDataSetID adds the hash to both halves of the vertex id and swaps them.
-    """
-    return upper + hashes, lower + hashes
 
 
 def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology, rename
+from plans.columnar.frames import join_topology, rename
 from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
-from plans.plan_json.joins.stream_graph_json import EDGE_KEYS, NODE_KEYS
 from plans.plan_json.joins.to_plan_lines import SECTIONS
+from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]
 Parts = list[str | pl.DataFrame]

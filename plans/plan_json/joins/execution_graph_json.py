@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.joins.frames import join_local, rename
 from plans.plan_json.joins.json_text import joined_lists, without_brace
+from plans.tables.column_types import TOPOLOGY
 
 _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
 

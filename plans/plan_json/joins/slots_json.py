@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.joins.frames import join_local, rename
+from plans.tables.column_types import TOPOLOGY
 
 
 def slots_json(tables: Mapping[str, DataFrame]) -> DataFrame:

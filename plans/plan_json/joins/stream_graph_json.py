@@ -6,29 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.plan_json.joins.json_text import KEEP_NULLS, json_lists
-
-NODE_KEYS = (
-    "id",
-    "name",
-    "parallelism",
-    "max_parallelism",
-    "slot_sharing_group",
-    "co_location_group",
-    "uid",
-    "uid_hash",
-    "buffer_timeout",
-    "chaining",
-)
-EDGE_KEYS = (
-    "source",
-    "target",
-    "type_number",
-    "partitioner",
-    "exchange_mode",
-    "output_tag",
-    "edge_id",
-    "chainable",
-)
+from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
 
 
 def stream_graph_json(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
-from plans.resources.joins.count_network_buffers import (
+from plans.resources.count_network_buffers import (
     BLOCKING,
     BOUNDED,
     HYBRID,
@@ -11,6 +10,7 @@ from plans.resources.joins.count_network_buffers import (
     PIPELINED,
 )
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
 from plans.vocabulary import ResultPartitionType as Type
 

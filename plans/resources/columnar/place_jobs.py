@@ -3,8 +3,9 @@
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY, from_arrow, join_topology
-from plans.resources.joins.place_jobs import place_batches, require_task_managers
+from plans.columnar.frames import from_arrow, join_topology
+from plans.resources.place_jobs import place_batches, require_task_managers
+from plans.tables.column_types import TOPOLOGY
 
 
 def place_jobs(

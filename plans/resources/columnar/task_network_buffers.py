@@ -2,9 +2,10 @@
 
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY, join_topology
-from plans.resources.joins.task_network_buffers import FIGURES
+from plans.columnar.frames import join_topology
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
+from plans.resources.task_network_buffers import FIGURES
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
 
 

@@ -4,16 +4,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.execution_graph.joins.connect_execution_vertices import is_all_to_all, with_both_parallelisms
-from plans.joins.frames import TOPOLOGY
+from plans.resources.count_network_buffers import (
+    BLOCKING,
+    BOUNDED,
+    HYBRID,
+    MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH,
+    PIPELINED,
+)
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
 from plans.vocabulary import ResultPartitionType as Type
-
-MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
-PIPELINED = (Type.PIPELINED, Type.PIPELINED_BOUNDED)
-HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
-BLOCKING = (Type.BLOCKING, Type.BLOCKING_PERSISTENT)
-BOUNDED = (Type.PIPELINED_BOUNDED, Type.PIPELINED_APPROXIMATE)
 
 
 def count_network_buffers(

@@ -1,22 +1,21 @@
 """How many bytes of a slot's managed memory each operator may use."""
 
-from decimal import Decimal
-from itertools import compress, product
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.frames import join_local
+from plans.resources.size_managed_memory import (
+    BATCH_STATE_BACKEND_ENABLED,
+    DEPRECATED_STATE_BACKEND,
+    HASHMAP,
+    HASHMAP_FACTORY,
+    STATE_BACKEND,
+    USE_CASES,
+    fractions_of_slot,
+)
 from plans.resources.task_manager import TaskManager
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import JobType, ManagedMemoryUseCase
-
-USE_CASES = tuple(ManagedMemoryUseCase)
-_FRACTION_SCALE = 16
-STATE_BACKEND = "state.backend.type"
-DEPRECATED_STATE_BACKEND = "state.backend"
-BATCH_STATE_BACKEND_ENABLED = "execution.batch-state-backend.enabled"
-HASHMAP = "hashmap"
-HASHMAP_FACTORY = "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory"
 
 
 def size_managed_memory(
@@ -109,25 +108,3 @@ def _of_slot(task_manager: TaskManager) -> Column:
         of_use_case = F.element_at(fractions, F.col("active") + 1)
         found = F.when(F.col("use_case") == use_case.value, of_use_case).otherwise(found)
     return found
-
-
-def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager) -> list[float]:
-    """By bit set of active use cases: what all consumers of `use_case` together get of a slot."""
-    options = task_manager.options
-    weight = {
-        ManagedMemoryUseCase.OPERATOR: options.operator_weight,
-        ManagedMemoryUseCase.STATE_BACKEND: options.state_backend_weight,
-        ManagedMemoryUseCase.PYTHON: options.python_weight,
-    }
-    fractions = []
-    for bits in product((False, True), repeat=len(USE_CASES)):
-        active = set(compress(USE_CASES, bits))
-        total = sum(weight[other] for other in active)
-        shares = use_case in active and total > 0
-        fractions.append(_rounded_down(weight[use_case], total) if shares else 0.0)
-    return fractions
-
-
-def _rounded_down(weight: int, total: int) -> float:
-    """weight / total, cut off behind the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
-    return float(Decimal(weight * 10**_FRACTION_SCALE // total).scaleb(-_FRACTION_SCALE))

@@ -3,11 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.frames import join_local
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
+from plans.resources.task_network_buffers import FIGURES
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
-
-FIGURES = ("required", "target", "announced")
 
 
 def task_network_buffers(

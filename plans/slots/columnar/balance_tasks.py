@@ -2,8 +2,8 @@
 
 import polars as pl
 
+from plans.slots.balance_tasks import deal_in_turn
 from plans.slots.columnar.slots_of_groups import share_slots
-from plans.slots.joins.balance_tasks import deal_in_turn
 
 
 def balance_tasks(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:

@@ -3,12 +3,12 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
 from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
-from plans.slots.joins.slots_of_groups import numbered_groups
+from plans.slots.slots_of_groups import numbered_groups
 from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
+from plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 import polars as pl
 
 from plans.slots.columnar.slots_of_groups import share_slots
-from plans.slots.joins.prefer_local_inputs import prefer_producers_slots
+from plans.slots.prefer_local_inputs import prefer_producers_slots
 
 
 def prefer_local_inputs_by_task(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:

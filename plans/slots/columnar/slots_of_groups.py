@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
-from plans.slots.joins.slots_of_groups import Strategy
+from plans.slots.slots_of_groups import Strategy
 
 
 def share_slots(

@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
+from plans.joins.frames import join_local, rename
+from plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:

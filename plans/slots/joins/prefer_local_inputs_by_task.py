@@ -2,8 +2,8 @@
 
 from pyspark.sql import DataFrame
 
-from plans.slots.joins.prefer_local_inputs import prefer_producers_slots
 from plans.slots.joins.slots_of_groups import share_slots
+from plans.slots.prefer_local_inputs import prefer_producers_slots
 
 
 def prefer_local_inputs_by_task(

@@ -3,9 +3,8 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.look_up import look_up
-from plans.stream_graph.joins.choose_partitioners import (
+from plans.stream_graph.choose_partitioners import (
     CLASSES,
     DEGREES,
     FORWARD_CLASSES,
@@ -13,6 +12,7 @@ from plans.stream_graph.joins.choose_partitioners import (
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
 )
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")

@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
+from plans.arrow_walks import Ints
 from plans.compiled import run_loop
-from plans.joins.arrow_walks import Ints
 from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, InputRows, offsets
 from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from plans.stream_graph.columnar.node_rows import node_rows
-from plans.stream_graph.joins.inherit_slot_sharing_groups import (
+from plans.stream_graph.inherit_slot_sharing_groups import (
     DEFAULT_SLOT_SHARING_GROUP,
     NO_GROUP,
     inherited_groups,

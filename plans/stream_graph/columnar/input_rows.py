@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import VIRTUAL_KINDS, Kind
 
 KINDS = list(Kind)

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
 from plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS
 
 

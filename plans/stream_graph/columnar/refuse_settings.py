@@ -3,9 +3,9 @@
 import polars as pl
 
 from operators.kinds import OPERATOR_KINDS
-from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.frames import join_topology
 from plans.columnar.refusals import refused_settings, settings_refused_at
-from plans.stream_graph.joins.refuse_settings import (
+from plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,
     CACHED_FILES,
@@ -17,6 +17,7 @@ from plans.stream_graph.joins.refuse_settings import (
     MEMORY,
     STEP_OF_OPERATOR,
 )
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
 

@@ -3,18 +3,19 @@
 import polars as pl
 
 from operators.kinds import OPERATOR_KINDS
-from plans.columnar.frames import TOPOLOGY, join_topology
+from plans.columnar.frames import join_topology
 from plans.columnar.refusals import NO_REASON, first_refusals, refusals
-from plans.joins.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.columnar.refuse_settings import refuse_settings
-from plans.stream_graph.joins.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
-from plans.stream_graph.joins.refuse_stream_graphs import (
+from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
+from plans.stream_graph.refuse_stream_graphs import (
     CONFLICTING_WEIGHTS,
     FORWARD_CHANGES_PARALLELISM,
     MAX_INPUTS,
     MISSING_UID,
     TOO_MANY_INPUTS,
 )
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 _INPUTS = pl.col("inputs").list.len()

@@ -3,13 +3,13 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
+from plans.arrow_walks import Ints
 from plans.compiled import run_loop
-from plans.joins.arrow_walks import Ints
 from plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
 from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
-from plans.stream_graph.joins.expand_virtual_nodes import LABELS
-from plans.stream_graph.joins.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.stream_graph.expand_virtual_nodes import LABELS
+from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind
 
 _NONE = -1

@@ -3,36 +3,16 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.joins.frames import TOPOLOGY, join_local, rename
-from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
-
-CLASSES = {
-    Partitioner.FORWARD: "ForwardPartitioner",
-    Partitioner.REBALANCE: "RebalancePartitioner",
-    Partitioner.RESCALE: "RescalePartitioner",
-    Partitioner.SHUFFLE: "ShufflePartitioner",
-    Partitioner.BROADCAST: "BroadcastPartitioner",
-    Partitioner.GLOBAL: "GlobalPartitioner",
-    Partitioner.HASH: "KeyGroupStreamPartitioner",
-    Partitioner.CUSTOM: "CustomPartitionerWrapper",
-}
-UNSPECIFIED_FORWARD = "ForwardForUnspecifiedPartitioner"
-FORWARD_CLASSES = ("ForwardPartitioner", UNSPECIFIED_FORWARD, "ForwardForConsecutiveHashPartitioner")
-
-SOURCE_ATTRIBUTES = (
-    "name",
-    "parallelism",
-    "max_parallelism",
-    "slot_sharing_group",
-    "chaining",
-    "source",
-    "legacy_source",
-    "buffer_timeout",
+from plans.joins.frames import join_local, rename
+from plans.stream_graph.choose_partitioners import (
+    CLASSES,
+    DEGREES,
+    SOURCE_ATTRIBUTES,
+    TARGET_ATTRIBUTES,
+    UNSPECIFIED_FORWARD,
 )
-TARGET_ATTRIBUTES = ("name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "yielding")
-
-
-DEGREES = ("in_degree", "input_degree", "out_degree")
+from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
 
 def choose_partitioners(

@@ -6,13 +6,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.compiled import run_loop
-from plans.joins.arrow_walks import Ints, positions, walk_topologies
-from plans.joins.frames import TOPOLOGY, join_local
-from plans.tables.column_types import INT, LONG, STR
-
-DEFAULT_SLOT_SHARING_GROUP = "default"
-NO_GROUP = -1
+from plans.arrow_walks import positions
+from plans.joins.arrow_walks import walk_topologies
+from plans.joins.frames import join_local
+from plans.stream_graph.inherit_slot_sharing_groups import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    NO_GROUP,
+    inherited_groups,
+)
+from plans.tables.column_types import INT, LONG, STR, TOPOLOGY
 
 GROUPS = pa.schema(
     [
@@ -48,33 +50,6 @@ def inherit(rows: pa.Table) -> pa.RecordBatch:
         ],
         names=GROUPS.names,
     )
-
-
-def inherited_groups(given: Ints, sources: Ints, targets: Ints) -> Ints:
-    """The number of each node's group; 0 where nobody above names one, or where inputs disagree.
-
-    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
-    edges into a node behind those into its sources, as they are if ids are in creation order.
-    """
-    inherited = np.array(given, np.int32)
-    edges = (np.array(ends, np.int32) for ends in (sources, targets))
-    run_loop(_inherit, len(sources), (inherited.copy(), *edges), (inherited,))
-    return np.maximum(inherited, 0)
-
-
-def _inherit(given: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
-    """The loop (see run_loop). The group of an edge's source is final."""
-    for edge in range(len(sources)):
-        source, target = sources[edge], targets[edge]
-        if given[target] != NO_GROUP:
-            continue
-        group = inherited[source]
-        if group == NO_GROUP:
-            group = 0
-        if inherited[target] == NO_GROUP:
-            inherited[target] = group
-        elif inherited[target] != group:
-            inherited[target] = 0
 
 
 def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: DataFrame) -> DataFrame:

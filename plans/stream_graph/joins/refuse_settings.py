@@ -4,32 +4,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.frames import join_local
 from plans.joins.refusals import refused_settings, settings_refused_at
+from plans.stream_graph.refuse_settings import (
+    AFTER_ALL,
+    BEFORE_INPUTS,
+    CACHED_FILES,
+    CHAINED_MAX_PARALLELISM,
+    CHAINING,
+    CHAINING_UNREAD,
+    MAX_PARALLELISM,
+    MAX_PARALLELISM_UNREAD,
+    MEMORY,
+    STEP_OF_OPERATOR,
+)
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
-
-MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)
-"""The steps of the translation of one operator; its inputs are translated before the third."""
-
-AFTER_ALL = 2**31 - 1
-"""Precedence of what Flink reads once all operators are translated, where others have an operator's id."""
-
-CACHED_FILES, CHAINING, CHAINED_MAX_PARALLELISM = range(3)
-STEP_OF_OPERATOR = {
-    SettingStep.MAX_PARALLELISM: MAX_PARALLELISM,
-    SettingStep.BUFFER_TIMEOUT: TIMEOUT,
-    SettingStep.AUTO_GENERATE_UIDS: UID,
-}
-CHAINING_UNREAD = (NotChainableReason.SEVERAL_INPUTS,)
-"""Reasons for which Flink does not look whether chaining is enabled."""
-
-MAX_PARALLELISM_UNREAD = (
-    NotChainableReason.CHAINING_DISABLED,
-    NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP,
-    NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE,
-)
-"""Reasons for which Flink does not look whether operators of different max parallelism may chain."""
 
 
 def refuse_settings(

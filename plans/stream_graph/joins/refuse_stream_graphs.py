@@ -4,41 +4,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.joins.frames import TOPOLOGY, join_local
-from plans.joins.refusals import (
-    ILLEGAL_ARGUMENT,
-    ILLEGAL_STATE,
-    UNSUPPORTED_OPERATION,
-    first_refusals,
-    refusals,
+from plans.joins.frames import join_local
+from plans.joins.refusals import first_refusals, refusals
+from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.stream_graph.joins.refuse_settings import refuse_settings
+from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
+from plans.stream_graph.refuse_stream_graphs import (
+    CONFLICTING_WEIGHTS,
+    FORWARD_CHANGES_PARALLELISM,
+    MAX_INPUTS,
+    MISSING_UID,
+    TOO_MANY_INPUTS,
 )
-from plans.stream_graph.joins.refuse_settings import (
-    BEFORE_INPUTS,
-    EDGES,
-    INPUT_COUNT,
-    MEMORY,
-    UID,
-    refuse_settings,
-)
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
-
-MAX_INPUTS = 63
-FORWARD_CHANGES_PARALLELISM = (
-    "Forward partitioning does not allow change of parallelism. Upstream operation: ",
-    " parallelism: ",
-    ", downstream operation: ",
-    " parallelism: ",
-    " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global.",
-)
-"""What stands before, between and behind the operations and their parallelisms."""
-MISSING_UID = "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
-TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
-CONFLICTING_WEIGHTS = (
-    "Conflict managed memory consumer weights for 'OPERATOR' were configured: '",
-    "' and '",
-    "'.",
-)
-"""What stands before, between and behind the weights."""
 
 
 def refuse_stream_graphs(

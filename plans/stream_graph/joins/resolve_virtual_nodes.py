@@ -4,10 +4,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.joins.frames import TOPOLOGY, join_local
+from plans.joins.frames import join_local
+from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind, Partitioner
-
-MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
 
 
 def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:

@@ -6,8 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS, OperatorKind
-from plans.joins.frames import TOPOLOGY, join_local, rename
-from plans.stream_graph.joins.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.joins.frames import join_local, rename
+from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
 

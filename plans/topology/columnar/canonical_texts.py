@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from plans.arrow_walks import Ints
 from plans.compiled import compiled, is_worth_compiling
-from plans.joins.arrow_walks import Ints
 from plans.topology.transformation_columns import COLUMNS, canonical_column, canonical_rows
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)

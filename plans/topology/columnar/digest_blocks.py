@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from plans.arrow_walks import Ints
 from plans.columnar.side_by_side import side_by_side
-from plans.joins.arrow_walks import Ints
 from plans.topology.columnar.canonical_texts import canonical_texts
 from plans.topology.columnar.normalized_tables import to_nullable_arrow
 from plans.topology.columnar.suspicious_transformation import suspicious_transformation
-from plans.topology.joins.fingerprint import block_bounds, text_digests
+from plans.topology.fingerprint import block_bounds, text_digests
 
 _ROWS_AT_ONCE = 2**16
 

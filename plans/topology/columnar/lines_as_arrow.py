@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json
 
-from plans.joins.arrow_walks import Ints
+from plans.arrow_walks import Ints
 from plans.topology.operator_rules import OPERATOR_SCOPE
 from plans.topology.transformation_columns import COLUMNS
 

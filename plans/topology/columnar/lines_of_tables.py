@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.columnar.frames import TOPOLOGY
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_batch import lines_batch
 
 _OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")

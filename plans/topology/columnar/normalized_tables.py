@@ -7,10 +7,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.columnar.frames import TOPOLOGY
 from plans.errors import SchemaError
 from plans.message_limits import limited
 from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
 from plans.tables.type_names import type_name
 from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
 from plans.topology.require_given_columns import require_given_columns

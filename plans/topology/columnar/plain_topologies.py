@@ -9,13 +9,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans.arrow_walks import Ints
 from plans.columnar.frames import from_arrow
-from plans.joins.arrow_walks import Ints
 from plans.topology.columnar.plain_transformations import Flags
 from plans.topology.columnar.topology_holds import topology_holds
 from plans.topology.duplicate_keys import may_have_duplicate_keys
+from plans.topology.fingerprint import config_text, header_text
 from plans.topology.job_settings import may_run_as_batch, read_job_settings
-from plans.topology.joins.fingerprint import config_text, header_text
 from plans.topology.parse_lines import SETTINGS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.setting_refusals import FlinkRefusal

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from plans.columnar.frames import from_arrow
 from plans.topology.columnar.suspicious_transformation import suspicious_transformation
-from plans.topology.joins.suspicious_transformation import PHYSICAL
+from plans.topology.suspicious_transformation import PHYSICAL
 from plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
 
 Flags = npt.NDArray[np.bool_]

@@ -9,8 +9,8 @@ import pyarrow as pa
 from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.topologies_of_lines import topologies_of_lines
 from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.joins.read_topology_objects import encode
 from plans.topology.parse_lines import parse_lines
+from plans.topology.read_topology_objects import encode
 
 OBJECTS_A_BATCH = 1_000
 

@@ -6,9 +6,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY, empty, from_arrow
+from plans.columnar.frames import empty, from_arrow
 from plans.errors import SchemaError
 from plans.tables import JOB_SETTINGS
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.find_topology_files import local_path
 from plans.topology.columnar.lines_of_tables import lines_of_tables
 from plans.topology.columnar.normalized_tables import (

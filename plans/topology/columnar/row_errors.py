@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.error_kinds import ErrorKind
-from plans.topology.joins.read_topology_tables import ALLOWED_AND_HINT
+from plans.topology.read_topology_tables import ALLOWED_AND_HINT
 
 
 def row_errors(ids: Sequence[int], names: Sequence[str | None]) -> dict[int, dict[str, str]]:

@@ -7,16 +7,17 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY, from_arrow
+from plans.columnar.frames import from_arrow
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
 from plans.errors import TopologyError
 from plans.tables import JOB_SETTINGS
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.canonical_headers import config_text
 from plans.topology.job_settings import may_run_as_batch
-from plans.topology.joins.settings_of_topologies import settings_or_errors
 from plans.topology.parse_lines import SETTINGS, as_arrow
 from plans.topology.reads_unbounded_source import reads_unbounded_source
+from plans.topology.settings_of_topologies import settings_or_errors
 from plans.vocabulary import Kind
 
 Refusals = dict[int, tuple[str, list[TopologyError]]]

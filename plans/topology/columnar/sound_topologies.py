@@ -5,13 +5,13 @@ from collections.abc import Collection
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import TOPOLOGY
 from plans.columnar.groups import ints
 from plans.columnar.runs import runs
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.canonical_headers import canonical_headers
 from plans.topology.columnar.digest_blocks import digest_blocks
 from plans.topology.columnar.topology_holds import topology_holds
-from plans.topology.joins.fingerprint import fingerprint
+from plans.topology.fingerprint import fingerprint
 from plans.vocabulary import TopologyForm
 
 _IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).fill_null(False)

@@ -6,7 +6,6 @@ from operator import and_, or_
 
 import polars as pl
 
-from plans.topology.joins.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
 from plans.topology.operator_rules import (
     INPUT_COUNTS,
     MAX_PARALLELISM,
@@ -14,6 +13,7 @@ from plans.topology.operator_rules import (
     RESOURCE_RULES,
     SLOT_SCOPE,
 )
+from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
 from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 _CODES = {str(kind): code for code, kind in enumerate(Kind)}

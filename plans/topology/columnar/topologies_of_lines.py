@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import TOPOLOGY, empty, from_arrow
+from plans.columnar.frames import empty, from_arrow
 from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.tables import JOB_SETTINGS, TOPOLOGIES
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.rejected_rows import Refused, rejected_rows
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.columnar.topology_tables import TopologyTables

@@ -14,96 +14,11 @@ A `stream_graph` topology is its header (with `stream_graph` in front), then the
 keys. The text has no defaults left out: an absent key and its default are the same topology.
 """
 
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from itertools import pairwise
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-import orjson
-import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
 from plans.joins.spark_schemas import spark_schema
-
-BLOCK = 4096
-"""Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
-
-_Ints = npt.NDArray[np.int64]
-
-
-def _text(value: str) -> str:
-    return f"{len(value.encode())}:{value}"
-
-
-def header(topology: Mapping[str, Any], form: str) -> bytes:
-    """The first line of a valid topology's canonical text."""
-    return header_text(
-        form,
-        topology["name"],
-        topology.get("parallelism", 1),
-        topology.get("max_parallelism"),
-        topology.get("chaining", True),
-        config_text(topology.get("config", {})),
-    )
-
-
-def config_text(config: Mapping[str, str]) -> str:
-    """A configuration in a header."""
-    return ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in config.items()))
-
-
-def header_text(
-    form: str, name: str, parallelism: int, max_parallelism: int | None, chaining: bool, config: str
-) -> bytes:
-    """A header of values with defaults filled in; `config` is its config_text."""
-    limit = "" if max_parallelism is None else max_parallelism
-    switch = "true" if chaining else "false"
-    return f"{form}|{_text(name)}|{parallelism}|{limit}|{switch}|{config}\n".encode()
-
-
-def transformations_fingerprints(
-    headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, starts: _Ints, lengths: _Ints
-) -> list[str]:
-    """Hex digests of topologies whose canonical rows are those in `rows`, `lengths` of each from `starts`."""
-    first, end, bounds = block_bounds(starts, lengths)
-    digests = text_digests(rows, bounds)
-    of_topologies = zip(headers, first.tolist(), end.tolist(), strict=True)
-    return [fingerprint(header, digests[start:stop]) for header, start, stop in of_topologies]
-
-
-def block_bounds(starts: _Ints, lengths: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """Per topology its first block and the one behind its last; where each block starts, and where all end.
-
-    Topologies have `lengths` rows from `starts` on, each behind the one before.
-    """
-    counts = -(-lengths // BLOCK)
-    end = np.cumsum(counts)
-    first = end - counts
-    within = np.arange(counts.sum()) - np.repeat(first, counts)
-    return first, end, np.append(np.repeat(starts, counts) + within * BLOCK, lengths.sum())
-
-
-def text_digests(rows: pa.StringArray | pa.LargeStringArray, bounds: _Ints) -> list[str]:
-    """Hex digests of the texts between neighbouring bounds."""
-    _, offsets_buffer, data_buffer = rows.buffers()
-    data = memoryview(data_buffer if data_buffer is not None else b"")
-    width = np.dtype(np.int64 if pa.types.is_large_string(rows.type) else np.int32)
-    offsets = np.frombuffer(offsets_buffer, width, len(rows) + 1, rows.offset * width.itemsize)
-    return [sha256(data[low:high]).hexdigest() for low, high in pairwise(offsets[bounds].tolist())]
-
-
-def fingerprint(first: bytes, digests: Sequence[str]) -> str:
-    """The hex digest of a topology with this header and these digests of its blocks."""
-    return sha256(first + "".join(digests).encode()).hexdigest()
-
-
-def stream_graph_fingerprint(first: bytes, graph: Mapping[str, Any]) -> str:
-    """The hex digest of a stream graph behind its header."""
-    return sha256(first + orjson.dumps(graph, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _string(value: Column) -> Column:

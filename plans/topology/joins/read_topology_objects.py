@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from plans.topology.joins.topologies_of_lines import topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
+from plans.topology.read_topology_objects import encode
 
 
 def read_topology_objects(
@@ -35,15 +35,3 @@ def read_topology_objects(
 
 def _run(job: Callable[[], None]) -> None:
     job()
-
-
-def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
-    """JSON, and why it is none."""
-    if isinstance(topology, bytes):
-        return topology, None
-    if isinstance(topology, str):
-        return topology.encode("utf-8", "surrogatepass"), None
-    try:
-        return orjson.dumps(dict(topology)), None
-    except Exception as e:  # whatever the mapping itself raises, too
-        return b"", f"{type(topology).__name__} that is not JSON ({e})"

@@ -10,8 +10,9 @@ from plans.joins.spark_schemas import conform, spark_schema
 from plans.message_limits import MOST_OF_A_NAME
 from plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
 from plans.topology import flink_options
-from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
-from plans.topology.joins.fingerprint import BLOCK, canonical_header, canonical_row
+from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from plans.topology.fingerprint import BLOCK
+from plans.topology.joins.fingerprint import canonical_header, canonical_row
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
@@ -19,6 +20,7 @@ from plans.topology.joins.suspicious_transformation import suspicious_transforma
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.parse_lines import PARSED, parse_lines
+from plans.topology.read_topology_tables import ALLOWED_AND_HINT
 from plans.vocabulary import TopologyForm
 
 
@@ -110,21 +112,6 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
         _row_error().alias("row_error"),
         suspicious.alias("suspicious"),
     )
-
-
-ALLOWED_AND_HINT = {
-    ErrorKind.NO_TOPOLOGY: (
-        "a topology_id of topologies",
-        "topology_id is the xxhash64 of the topology's name",
-    ),
-    ErrorKind.TOPOLOGY_ID_MISMATCH: (
-        "the xxhash64 of the topology's name",
-        "compute it with Spark's xxhash64(name), or leave the column out",
-    ),
-    ErrorKind.DUPLICATE_TOPOLOGY_NAME: (EACH_NAME_ONCE, RENAME_ONE),
-    ErrorKind.TOPOLOGY_ID_COLLISION: ("each topology_id once in a run", RENAME_ONE),
-}
-"""Of the errors that a topology's own row can have."""
 
 
 def _row_error() -> Column:

@@ -1,16 +1,14 @@
 """Options and job settings of topologies that came in as a table, in Spark's Python workers."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from plans.errors import TopologyError
 from plans.tables.column_types import LONG, STR
-from plans.topology.job_settings import read_job_settings
 from plans.topology.parse_lines import ERRORS, SETTINGS, as_arrow, shown
 from plans.topology.reads_unbounded_source import reads_unbounded_source
-from plans.topology.setting_refusals import FlinkRefusal
+from plans.topology.settings_of_topologies import settings_or_errors
 
 SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERRORS), ("settings", SETTINGS)])
 
@@ -38,24 +36,6 @@ def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
                 "settings": pa.array(settings, SETTINGS),
             }
         )
-
-
-def settings_or_errors(
-    topology: Mapping[str, Any], reads_unbounded: bool
-) -> tuple[str | None, list[TopologyError], dict[str, Any] | None]:
-    """Stage and errors of a TOPOLOGIES row with right values, or its job settings."""
-    try:
-        derived = read_job_settings(
-            dict(topology["config"]),
-            topology_name=topology["name"],
-            parallelism=topology["parallelism"],
-            max_parallelism=topology["max_parallelism"],
-            chaining=topology["chaining"],
-            transformations_have_unbounded_source=reads_unbounded,
-        )
-    except FlinkRefusal as refusal:
-        return refusal.error_stage, refusal.as_topology_errors(), None
-    return None, [], derived
 
 
 def _or_none(errors: list[TopologyError]) -> list[dict[str, str]] | None:

@@ -12,22 +12,8 @@ from plans.topology.operator_rules import (
     RESOURCE_RULES,
     SLOT_SCOPE,
 )
-from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
-
-PHYSICAL = [str(kind) for kind in Kind if kind not in VIRTUAL_KINDS]
-OPERATOR_COLUMNS = (
-    "parallelism",
-    "max_parallelism",
-    "uid",
-    "uid_hash",
-    "slot_sharing_group",
-    "co_location_group",
-    "buffer_timeout",
-    "chaining",
-    "min_resources",
-    "preferred_resources",
-)
-"""Null on virtual kinds."""
+from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
+from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 
 def suspicious_transformation() -> Column:

@@ -1,0 +1,80 @@
+"""The frame of every sequential walk: one Arrow pass over whole topologies."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+
+def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
+    """A function from (topology, id) columns to where those pairs stand in the given columns, in any order.
+
+    It raises ValueError for a pair that is not there: the rows of a topology would be in several partitions.
+    """
+    distinct = np.unique(topologies[_starts(topologies)])
+    numbers = _numbers(distinct, topologies)
+    spans = np.zeros(len(distinct) + 1, dtype=np.int64)
+    np.maximum.at(spans, numbers, ids + 1)
+    if spans.sum() > _CELLS_A_ROW * len(ids) or (ids < 0).any():
+        position = _by_search(numbers, ids)
+    else:
+        position = _by_cells(numbers, ids, spans)
+
+    def found(of_topologies: Ints, of_ids: Ints) -> Ints:
+        if not len(of_ids):
+            return np.zeros(0, dtype=np.int64)
+        if not len(ids):
+            raise missing_node()
+        places = position(_numbers(distinct, of_topologies), of_ids)
+        if (topologies[places] != of_topologies).any() or (ids[places] != of_ids).any():
+            raise missing_node()
+        return places
+
+    return found
+
+
+_CELLS_A_ROW = 8
+
+
+def missing_node() -> ValueError:
+    """An edge leads to a node that is not there."""
+    return ValueError("an edge's node is missing: the rows of a topology are in several partitions")
+
+
+def _starts(topologies: Ints) -> Ints:
+    """Where a row's topology is not the one of the row before."""
+    return np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1]))[: len(topologies)])
+
+
+def _numbers(distinct: Ints, topologies: Ints) -> Ints:
+    """Per row the place of its topology, searched once for rows that follow each other."""
+    starts = _starts(topologies)
+    lengths = np.diff(np.append(starts, len(topologies)))
+    return np.repeat(np.searchsorted(distinct, topologies[starts]), lengths)
+
+
+def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], Ints]:
+    """Ids are close together: a cell for each that might be there. Gives any place for one that is not."""
+    first = np.cumsum(spans) - spans
+    cells = np.zeros(int(spans.sum()) + 1, dtype=np.int64)
+    cells[first[numbers] + ids] = np.arange(len(ids))
+
+    def position(of_topologies: Ints, of_ids: Ints) -> Ints:
+        places: Ints = cells[np.clip(first[of_topologies] + of_ids, 0, len(cells) - 1)]
+        return places
+
+    return position
+
+
+def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
+    """Ids of any size below 2**32. Gives any place for one that is not there."""
+    keys = numbers << 32 | ids
+    order = np.argsort(keys)
+
+    def position(of_topologies: Ints, of_ids: Ints) -> Ints:
+        rank = np.searchsorted(keys, of_topologies << 32 | of_ids, sorter=order)
+        return order[np.minimum(rank, len(keys) - 1)]
+
+    return position

@@ -1,0 +1,12 @@
+"""Edges between vertices, with the result partition type of the data set each one reads."""
+
+from plans.vocabulary import ResultPartitionType as Type
+from plans.vocabulary import StreamExchangeMode
+
+OF_EXCHANGE_MODE = {
+    StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,
+    StreamExchangeMode.BATCH: Type.BLOCKING,
+    StreamExchangeMode.HYBRID_FULL: Type.HYBRID_FULL,
+    StreamExchangeMode.HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
+}
+CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"

@@ -1,0 +1,9 @@
+"""One job vertex a chain: its name, resources and task."""
+
+RESOURCES = ("min_resources", "preferred_resources")
+RESOURCE_FIELDS = (
+    "cpu_cores",
+    "task_heap_memory_bytes",
+    "task_off_heap_memory_bytes",
+    "managed_memory_bytes",
+)

@@ -1,0 +1,3 @@
+"""Vertices of dynamic graphs get the parallelism that the adaptive batch scheduler starts from."""
+
+NOT_DECIDED = -1

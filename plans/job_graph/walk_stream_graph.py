@@ -1,0 +1,14 @@
+"""The two sequential walks over a StreamGraph, in one Arrow pass over whole topologies."""
+
+from plans.arrow_walks import Ints
+from plans.job_graph.java_hashes import Hashes
+
+SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
+
+
+def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
+    """Both halves of the ids of data sets, of those of the vertices and the hashes of the edge ids.
+
+    Source: IntermediateDataSetID adds the hash to both halves of the vertex id and swaps them.
+    """
+    return upper + hashes, lower + hashes

@@ -1,0 +1,36 @@
+"""Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
+
+import numpy as np
+
+from plans.arrow_walks import Ints
+from plans.compiled import run_loop
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+NO_GROUP = -1
+
+
+def inherited_groups(given: Ints, sources: Ints, targets: Ints) -> Ints:
+    """The number of each node's group; 0 where nobody above names one, or where inputs disagree.
+
+    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
+    edges into a node behind those into its sources, as they are if ids are in creation order.
+    """
+    inherited = np.array(given, np.int32)
+    edges = (np.array(ends, np.int32) for ends in (sources, targets))
+    run_loop(_inherit, len(sources), (inherited.copy(), *edges), (inherited,))
+    return np.maximum(inherited, 0)
+
+
+def _inherit(given: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
+    """The loop (see run_loop). The group of an edge's source is final."""
+    for edge in range(len(sources)):
+        source, target = sources[edge], targets[edge]
+        if given[target] != NO_GROUP:
+            continue
+        group = inherited[source]
+        if group == NO_GROUP:
+            group = 0
+        if inherited[target] == NO_GROUP:
+            inherited[target] = group
+        elif inherited[target] != group:
+            inherited[target] = 0

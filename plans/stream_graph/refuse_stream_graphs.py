@@ -1,0 +1,19 @@
+"""Topologies that Flink refuses while it translates transformations."""
+
+MAX_INPUTS = 63
+FORWARD_CHANGES_PARALLELISM = (
+    "Forward partitioning does not allow change of parallelism. Upstream operation: ",
+    " parallelism: ",
+    ", downstream operation: ",
+    " parallelism: ",
+    " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global.",
+)
+"""What stands before, between and behind the operations and their parallelisms."""
+MISSING_UID = "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
+TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
+CONFLICTING_WEIGHTS = (
+    "Conflict managed memory consumer weights for 'OPERATOR' were configured: '",
+    "' and '",
+    "'.",
+)
+"""What stands before, between and behind the weights."""

@@ -1,0 +1,5 @@
+"""Inputs of physical transformations lead to physical transformations."""
+
+from operators.kinds import OPERATOR_KINDS
+
+MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]

@@ -1,0 +1,18 @@
+"""Python objects as the tables of the topology layer, through the same validation as files."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+
+def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
+    """JSON, and why it is none."""
+    if isinstance(topology, bytes):
+        return topology, None
+    if isinstance(topology, str):
+        return topology.encode("utf-8", "surrogatepass"), None
+    try:
+        return orjson.dumps(dict(topology)), None
+    except Exception as e:  # whatever the mapping itself raises, too
+        return b"", f"{type(topology).__name__} that is not JSON ({e})"

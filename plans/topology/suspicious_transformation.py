@@ -1,0 +1,18 @@
+"""Whether one row of a transformations table may be wrong, as one expression."""
+
+from plans.vocabulary import VIRTUAL_KINDS, Kind
+
+PHYSICAL = [str(kind) for kind in Kind if kind not in VIRTUAL_KINDS]
+OPERATOR_COLUMNS = (
+    "parallelism",
+    "max_parallelism",
+    "uid",
+    "uid_hash",
+    "slot_sharing_group",
+    "co_location_group",
+    "buffer_timeout",
+    "chaining",
+    "min_resources",
+    "preferred_resources",
+)
+"""Null on virtual kinds."""
