@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.bench.peak_memory import peak_memory
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_topologies import plan
 from engine.spark.session import get_session
 from plans.execution_graph.joins.expand_execution_edges import expand_execution_edges
@@ -76,7 +76,7 @@ def _topology(parallelism: int) -> dict[str, object]:
 
 
 def _plan(parallelism: int) -> None:
-    plan_on_driver([_topology(parallelism)])
+    plan_in_process([_topology(parallelism)])
 
 
 def _drop(rows: DataFrame) -> None:

@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from benchmarks.limits_of_steps import Limit, limits_of_steps, together
-from engine.planning.plan_in_process import PlannedTables, plan_on_driver
-from plans.columnar.plan_columnar import steps
+from engine.planning.plan_in_process import PlannedTables, plan_in_process
+from plans.columnar.passes import produced
 from plans.columnar.side_by_side import side_by_side
-from plans.passes import LAYER_TABLES, Choices
+from plans.layers import LAYER_TABLES
 from plans.vocabulary import Layer
 
 ROWS_AT_ONCE = 150_000
@@ -46,7 +46,7 @@ def main() -> None:
     limits: list[dict[str, Limit]] = []
     for _ in range(chosen.repeat):
         gc.collect()
-        planned = plan_on_driver(chosen.input)
+        planned = plan_in_process(chosen.input)
         for stage, spent in planned.seconds.items():
             planning.setdefault(stage, []).append(spent)
         for layer in Layer:
@@ -91,7 +91,7 @@ def by_layer(
     """Seconds, what is copied, and the distance; the first layer is reading."""
     shown = _table("layer")
     for layer in Layer:
-        names = [step.produces for step in steps(Choices()).get(layer, ())] or ["read_and_validate"]
+        names = produced().get(layer, ("read_and_validate",))
         seconds = sum(planning.get(name, 0.0) for name in names)
         limit = median(copying[layer])
         shown.add_row(layer, *_as_text(Limit(seconds, limit, volume[layer]), operators))

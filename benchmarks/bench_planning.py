@@ -27,8 +27,9 @@ from engine.planning.plan_topologies import plan_tables
 from engine.spark.session import get_session
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
+from plans.joins.passes import produced
 from plans.joins.run_passes import Planned
-from plans.passes import LAYER_TABLES, Choices, layers_until, passes
+from plans.layers import LAYER_TABLES, layers_until
 from plans.topology.joins.load_topology_folder import load_topology_folder
 from plans.topology.joins.read_topology_tables import read_topology_tables
 from plans.vocabulary import Layer
@@ -108,9 +109,8 @@ def _read_rows(planned: Planned, until: Layer) -> dict[str, float]:
 
 def _by_layer(steps: dict[str, float], until: Layer) -> dict[str, float]:
     layers = {"topology": steps["read and validate"] + steps["partition_topologies"]}
-    for layer, of_layer in passes(Choices()).items():
+    for layer, names in produced().items():
         if layer in layers_until(until):
-            names = [step.produces for step in of_layer]
             layers[layer] = steps[f"rows of {layer}"] + sum(steps.get(name, 0) for name in names)
     return layers
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.plan_columnar import Step, Tables, inputs_of, plan_columnar, steps
+from plans.choices import Choices
+from plans.columnar.passes import Derive, inputs_of, steps
+from plans.columnar.plan_columnar import Tables, plan_columnar
 from plans.columnar.plan_in_parts import split_by_topology
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.side_by_side import side_by_side
-from plans.passes import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
@@ -70,8 +71,8 @@ def _of_topologies(given: Tables, ids: pl.Series) -> Tables:
     }
 
 
-def _all_steps() -> list[Step]:
-    return [step for of_layer in steps(Choices()).values() for step in of_layer]
+def _all_steps() -> list[tuple[str, Derive]]:
+    return steps(Choices(), Layer.SLOTS)
 
 
 def _tables_of(given: Tables) -> Tables:
@@ -81,13 +82,13 @@ def _tables_of(given: Tables) -> Tables:
 
 def _columns_read(given: Tables) -> Columns:
     tables, read = _tables_of(given), {}
-    for step in _all_steps():
-        inputs = {name: tables[name] for name in inputs_of(step.derive)}
-        read[step.produces] = {
-            name: [column for column in rows.columns if _fails_without(step.derive, inputs, name, column)]
+    for produced, derive in _all_steps():
+        inputs = {name: tables[name] for name in inputs_of(derive)}
+        read[produced] = {
+            name: [column for column in rows.columns if _fails_without(derive, inputs, name, column)]
             for name, rows in inputs.items()
         }
-        tables[step.produces] = step.derive(**inputs)
+        tables[produced] = derive(**inputs)
     return read
 
 
@@ -101,17 +102,17 @@ def _fails_without(derive: Callable[..., pl.DataFrame], inputs: Tables, name: st
 
 def _limits(given: Tables, columns: Columns) -> dict[str, Limit]:
     tables, found = _tables_of(given), {}
-    for step in _all_steps():
-        inputs = {name: tables[name] for name in inputs_of(step.derive)}
+    for produced, derive in _all_steps():
+        inputs = {name: tables[name] for name in inputs_of(derive)}
         started = time.monotonic()
-        made = tables[step.produces] = step.derive(**inputs)
+        made = tables[produced] = derive(**inputs)
         takes = time.monotonic() - started
         had = {address for rows in inputs.values() for column in rows for address in _addresses(column)}
         copied = [column for column in made if had.isdisjoint(_addresses(column))]
-        copied += [rows[c] for name, rows in inputs.items() for c in columns[step.produces][name]]
+        copied += [rows[c] for name, rows in inputs.items() for c in columns[produced][name]]
         started = time.monotonic()
         volume = sum(map(_bytes_of_copy, copied))
-        found[step.produces] = Limit(takes, time.monotonic() - started, volume)
+        found[produced] = Limit(takes, time.monotonic() - started, volume)
     return found
 
 

@@ -5,20 +5,18 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from engine.bench import run_columnar
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
 from engine.spark.session import get_session
+from plans.columnar import passes as columnar
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
-from plans.passes import LAYER_TABLES, Choices, passes
+from plans.joins import passes as joins
+from plans.layers import LAYER_TABLES
 from plans.plan_json.joins.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
-_STEPS = {
-    Planner.SPARK: {layer: tuple(step.produces for step in of) for layer, of in passes(Choices()).items()},
-    Planner.COLUMNAR: run_columnar.STEPS,
-}
+_PRODUCED = {Planner.SPARK: joins.produced(), Planner.COLUMNAR: columnar.produced()}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 
@@ -50,7 +48,7 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
         if name in _DERIVED:
             rows.write.format("noop").mode("overwrite").save()
     handed_over = time.monotonic()
-    layers = by_layer(planned.seconds, _STEPS[planner])
+    layers = by_layer(planned.seconds, _PRODUCED[planner])
     reading = planned.seconds["partition_topologies"] + planned.seconds.get("read_and_validate", 0.0)
     to_arrow = planned.seconds.get(TO_ARROW, 0.0)
     other = done - read - sum(planned.seconds.values()) + planned.seconds.get(WITHOUT_REFUSED, 0.0)

@@ -12,7 +12,7 @@ from engine.commands.reads_store import reads_store
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.plan_json.joins.to_plan_lines import SECTIONS
+from plans.plan_json.sections import SECTIONS
 from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
 from plans.tables.column_types import TOPOLOGY
 

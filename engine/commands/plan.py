@@ -11,9 +11,9 @@ from engine.output.redaction import redact_value, remember_secrets
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
 from engine.store.require_target import require_target
+from plans.choices import Choices
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
-from plans.passes import Choices, stages
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
 from plans.topology.flink_values import parse_memory_size
@@ -123,6 +123,8 @@ def command(
         except NotEnoughMemoryError as error:
             chosen = on_spark_instead(planner, error)
     if stored is None:
+        from plans.joins.passes import stages
+
         with progress(stages(layer) + 4) as report:
             stored = plan_into_store_on_spark(
                 inputs,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.runtime.errors import JobCompileError
 from plans.columnar.frames import from_arrow
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
@@ -19,7 +19,7 @@ def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:
     Raises JobCompileError with Flink's error where Flink refuses the job.
     """
     until = Layer.STREAM_GRAPH if section == "stream_graph" else Layer.JOB_GRAPH
-    tables = plan_on_driver([topology], until=until).tables
+    tables = plan_in_process([topology], until=until).tables
     line = json.loads(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
     if "error" in line:
         raise JobCompileError(

@@ -16,12 +16,12 @@ from engine.planning.foresee_memory import require_memory_to_read_on
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_process import PlannedTables, plan_frames
 from engine.spark.find_java import require_java
+from plans.choices import Choices
 from plans.columnar.frames import from_arrow, to_arrow
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.refusals import without_topologies
 from plans.errors import ConfigurationError
 from plans.message_limits import limited
-from plans.passes import Choices
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.refusals import ALLOWED, HINT
 from plans.tables import TABLES
@@ -45,7 +45,7 @@ def plan_by_flink(
     report: Callable[[str], None] = lambda stage: None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> PlannedTables:
-    """As engine.planning.plan_in_process.plan_on_driver, with Flink's word on every topology.
+    """As engine.planning.plan_in_process.plan_in_process, with Flink's word on every topology.
 
     Flink's plan JSON does not hold all columns, so the tables are those of the columnar planner, and Flink
     plans the same topologies: a topology is in them only where every value that plan JSON shows (ids, names,

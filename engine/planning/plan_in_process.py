@@ -15,13 +15,14 @@ from engine.planning.foresee_memory import (
     require_memory_to_read_on,
 )
 from engine.planning.nothing_lost import require_nothing_lost
+from plans.choices import Choices
 from plans.columnar.plan_in_parts import plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.passes import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
+from plans.without_pandas import without_pandas
 
 Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
 
@@ -36,7 +37,8 @@ class PlannedTables(NamedTuple):
     seconds: dict[str, float]
 
 
-def plan_on_driver(
+@without_pandas()
+def plan_in_process(
     topologies: Topologies,
     *,
     until: Layer = Layer.SLOTS,
@@ -71,7 +73,7 @@ def plan_frames(
     choices: Choices | None,
     report: Callable[[str], None],
 ) -> PlannedTables:
-    """`plan_on_driver` of topologies that were read: `frames` are what `inputs` became, and are emptied.
+    """`plan_in_process` of topologies that were read: `frames` are what `inputs` became, and are emptied.
 
     Raises NotEnoughMemoryError before memory runs out.
     """

@@ -9,6 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from engine.machine.require_memory_in_worker import require_memory_in_worker
 from engine.spark.scoped_settings import scoped_settings
+from plans.choices import Choices
 from plans.columnar.packed_tables import PACKED, divide, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
@@ -20,7 +21,7 @@ from plans.columnar.plan_packed_tables import (
 from plans.joins.cut_lineage import cut_lineage
 from plans.joins.run_passes import Planned
 from plans.joins.spark_schemas import conform
-from plans.passes import LAYER_TABLES, Choices, layers_until
+from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
-from plans.passes import Choices
+from plans.choices import Choices
 from plans.vocabulary import Layer
 
 #: What `penstock plan` records as options where none are given: what plans of scripts are made with.
@@ -51,9 +51,9 @@ def plan_into_store_by_columns(
             list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
         )
     else:
-        from engine.planning.plan_in_process import plan_on_driver
+        from engine.planning.plan_in_process import plan_in_process
 
-        planned = plan_on_driver(
+        planned = plan_in_process(
             list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
         )
     report("write the version")

@@ -13,8 +13,8 @@ from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.planning_settings import partitions_for, planning_settings
 from engine.spark.session import get_session
+from plans.choices import Choices
 from plans.joins.run_passes import Planned, run_passes
-from plans.passes import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others

@@ -3,13 +3,13 @@
 import pyarrow as pa
 
 from engine.datastream.job import Job, topology_of
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.runtime.errors import JobCompileError
 
 
 def plan_job(job: Job) -> dict[str, pa.Table]:
     """Tables of all layers; JobCompileError with what Flink says where it refuses the job."""
-    planned = plan_on_driver([topology_of(job)])
+    planned = plan_in_process([topology_of(job)])
     refused = planned.tables["rejected"].to_pylist()
     if refused:
         one = refused[0]

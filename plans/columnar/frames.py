@@ -67,7 +67,7 @@ def join_topology(
 ) -> pl.DataFrame:
     """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
 
-    Out: the columns of left, then those of right without its keys, as plans.joins.frames.join_local gives them.
+    Out: the columns of left, then those of right without its keys, as join_local gives them.
     Rows keep the order of `left`. A topology and one id (or the topology alone) that stand in one row of
     `right` at most are found without a hash join, at less than half its price.
     """

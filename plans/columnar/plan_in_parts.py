@@ -13,12 +13,12 @@ import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
+from plans.choices import Choices
 from plans.columnar.look_up import look_up
 from plans.columnar.plan_columnar import Tables, plan_columnar
 from plans.columnar.side_by_side import side_by_side
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.execution_graph.columnar.count_task_rows import TaskRows
-from plans.passes import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from plans.choices import Choices
 from plans.columnar.packed_tables import Batches, packed_rows
-from plans.passes import Choices
 from plans.tables import TABLES
 from plans.vocabulary import Layer
 

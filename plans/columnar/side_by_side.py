@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import polars as pl
 
+from plans.without_pandas import without_pandas
+
 Part = TypeVar("Part")
 Done = TypeVar("Done")
 
@@ -33,10 +35,11 @@ def side_by_side(
 
     def work_off(rows: pl.Series, **_: object) -> pl.Series:
         try:
-            for place, part in todo:
-                if errors:
-                    break
-                done[place] = work(part)
+            with without_pandas():
+                for place, part in todo:
+                    if errors:
+                        break
+                    done[place] = work(part)
         except BaseException as error:
             give_up(error)
         return rows
@@ -73,7 +76,7 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
     pending: deque[Future[Done]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for part in parts:
-            pending.append(pool.submit(work, part))
+            pending.append(pool.submit(without_pandas()(work), part))
             del part
             if len(pending) > threads:
                 yield pending.popleft().result()

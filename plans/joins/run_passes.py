@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from plans.choices import Choices
 from plans.joins.cut_lineage import cut_lineage, free
 from plans.joins.frames import join_local
+from plans.joins.passes import FixedPoint, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
-from plans.passes import LAYER_TABLES, Choices, FixedPointPass, Pass, View, WalkPass, layers_until, passes
+from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
@@ -63,10 +65,8 @@ def run_passes(
     run = _Run(max(2, partitions), report)
     run.read(given)
     wanted = layers_until(until)
-    steps = passes(choices or Choices())
-    for layer in wanted:
-        for step in steps.get(layer, ()):
-            run.run(step)
+    for name, step in steps(choices or Choices(), until):
+        run.run(name, step)
     refused = [run.tables[refusals] for layer in wanted if (refusals := f"{layer}_refusals") in run.tables]
     return run.finish(given, wanted, refused)
 
@@ -90,18 +90,17 @@ class _Run:
             self.tables[names.get(name, name)] = self._keep(rows.repartition(self.partitions, TOPOLOGY))
         self.seconds["partition_topologies"] = time.monotonic() - started
 
-    def run(self, step: Pass) -> None:
-        name = step.produces
+    def run(self, name: str, step: Step) -> None:
         if isinstance(step, View):
             self.tables[name] = step.derive(**self._inputs(step.derive))
             return
         self.report(name.replace("_", " "))
         started = time.monotonic()
         rows = step.derive(**self._inputs(step.derive))
-        if isinstance(step, WalkPass):
+        if isinstance(step, Walk):
             rows = rows.repartition(self.partitions, TOPOLOGY)
         rows = self._keep(rows)
-        if isinstance(step, FixedPointPass):
+        if isinstance(step, FixedPoint):
             rounds = 0
             while not rows.filter("open").isEmpty():
                 further = self._keep(step.step(rows))

@@ -1,7 +1,7 @@
 """Column types that tables share, and how a table is written down.
 
-Types are Arrow's. Values inside lists, maps and structs are never null in a plan, but their fields are declared
-nullable, because that is all that Delta keeps: NOT NULL holds for columns only.
+Types are Arrow's. Values inside lists, maps and structs are never null in a plan, but they are declared
+nullable, because Delta keeps NOT NULL for columns only.
 """
 
 import pyarrow as pa

@@ -25,7 +25,7 @@ _NAMES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 def type_name(kind: pa.DataType) -> str:
     """The type as Spark writes it, without nullability: `map<string,int>`, `array<bigint>`.
 
-    Flavours of one type (large lists, string views) have one name. A type that Spark lacks keeps Arrow's name.
+    Flavours of one type (large lists, string views) share a name. A type that Spark lacks keeps Arrow's.
     """
     for is_kind, name in _NAMES:
         if is_kind(kind):

@@ -10,10 +10,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from engine.planning.choose_planner import Planner
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_topologies import plan as plan_on_spark
 from plans.columnar.frames import from_arrow
-from plans.passes import LAYER_TABLES
+from plans.layers import LAYER_TABLES
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.tables import TABLES
 from plans.vocabulary import Layer
@@ -31,7 +31,7 @@ def golden_lines(path):
 
 
 def planned_lines(topologies):
-    planned = plan_on_driver(topologies)
+    planned = plan_in_process(topologies)
     assert planned.inputs == len(topologies)
     lines = to_plan_lines({name: from_arrow(table) for name, table in planned.tables.items()})
     return {row["name"]: json.loads(row["line"]) for row in lines.to_dicts()}
@@ -80,7 +80,7 @@ def both(spark):
     planned = plan_on_spark(topologies, spark=spark, planner=Planner.SPARK)
     rows = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     planned.release()
-    columnar = {name: from_arrow(table) for name, table in plan_on_driver(topologies).tables.items()}
+    columnar = {name: from_arrow(table) for name, table in plan_in_process(topologies).tables.items()}
     return rows, columnar
 
 

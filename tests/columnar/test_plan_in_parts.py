@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from plans import compiled
+from plans.choices import Choices
 from plans.columnar import frames, plan_in_parts
 from plans.columnar.plan_columnar import plan_columnar, stages
 from plans.columnar.read_topologies import read_topologies
-from plans.passes import Choices
 from plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
@@ -36,7 +36,7 @@ def as_if_small(monkeypatch):
 
 @pytest.fixture
 def small(as_if_small):
-    return plan_on_driver([*TOPOLOGIES, {"name": "wrong"}])
+    return plan_in_process([*TOPOLOGIES, {"name": "wrong"}])
 
 
 def given(topologies):
@@ -45,7 +45,7 @@ def given(topologies):
 
 
 def test_what_size_decides_changes_no_row(small, as_if_large):
-    large = plan_on_driver([*TOPOLOGIES, {"name": "wrong"}])
+    large = plan_in_process([*TOPOLOGIES, {"name": "wrong"}])
     assert large[1:4] == small[1:4]
     assert small.rejected > 1
     for name, table in small.tables.items():
@@ -114,7 +114,7 @@ def test_two_runs_give_rows_in_one_order():
         for i in range(2, 122)
     ]
     fleet = [*TOPOLOGIES, {"name": "located", "chaining": False, "transformations": located}]
-    once, again = plan_on_driver(fleet), plan_on_driver(fleet)
+    once, again = plan_in_process(fleet), plan_in_process(fleet)
     assert once.tables["co_location_groups"].num_rows >= 60
     for name, table in once.tables.items():
         assert again.tables[name].equals(table), name

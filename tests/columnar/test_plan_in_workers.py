@@ -14,7 +14,7 @@ from engine.planning.choose_planner import (
     choose_on_spark,
     choose_planner,
 )
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.plan_topologies import plan, read_topologies
 from engine.planning.planning_settings import planning_settings
@@ -39,7 +39,7 @@ def no_rows(schema):
 
 @pytest.fixture(scope="module")
 def in_one_process():
-    return plan_on_driver([*TOPOLOGIES, WRONG])
+    return plan_in_process([*TOPOLOGIES, WRONG])
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
@@ -74,7 +74,7 @@ def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_p
     topologies = topologies.unionByName(topologies.where(F.col("topology_id") == third))
     given = [topologies.orderBy(F.xxhash64("name")), rows.orderBy(F.xxhash64("topology_id", "id", "name"))]
     planned = plan(given, spark=spark, planner=Planner.COLUMNAR)
-    expected = plan_on_driver([table.toArrow() for table in given])
+    expected = plan_in_process([table.toArrow() for table in given])
     assert (planned.planner, planned.why) == ("columnar", "as asked")
     assert (planned.inputs, planned.planned, planned.rejected) == expected[1:4]
     for name, table in planned.tables.items():

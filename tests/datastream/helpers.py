@@ -6,7 +6,7 @@ from engine.common.configuration import Configuration
 from engine.common.typeinfo import Types
 from engine.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from engine.datastream.job import topology_of
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]
@@ -48,7 +48,7 @@ class Plan:
     """A job's plan: vertices by name, and edges between them."""
 
     def __init__(self, env: StreamExecutionEnvironment) -> None:
-        tables = plan_on_driver([topology_of(env.new_job())]).tables
+        tables = plan_in_process([topology_of(env.new_job())]).tables
         assert tables["rejected"].to_pylist() == []
         self.nodes = {row["name"]: row for row in tables["stream_nodes"].to_pylist()}
         vertices = {row["vertex"]: row for row in tables["job_vertices"].to_pylist()}

@@ -9,7 +9,7 @@ import pytest
 
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
 from engine.datastream.job import Job, topology_of
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.pyflink_names import install, uninstall
 
 SHARED = Path(__file__).parent.parent / "pyflink"
@@ -48,7 +48,7 @@ def test_a_script_is_planned(
     (job,) = captured
     assert job.batch == (mode == "BATCH")
     assert job.parallelism == int(parallelism)
-    planned = plan_on_driver([topology_of(job)])
+    planned = plan_in_process([topology_of(job)])
     assert planned.tables["rejected"].to_pylist() == []
     asked = {one.name: one.parallelism for one in job.transformations if one.parallelism is not None}
     for node in planned.tables["stream_nodes"].to_pylist():

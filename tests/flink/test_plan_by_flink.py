@@ -13,10 +13,10 @@ from engine.flink import flink_jars
 from engine.flink.plan_with_flink import FlinkPlanned
 from engine.planning import plan_beside_flink as module
 from engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_by_flink
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
+from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import ConfigurationError
-from plans.passes import Choices
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer, SlotSharingStrategy
 
@@ -70,7 +70,7 @@ def flink_says(monkeypatch):
 
     def say(change):
         def planned(lines, until):
-            ours = plan_on_driver([json.loads(line) for line in lines], until=until)
+            ours = plan_in_process([json.loads(line) for line in lines], until=until)
             frames = {name: from_arrow(table) for name, table in ours.tables.items()}
             plan = json.loads(to_plan_lines(frames)["line"][0])
             change(plan)
@@ -97,7 +97,7 @@ def test_what_flink_plans_alike_is_kept_and_what_it_refuses_is_rejected(file):
         (None, "input", "NotJson"),
     }
     assert (planned.inputs, planned.planned, planned.rejected) == (6, 1, 5)
-    ours = plan_on_driver(path)
+    ours = plan_in_process(path)
     ids = planned.tables["topologies"]["topology_id"]
     for name in set(ours.tables) - {"rejected"}:
         expected = ours.tables[name].filter(pc.is_in(ours.tables[name]["topology_id"], ids))
@@ -125,7 +125,7 @@ def test_a_name_that_was_rejected_before_stays_beside_the_planned_one(file, flin
 
 def test_a_refusal_on_which_both_agree_stays_as_it_is(file):
     path = file(FORWARDS)
-    assert plan_by_flink([path]).tables["rejected"].equals(plan_on_driver(path).tables["rejected"])
+    assert plan_by_flink([path]).tables["rejected"].equals(plan_in_process(path).tables["rejected"])
 
 
 def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):

@@ -27,7 +27,7 @@ from engine.planning import foresee_memory as foresee
 from engine.planning.choose_planner import Choice, Planner, choose_planner
 from engine.planning.estimate_size import estimate_size
 from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_into_store import Stored
 from plans.errors import InputError, NotEnoughMemoryError
 from plans.execution_graph.columnar import count_task_rows as counting
@@ -157,14 +157,14 @@ def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):
     """All parts of a fleet together; layers without tasks can be planned."""
     wide = {**simple("wide"), "parallelism": 32_768}
     leaves(monkeypatch, 200 * MEBIBYTE)
-    planned = plan_on_driver([wide])
+    planned = plan_in_process([wide])
     tasks = len(planned.tables["execution_vertices"])
     assert tasks >= 32_768
     leaves(monkeypatch, 170 * MEBIBYTE)
     fleet = [{**wide, "name": str(number)} for number in range(150)]
     with pytest.raises(NotEnoughMemoryError, match=f"{150 * tasks:,} tasks"):
-        plan_on_driver(fleet)
-    assert plan_on_driver(fleet, until=Layer.JOB_GRAPH).planned == 150
+        plan_in_process(fleet)
+    assert plan_in_process(fleet, until=Layer.JOB_GRAPH).planned == 150
 
     check = require_memory_for_tasks()
     part = TaskRows(500_000, 500_000, 500_000)
@@ -204,7 +204,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
 def test_tables_that_polars_cannot_number_are_an_error_before_they_are_made(monkeypatch):
     monkeypatch.setattr(counting, "MOST_ROWS", 10_000)
     with pytest.raises(NotEnoughMemoryError, match="allowed 10,000"):
-        plan_on_driver([{**simple("wide"), "parallelism": 32_768}])
+        plan_in_process([{**simple("wide"), "parallelism": 32_768}])
 
 
 def test_reading_ends_before_memory_does(tmp_path, monkeypatch):
@@ -212,7 +212,7 @@ def test_reading_ends_before_memory_does(tmp_path, monkeypatch):
     file.write_bytes(orjson.dumps(simple("t")))
     leaves(monkeypatch, 10 * MEBIBYTE)
     with pytest.raises(NotEnoughMemoryError, match="the input does not fit"):
-        plan_on_driver(str(file))
+        plan_in_process(str(file))
 
 
 def raised_by(module: str, text: str, kind: type[BaseException] = Exception) -> BaseException:

@@ -24,7 +24,7 @@ from engine.commands import bench, doctor
 from engine.commands.main import app
 from engine.output import people
 from engine.output.progress import progress
-from engine.planning.plan_in_process import plan_on_driver
+from engine.planning.plan_in_process import plan_in_process
 from engine.spark.doctor import Finding
 from engine.store.without_spark.plan_versions import is_store
 from engine.store.without_spark.write_plan import write_plan, write_version
@@ -140,7 +140,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     file.write_text("\n".join(lines))
     path = str(folder / "st\x9b\u202e\u2028\xadore")
-    planned = plan_on_driver(str(file))
+    planned = plan_in_process(str(file))
     write_plan(path, planned.tables, planner_version="1", options={**OPTIONS, "until": "slots"})
     write_version(path, {**planned.tables, **_run_of(planned.tables)}, planner_version="1", options=OPTIONS)
     return path

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.planning.plan_in_process import plan_on_driver
-from plans.passes import LAYER_TABLES
+from engine.planning.plan_in_process import plan_in_process
+from plans.layers import LAYER_TABLES
 from plans.topology.operator_rules import TRANSFORMATION_RULES
 from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
 from plans.vocabulary import Layer
@@ -268,7 +268,7 @@ def plans() -> dict[str, list[Any]]:
         cases |= {f"{name} before": base, f"{name} after": other}
     cases |= {f"transformation {key}": topology for key, topology in OF_TRANSFORMATIONS.items()}
     cases |= {f"topology {key}": topology for key, topology in OF_TOPOLOGIES.items()}
-    tables = plan_on_driver([{**topology, "name": name} for name, topology in cases.items()]).tables
+    tables = plan_in_process([{**topology, "name": name} for name, topology in cases.items()]).tables
     names = {row["topology_id"]: row["name"] for row in tables["topologies"].to_pylist()}
     found: dict[str, list[Any]] = {name: [] for name in cases}
     for row in tables["rejected"].to_pylist():
@@ -306,7 +306,7 @@ def test_a_key_of_a_topology_counts(key: str, plans: dict[str, list[Any]]):
 def test_what_comes_at_the_end_of_a_stream_is_blocking(key: str):
     """StreamingJobGraphGenerator.createChain asks for either, and hands it on along the chain."""
     graphs = [{**changed(BASE, "node", key, True, place), "name": f"{place}"} for place in (0, 1)]
-    planned = plan_on_driver(graphs)
+    planned = plan_in_process(graphs)
     sets = planned.tables["intermediate_data_sets"]
     assert sets["result_partition_type"].to_pylist() == ["BLOCKING", "BLOCKING"]
     assert planned.tables["rejected"].num_rows == 0

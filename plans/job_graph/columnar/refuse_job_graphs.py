@@ -14,10 +14,10 @@ from plans.columnar.refusals import (
     refused_settings,
     settings_refused_at,
 )
+from plans.job_graph import refuse_job_graphs as said
 from plans.job_graph.columnar.connect_vertices import CONNECTED
 from plans.job_graph.columnar.refuse_memory_fractions import refuse_memory_fractions
 from plans.job_graph.columnar.walk_stream_graph import HEAD
-from plans.job_graph.joins import refuse_job_graphs as spark
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY
@@ -51,17 +51,17 @@ def refuse_job_graphs(
             _buffer_timeouts(connected_edges, stream_nodes),
             *_hybrid(connected_edges, named_vertices, job_settings),
             _co_locations(named_vertices),
-            refuse_memory_fractions(operators, named_vertices, spark.MEMORY_FRACTION),
+            refuse_memory_fractions(operators, named_vertices, said.MEMORY_FRACTION),
         ]
     )
 
 
 def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
-    before, behind = map(pl.lit, spark.COLLIDING_UID)
+    before, behind = map(pl.lit, said.COLLIDING_UID)
     message = pl.concat_str(before, "uid", behind)
     location = pl.concat_str(pl.lit("uid "), "uid")
-    return _refusals(collisions, [pl.lit(spark.COLLISION)], ILLEGAL_ARGUMENT, message, location)
+    return _refusals(collisions, [pl.lit(said.COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 
 def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
@@ -76,14 +76,14 @@ def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.
         stream_edges.select(TOPOLOGY, "edge_id", "partitioner_class"), unaligned, {}, "semi"
     )
     rows = of_them.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
-    message = pl.lit(spark.UNALIGNED_CUSTOM_PARTITIONER)
+    message = pl.lit(said.UNALIGNED_CUSTOM_PARTITIONER)
     location = pl.concat_str(pl.lit("edge "), "edge_id")
-    return _refusals(rows, [pl.lit(spark.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+    return _refusals(rows, [pl.lit(said.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
 def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
     """Settings that Flink reads whatever the graph looks like."""
-    places = {str(step): place for step, place in spark.SETTING_STEPS.items()}
+    places = {str(step): place for step, place in said.SETTING_STEPS.items()}
     place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
     rows = refused_settings(job_settings).with_columns(place.alias("place")).drop_nulls("place")
     return settings_refused_at(rows, Layer.JOB_GRAPH, [pl.col("place")])
@@ -109,7 +109,7 @@ def _chained_sources(
     edges = edges.join(heads, left_on=[TOPOLOGY, "target"], right_on=[TOPOLOGY, "id"], how="semi")
     edges = edges.join(single, on=[TOPOLOGY, "source"], how="semi")
     read = edges.join(settings, on=TOPOLOGY)
-    return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(spark.CHAINED_SOURCE)])
+    return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(said.CHAINED_SOURCE)])
 
 
 def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
@@ -117,16 +117,16 @@ def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
     names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
     rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
     what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
-    before, behind = map(pl.lit, spark.EMPTY_STRING)
+    before, behind = map(pl.lit, said.EMPTY_STRING)
     message = pl.concat_str(before, what, behind)
-    order = [pl.lit(spark.EMPTY_NAME), pl.col("operator_place")]
+    order = [pl.lit(said.EMPTY_NAME), pl.col("operator_place")]
     location = pl.concat_str(pl.lit("node "), "node")
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
 
 
 def _forward_groups(vertices: pl.DataFrame) -> pl.DataFrame:
-    rows, message = vertices.filter("too_small_max"), pl.lit(spark.TOO_SMALL_MAX)
-    return _refusals(rows, [pl.lit(spark.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
+    rows, message = vertices.filter("too_small_max"), pl.lit(said.TOO_SMALL_MAX)
+    return _refusals(rows, [pl.lit(said.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
 
 
 def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
@@ -138,11 +138,11 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
         connected_edges.filter(pl.col("consumer_index") == 0),
         producer="source_vertex",
         output="output_index",
-        **{f"first_{what}": what for what in spark.INCOMPATIBLE},
+        **{f"first_{what}": what for what in said.INCOMPATIBLE},
     )
     problem = pl.coalesce(
         pl.when(pl.col(what) != pl.col(f"first_{what}")).then(pl.lit(message))
-        for what, message in spark.INCOMPATIBLE.items()
+        for what, message in said.INCOMPATIBLE.items()
     )
     rows = (
         join_topology(later, first, {"source_vertex": "producer", "output_index": "output"})
@@ -154,14 +154,14 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
 
 def _buffer_timeouts(connected_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     timed = connected_edges.filter(
-        pl.col("result_partition_type").is_in(spark.BLOCKING) & (pl.col("buffer_timeout") != -1)
+        pl.col("result_partition_type").is_in(said.BLOCKING) & (pl.col("buffer_timeout") != -1)
     )
     if timed.is_empty():
         return _none()
     sources = rename(stream_nodes, at="id", source_name="name")
     targets = rename(stream_nodes, at="id", target_name="name")
     rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
-    before, behind = map(pl.lit, spark.OUTPUT_TAG)
+    before, behind = map(pl.lit, said.OUTPUT_TAG)
     values = (
         pl.col("buffer_timeout"),
         pl.concat_str("source_name", pl.lit("-"), "source_node"),
@@ -170,10 +170,10 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, stream_nodes: pl.DataFrame) 
         pl.col("ship_strategy"),
         pl.col("exchange_mode"),
         pl.col("buffer_timeout"),
-        pl.concat_str(before, "output_tag", behind).fill_null(spark.NO_OUTPUT_TAG),
+        pl.concat_str(before, "output_tag", behind).fill_null(said.NO_OUTPUT_TAG),
         pl.col("unique_id"),
     )
-    *texts, last = map(pl.lit, spark.BUFFER_TIMEOUT)
+    *texts, last = map(pl.lit, said.BUFFER_TIMEOUT)
     message = pl.concat_str(*(part for pair in zip(texts, values, strict=True) for part in pair), last)
     return _refusals(rows, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
 
@@ -181,7 +181,7 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, stream_nodes: pl.DataFrame) 
 def _hybrid(
     connected_edges: pl.DataFrame, named_vertices: pl.DataFrame, job_settings: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    edges = connected_edges.filter(pl.col("result_partition_type").is_in(spark.HYBRID))
+    edges = connected_edges.filter(pl.col("result_partition_type").is_in(said.HYBRID))
     if edges.is_empty():
         return _none(), _none()
     hybrid = edges.group_by(TOPOLOGY).agg(pl.col("data_set_id").min())
@@ -189,10 +189,10 @@ def _hybrid(
     in_streaming = join_topology(hybrid, streaming, {}, "semi")
     of_group = named_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
     beside_group = join_topology(of_group, hybrid, {}, "semi")
-    in_job, in_group = pl.lit(spark.HYBRID_IN_STREAMING), pl.lit(spark.HYBRID_BESIDE_GROUP)
+    in_job, in_group = pl.lit(said.HYBRID_IN_STREAMING), pl.lit(said.HYBRID_BESIDE_GROUP)
     return (
-        _refusals(in_streaming, [pl.lit(spark.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
-        _refusals(beside_group, [pl.lit(spark.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
+        _refusals(in_streaming, [pl.lit(said.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
+        _refusals(beside_group, [pl.lit(said.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
     )
 
 
@@ -209,7 +209,7 @@ def _co_locations(named_vertices: pl.DataFrame) -> pl.DataFrame:
         .agg((group.min() != group.max()).alias("split"))
         .filter("split")
     )
-    message, order = pl.lit(spark.SPLIT_CO_LOCATION), [pl.lit(spark.CO_LOCATION)]
+    message, order = pl.lit(said.SPLIT_CO_LOCATION), [pl.lit(said.CO_LOCATION)]
     location = pl.concat_str(pl.lit("co-location group "), "co_location_group_name")
     return _refusals(split, order, ILLEGAL_STATE, message, location)
 
@@ -228,7 +228,7 @@ def _none() -> pl.DataFrame:
 
 
 def _connect_order(step: int) -> list[pl.Expr]:
-    return [pl.lit(spark.CONNECT), *map(pl.col, CONNECTED), pl.lit(step)]
+    return [pl.lit(said.CONNECT), *map(pl.col, CONNECTED), pl.lit(step)]
 
 
 def _data_set() -> pl.Expr:

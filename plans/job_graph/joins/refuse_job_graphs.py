@@ -4,6 +4,32 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
+from plans.job_graph.refuse_job_graphs import (
+    BLOCKING,
+    BUFFER_TIMEOUT,
+    CHAINED_SOURCE,
+    CO_LOCATION,
+    COLLIDING_UID,
+    COLLISION,
+    CONNECT,
+    EMPTY_NAME,
+    EMPTY_STRING,
+    FORWARD_GROUP,
+    HYBRID,
+    HYBRID_BESIDE_GROUP,
+    HYBRID_GROUP,
+    HYBRID_IN_STREAMING,
+    HYBRID_JOB,
+    INCOMPATIBLE,
+    MEMORY_FRACTION,
+    NO_OUTPUT_TAG,
+    OUTPUT_TAG,
+    SETTING_STEPS,
+    SPLIT_CO_LOCATION,
+    TOO_SMALL_MAX,
+    UNALIGNED,
+    UNALIGNED_CUSTOM_PARTITIONER,
+)
 from plans.joins.frames import join_local, rename
 from plans.joins.refusals import first_refusals, refusals, refused_settings, settings_refused_at
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
@@ -11,76 +37,7 @@ from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import ChainingStrategy, JobType, Layer, ResultPartitionType
-
-(
-    LOCAL_RECOVERY,
-    CHECKPOINTING,
-    CHAINING,
-    COLLISION,
-    FORCE_UNALIGNED,
-    UNALIGNED,
-    PAUSED_SOURCES,
-    CHAINED_SOURCE,
-    EMPTY_NAME,
-    FORWARD_GROUP,
-    CONNECT,
-    HYBRID_JOB,
-    HYBRID_GROUP,
-    CO_LOCATION,
-    MEMORY_FRACTION,
-) = range(15)
-SETTING_STEPS = {
-    SettingStep.APPROXIMATE_LOCAL_RECOVERY: LOCAL_RECOVERY,
-    SettingStep.CHECKPOINTING: CHECKPOINTING,
-    SettingStep.OPERATOR_CHAINING: CHAINING,
-    SettingStep.FORCE_UNALIGNED: FORCE_UNALIGNED,
-    SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
-}
-"""Where Flink reads the settings that every JobGraph needs."""
-BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
-HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
-COLLIDING_UID = (
-    'Hash collision on user-specified ID "',
-    '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
-    "are unique.",
-)
-UNALIGNED_CUSTOM_PARTITIONER = (
-    "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
-    "guaranteed to work correctly.\nThe user can force Unaligned Checkpoints by using "
-    "'execution.checkpointing.unaligned.forced'"
-)
-EMPTY_STRING = ("Empty string operator ", " is not allowed")
-TOO_SMALL_MAX = (
-    "There is a job vertex in the forward group whose maximum parallelism is smaller than the "
-    "group's parallelism"
-)
-INCOMPATIBLE = {
-    "distribution": "Incompatible distribution pattern.",
-    "broadcast": "Incompatible broadcast type.",
-    "forward": "Incompatible forward type.",
-}
-"""Column of connected_edges in which consumers of a data set may not differ, to the message if they do."""
-BUFFER_TIMEOUT = (
-    "only canBePipelinedConsumed partition support buffer timeout ",
-    " for src operator in edge (",
-    " -> ",
-    ", typeNumber=",
-    ", outputPartitioner=",
-    ", exchangeMode=",
-    ", bufferTimeout=",
-    ", outputTag=",
-    ", uniqueId=",
-    "). \nPlease either disable buffer timeout (via -1) or use the canBePipelinedConsumed partition.",
-)
-"""What stands before, between and behind the values that the message shows."""
-OUTPUT_TAG = ("OutputTag(Long, ", ")")
-NO_OUTPUT_TAG = "null"
-HYBRID_IN_STREAMING = (
-    "hybrid shuffle mode only supports batch job, please set execution.runtime-mode to BATCH"
-)
-HYBRID_BESIDE_GROUP = "hybrid shuffle mode currently does not support setting non-default slot sharing group."
-SPLIT_CO_LOCATION = "Cannot co-locate operators from different slot sharing groups"
+from plans.vocabulary import ChainingStrategy, JobType, Layer
 
 
 def refuse_job_graphs(

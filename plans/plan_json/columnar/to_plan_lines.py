@@ -6,7 +6,7 @@ import polars as pl
 
 from plans.columnar.frames import join_topology, rename
 from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
-from plans.plan_json.joins.to_plan_lines import SECTIONS
+from plans.plan_json.sections import SECTIONS
 from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
 from plans.tables.column_types import TOPOLOGY
 

@@ -1,7 +1,6 @@
 """Plan JSON lines (SPEC section 2) from the tables of a plan."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,34 +10,16 @@ from plans.plan_json.joins.job_graph_json import job_graph_json
 from plans.plan_json.joins.json_text import KEEP_NULLS, without_brace
 from plans.plan_json.joins.slots_json import slots_json
 from plans.plan_json.joins.stream_graph_json import stream_graph_json
+from plans.plan_json.sections import SECTIONS
 from plans.vocabulary import TopologyForm
 
-
-class Section(NamedTuple):
-    """One key of a plan line: written where the plan has all of `tables`."""
-
-    key: str
-    tables: tuple[str, ...]
-    json: Callable[[Mapping[str, DataFrame]], DataFrame]
-    empty: str  #: of a topology without operators
-
-
-SECTIONS: tuple[Section, ...] = (
-    Section("stream_graph", ("stream_nodes", "stream_edges"), stream_graph_json, '{"nodes":[],"edges":[]}'),
-    Section(
-        "job_graph",
-        ("job_vertices", "chained_operators", "job_edges", "intermediate_data_sets"),
-        job_graph_json,
-        '{"vertices":[],"topological_order":[]}',
-    ),
-    Section(
-        "execution_graph",
-        ("job_vertices", "job_edges", "execution_job_vertices", "execution_edges"),
-        execution_graph_json,
-        '{"vertices":[]}',
-    ),
-    Section("slots", ("job_vertices", "execution_slot_sharing_groups"), slots_json, "[]"),
-)
+_JSON: dict[str, Callable[[Mapping[str, DataFrame]], DataFrame]] = {
+    "stream_graph": stream_graph_json,
+    "job_graph": job_graph_json,
+    "execution_graph": execution_graph_json,
+    "slots": slots_json,
+}
+"""Key of a section to what writes it."""
 
 
 def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -53,7 +34,7 @@ def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
     texts = [without_brace(F.to_json(F.struct("t.name"), KEEP_NULLS))]
     for section in SECTIONS:
         if all(table in tables for table in section.tables):
-            part = section.json(tables).alias(section.key)
+            part = _JSON[section.key](tables).alias(section.key)
             lines = lines.join(part, F.col("t.topology_id") == F.col(f"{section.key}.topology_id"), "left")
             json = F.coalesce(f"{section.key}.json", F.lit(section.empty))
             text = F.concat(F.lit(f',"{section.key}":'), json)

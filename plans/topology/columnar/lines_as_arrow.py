@@ -7,12 +7,13 @@ import pyarrow as pa
 from pyarrow import json
 
 from plans.arrow_walks import Ints
+from plans.tables import TRANSFORMATIONS
 from plans.topology.operator_rules import OPERATOR_SCOPE
 from plans.topology.transformation_columns import COLUMNS
 
 _WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE])
 _TRANSFORMATION = pa.struct(
-    [(name, _WEIGHTS if name == "managed_memory" else build([]).type) for name, build in COLUMNS.items()]
+    [(name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type) for name in COLUMNS]
 )
 _LINE = pa.schema(
     [

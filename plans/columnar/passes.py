@@ -1,0 +1,149 @@
+"""The passes over columns, in one process."""
+
+import inspect
+from collections.abc import Callable
+from functools import cache, partial
+
+import polars as pl
+
+from plans.choices import Choices
+from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
+from plans.execution_graph.columnar.create_execution_job_vertices import create_execution_job_vertices
+from plans.execution_graph.columnar.create_execution_vertices import execution_vertices
+from plans.execution_graph.columnar.create_intermediate_results import (
+    intermediate_result_partitions,
+    intermediate_results,
+)
+from plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.columnar.order_job_vertices import order_job_vertices
+from plans.execution_graph.columnar.place_job_edges import place_job_edges
+from plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
+from plans.job_graph.columnar.assign_operators_to_vertices import assign_operators_to_vertices
+from plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
+from plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
+from plans.job_graph.columnar.create_vertices import create_vertices
+from plans.job_graph.columnar.find_chain_heads import find_chain_heads
+from plans.job_graph.columnar.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.columnar.number_slot_sharing_groups import (
+    co_location_groups,
+    number_co_location_groups,
+    number_slot_sharing_groups,
+    slot_sharing_groups,
+)
+from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs
+from plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
+from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
+from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
+from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
+from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
+from plans.passes import passes_until, produced_by_layer
+from plans.resources.columnar.count_network_buffers import count_network_buffers
+from plans.resources.columnar.size_managed_memory import size_managed_memory
+from plans.slots.columnar.balance_tasks import balance_tasks
+from plans.slots.columnar.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.slots.columnar.prefer_local_inputs import prefer_local_inputs
+from plans.slots.columnar.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
+from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
+from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs
+from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.stream_graph.columnar.translate_nodes import translate_nodes
+from plans.vocabulary import Layer, SlotSharingStrategy
+
+Derive = Callable[..., pl.DataFrame]
+"""Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
+
+SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
+    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
+}
+"""Strategy to the pass that follows it."""
+
+OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
+    "edge_ends": ("edges_with_ends", find_edge_ends),
+    "ordered_vertices": ("task_regions", order_job_vertices),
+    "placed_edges": ("task_regions", place_job_edges),
+}
+"""Tables that only this planner keeps: name to the pass before which it is made, and how.
+
+They say once where rows find each other: edge_ends has the rows of an edge's nodes, ordered_vertices the
+order of a topology's vertices, placed_edges where in it the ends of each job edge are.
+"""
+
+
+def produced() -> dict[Layer, tuple[str, ...]]:
+    """Layer to the tables that this planner derives in it."""
+    return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
+
+
+def implementations(choices: Choices) -> dict[str, Derive]:
+    """The table that a pass produces to how it is produced here."""
+    return {**_ALWAYS, **_slots(choices)}
+
+
+def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
+    """(table, function) of all layers up to `until`, in the order of plans.passes.PASSES."""
+    implemented = implementations(choices)
+    listed: list[tuple[str, Derive]] = []
+    for entry in passes_until(until):
+        own = [(name, derive) for name, (before, derive) in OF_ITS_OWN.items() if before == entry.produces]
+        listed += [*own, (entry.produces, implemented[entry.produces])]
+    return listed
+
+
+def inputs_of(derive: Derive) -> tuple[str, ...]:
+    """The tables that a step reads."""
+    return _parameters(derive.func if isinstance(derive, partial) else derive)
+
+
+@cache
+def _parameters(derive: Derive) -> tuple[str, ...]:
+    parameters = inspect.signature(derive).parameters.values()
+    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+
+_ALWAYS: dict[str, Derive] = {
+    "resolved_inputs": resolve_virtual_nodes,
+    "inherited_groups": inherit_slot_sharing_groups,
+    "stream_nodes": translate_nodes,
+    "edges_with_ends": choose_partitioners,
+    "marked_edges": mark_local_reasons,
+    "chain_heads": find_chain_heads,
+    "stream_edges": mark_chainable_edges,
+    "stream_graph_refusals": refuse_stream_graphs,
+    "walked": walk_stream_graph,
+    "operators": assign_operators_to_vertices,
+    "chain_vertices": create_vertices,
+    "typed_edges": choose_result_partition_types,
+    "forward_groups": find_forward_groups,
+    "vertices": set_dynamic_parallelism,
+    "shared_edges": reuse_data_sets,
+    "connected_edges": connect_vertices,
+    "sorted_vertices": sort_vertices_topologically,
+    "grouped_vertices": number_slot_sharing_groups,
+    "named_vertices": number_co_location_groups,
+    "chained_operators": set_managed_memory_fractions,
+    "intermediate_data_sets": create_data_sets,
+    "slot_sharing_groups": slot_sharing_groups,
+    "co_location_groups": co_location_groups,
+    "job_graph_refusals": refuse_job_graphs,
+    "execution_job_vertices": create_execution_job_vertices,
+    "task_regions": find_pipelined_regions,
+    "execution_vertices": execution_vertices,
+    "intermediate_results": intermediate_results,
+    "intermediate_result_partitions": intermediate_result_partitions,
+    "execution_edges": execution_edges,
+    "execution_graph_refusals": refuse_execution_graphs,
+}
+
+
+def _slots(choices: Choices) -> dict[str, Derive]:
+    return {
+        "task_slots": SLOT_SHARING[choices.slot_sharing_strategy],
+        "execution_slot_sharing_groups": execution_slot_sharing_groups,
+        "required_slots": required_slots,
+        "network_buffers": partial(count_network_buffers, options=choices.network),
+        "managed_memory": partial(size_managed_memory, task_manager=choices.task_manager),
+    }

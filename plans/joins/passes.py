@@ -1,0 +1,162 @@
+"""The passes as joins and windows on Spark, each with how the runner keeps its rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from plans.choices import Choices
+from plans.execution_graph.joins.connect_execution_vertices import execution_edges
+from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
+from plans.execution_graph.joins.create_execution_vertices import execution_vertices
+from plans.execution_graph.joins.create_intermediate_results import (
+    intermediate_result_partitions,
+    intermediate_results,
+)
+from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
+from plans.job_graph.joins.assign_operators_to_vertices import assign_operators_to_vertices
+from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
+from plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
+from plans.job_graph.joins.create_vertices import create_vertices
+from plans.job_graph.joins.find_chain_heads import find_chain_heads
+from plans.job_graph.joins.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.joins.number_slot_sharing_groups import (
+    co_location_groups,
+    number_co_location_groups,
+    number_slot_sharing_groups,
+    slot_sharing_groups,
+)
+from plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
+from plans.job_graph.joins.reuse_data_sets import reuse_data_sets
+from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
+from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
+from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
+from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
+from plans.passes import passes_until, produced_by_layer
+from plans.resources.joins.count_network_buffers import count_network_buffers
+from plans.resources.joins.size_managed_memory import size_managed_memory
+from plans.slots.joins.balance_tasks import balance_tasks
+from plans.slots.joins.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.slots.joins.prefer_local_inputs import prefer_local_inputs
+from plans.slots.joins.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.stream_graph.joins import expand_virtual_nodes
+from plans.stream_graph.joins.choose_partitioners import choose_partitioners
+from plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
+from plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.stream_graph.joins.translate_nodes import translate_nodes
+from plans.vocabulary import Layer, SlotSharingStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An implementation: `derive` makes one table of the tables that its positional parameters name."""
+
+    derive: Callable[..., DataFrame]
+
+
+class Checkpointed(Step):
+    """A step that several read: its rows are computed once and kept."""
+
+
+class View(Step):
+    """A step without a Spark job of its own: it becomes part of the step that reads it, or of the writing."""
+
+
+class Walk(Step):
+    """A step whose rows come out of a walk in Python: they have to be partitioned by topology again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint(Step):
+    """`derive` gives the rows to start from; `step` is repeated until no row is `open`."""
+
+    step: Callable[[DataFrame], DataFrame]
+
+
+SLOT_SHARING: dict[SlotSharingStrategy, Callable[..., DataFrame]] = {
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
+    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
+}
+"""Strategy to the pass that follows it."""
+
+OF_ITS_OWN: dict[str, tuple[str, Step]] = {
+    "virtual_expansions": (
+        "resolved_inputs",
+        FixedPoint(expand_virtual_nodes.start, expand_virtual_nodes.step),
+    ),
+}
+"""Tables that only this planner keeps: name to the pass before which it is made, and how."""
+
+
+def produced() -> dict[Layer, tuple[str, ...]]:
+    """Layer to the tables that this planner derives in it."""
+    return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
+
+
+def implementations(choices: Choices) -> dict[str, Step]:
+    """The table that a pass produces to how it is produced here."""
+    return {**_ALWAYS, **_slots(choices)}
+
+
+def steps(choices: Choices, until: Layer) -> list[tuple[str, Step]]:
+    """(table, step) of all layers up to `until`, in the order of plans.passes.PASSES."""
+    implemented = implementations(choices)
+    listed: list[tuple[str, Step]] = []
+    for entry in passes_until(until):
+        own = [(name, step) for name, (before, step) in OF_ITS_OWN.items() if before == entry.produces]
+        listed += [*own, (entry.produces, implemented[entry.produces])]
+    return listed
+
+
+def stages(until: Layer) -> int:
+    """How many stages a run until that layer reports."""
+    return 1 + sum(not isinstance(step, View) for _, step in steps(Choices(), until))
+
+
+_ALWAYS: dict[str, Step] = {
+    "resolved_inputs": Checkpointed(resolve_virtual_nodes),
+    "inherited_groups": Walk(inherit_slot_sharing_groups),
+    "stream_nodes": Checkpointed(translate_nodes),
+    "edges_with_ends": View(choose_partitioners),
+    "marked_edges": Checkpointed(mark_local_reasons),
+    "chain_heads": Walk(find_chain_heads),
+    "stream_edges": Checkpointed(mark_chainable_edges),
+    "stream_graph_refusals": Checkpointed(refuse_stream_graphs),
+    "walked": Walk(walk_stream_graph),
+    "operators": Checkpointed(assign_operators_to_vertices),
+    "chain_vertices": Checkpointed(create_vertices),
+    "typed_edges": Checkpointed(choose_result_partition_types),
+    "forward_groups": Walk(find_forward_groups),
+    "vertices": Checkpointed(set_dynamic_parallelism),
+    "shared_edges": View(reuse_data_sets),
+    "connected_edges": Checkpointed(connect_vertices),
+    "sorted_vertices": Walk(sort_vertices_topologically),
+    "grouped_vertices": View(number_slot_sharing_groups),
+    "named_vertices": Checkpointed(number_co_location_groups),
+    "chained_operators": Checkpointed(set_managed_memory_fractions),
+    "intermediate_data_sets": View(create_data_sets),
+    "slot_sharing_groups": View(slot_sharing_groups),
+    "co_location_groups": View(co_location_groups),
+    "job_graph_refusals": Checkpointed(refuse_job_graphs),
+    "execution_job_vertices": Checkpointed(create_execution_job_vertices),
+    "task_regions": Walk(find_pipelined_regions),
+    "execution_vertices": View(execution_vertices),
+    "intermediate_results": View(intermediate_results),
+    "intermediate_result_partitions": View(intermediate_result_partitions),
+    "execution_edges": View(execution_edges),
+    "execution_graph_refusals": Checkpointed(refuse_execution_graphs),
+}
+
+
+def _slots(choices: Choices) -> dict[str, Step]:
+    return {
+        "task_slots": Walk(SLOT_SHARING[choices.slot_sharing_strategy]),
+        "execution_slot_sharing_groups": View(execution_slot_sharing_groups),
+        "required_slots": View(required_slots),
+        "network_buffers": View(partial(count_network_buffers, options=choices.network)),
+        "managed_memory": View(partial(size_managed_memory, task_manager=choices.task_manager)),
+    }

@@ -1,0 +1,80 @@
+"""pyarrow without its import of pandas."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from threading import local
+from types import ModuleType
+
+import pyarrow as pa
+
+
+@contextmanager
+def without_pandas() -> Iterator[None]:
+    """Within, pandas is not imported by this thread; it is used as ever if it has been imported before.
+
+    Whatever makes an Arrow array out of Python values imports pandas if it is installed, to recognise its
+    objects; that takes a third of a second. Where pandas has not been imported there are no such objects.
+    Other threads may import it at any time, and so may this one afterwards: pyarrow is told then, and works
+    as ever.
+    """
+    if "pandas" in sys.modules:
+        yield
+        return
+    before = _thread.__dict__.get("without", False)
+    _thread.without = True
+    try:
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
+            # It looks now, so that it does not hold its lock when it is told later.
+            getattr(_REMEMBERS, "have_pandas", None)
+        yield
+    finally:
+        _thread.without = before
+
+
+_thread = local()
+_REMEMBERS = getattr(pa.lib, "_pandas_api", None)
+"""What pyarrow knows of pandas; private, and not there in every version."""
+
+
+class _Finder(MetaPathFinder):
+    """Finds no pandas within `without_pandas`; elsewhere it finds it as ever, and tells pyarrow."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "pandas":
+            return None
+        if _thread.__dict__.get("without", False):
+            raise ModuleNotFoundError("pandas is left out here", name=fullname)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Telling(spec.loader)
+        return spec
+
+
+_FINDER = _Finder()
+
+
+class _Telling(Loader):
+    """Loads as another loader does, and then makes pyarrow look for pandas again."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the other loader."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As the other loader. pyarrow remembers whether there is a pandas; asked for it, it looks again."""
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        if _FINDER in sys.meta_path:
+            sys.meta_path.remove(_FINDER)
+        getattr(_REMEMBERS, "pd", None)
