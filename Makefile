@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 STORE := build/demo
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format docs bench clean
 
 ## Plan the bundled example topologies and show the result.
 demo: .venv/installed
@@ -19,6 +19,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 lint: .venv/installed-dev
+	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -26,6 +27,11 @@ lint: .venv/installed-dev
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+## The generated pages of docs/, and the site in build/site.
+docs: .venv/installed-dev
+	$(BIN)/python -m engine.output.reference_pages docs
+	$(BIN)/mkdocs build --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.
 bench: .venv/installed

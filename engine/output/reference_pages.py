@@ -1,0 +1,72 @@
+"""The pages of docs/ that follow from the code: `python -m engine.output.reference_pages docs`."""
+
+import sys
+from pathlib import Path
+
+from plans.layers import LAYER_TABLES
+from plans.passes import PASSES
+from plans.tables import TABLES
+from plans.tables.column_types import COMMENT
+from plans.tables.type_names import type_name
+
+_WRITTEN = "Written by `make docs`; a test compares it with the code."
+
+
+def reference_pages() -> dict[str, str]:
+    """File name to the text of each generated page."""
+    return {"tables.md": tables_page(), "passes.md": passes_page()}
+
+
+def tables_page() -> str:
+    """Every table and column of a plan, in Markdown."""
+    layer_of = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
+    lines = [
+        "# Tables",
+        "",
+        _WRITTEN,
+        "",
+        "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types are named as",
+        "Spark names them. In a store, each table also has the column `write_id`: the rows of one version share it.",
+    ]
+    for table, columns in TABLES.items():
+        layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
+        lines += ["", f"## {table}", ""]
+        lines += [layer, ""] if layer else []
+        lines += ["| column | type | null | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{column.name}` | {_cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
+            f"| {_cell(column.metadata[COMMENT].decode())} |"
+            for column in columns
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def passes_page() -> str:
+    """The list of passes, in Markdown."""
+    lines = [
+        "# Passes",
+        "",
+        _WRITTEN,
+        "",
+        "In the order of planning. Each is implemented twice: by joins and windows on Spark, and over columns in one",
+        "process. *Reads* are the tables that the result follows from.",
+        "",
+        "| layer | produces | reads | guarantees | Flink |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {entry.layer} | `{entry.produces}` | {', '.join(f'`{name}`' for name in entry.reads)} "
+        f"| {_cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', '))} |"
+        for entry in PASSES
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text that ends no cell and opens no tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
+
+
+if __name__ == "__main__":
+    for name, text in reference_pages().items():
+        Path(sys.argv[1], name).write_text(text, encoding="utf-8")
