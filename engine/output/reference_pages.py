@@ -25,8 +25,9 @@ def tables_page() -> str:
         "",
         _WRITTEN,
         "",
-        "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types are named as",
-        "Spark names them. In a store, each table also has the column `write_id`: the rows of one version share it.",
+        "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
+        "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
+        "one version share it.",
     ]
     for table, columns in TABLES.items():
         layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
@@ -48,8 +49,8 @@ def passes_page() -> str:
         "",
         _WRITTEN,
         "",
-        "In the order of planning. Each is implemented twice: by joins and windows on Spark, and over columns in one",
-        "process. *Reads* are the tables that the result follows from.",
+        "In the order of planning. Each is implemented twice: by joins and windows on Spark, and over",
+        "columns in one process. *Reads* are the tables that the result follows from.",
         "",
         "| layer | produces | reads | guarantees | Flink |",
         "|---|---|---|---|---|",

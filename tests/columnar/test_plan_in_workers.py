@@ -21,7 +21,8 @@ from engine.planning.planning_settings import planning_settings
 from plans.columnar import packed_tables
 from plans.columnar.packed_tables import divide, packed_rows, unpack
 from plans.errors import ConfigurationError
-from plans.tables import TABLES, require_schema
+from plans.joins.spark_schemas import spark_schema
+from plans.tables import require_schema
 from plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.columnar.test_plan_columnar import GOLDEN, golden_lines
@@ -53,7 +54,7 @@ def test_rows_are_those_of_one_process(spark, in_one_process, partitions):
         expected = rows_of(in_one_process.tables[name])
         assert rows_of(rows.toArrow()) == expected, name
         require_schema({f.name: f.dataType.simpleString() for f in rows.schema.fields}, name)
-        assert [f.metadata for f in rows.schema.fields] == [f.metadata for f in TABLES[name].fields]
+        assert [f.metadata for f in rows.schema.fields] == [f.metadata for f in spark_schema(name).fields]
         assert expected or name == "co_location_groups"
     assert all(seconds >= 0 for seconds in planned.seconds.values())
     assert {"partition_topologies", "stream_nodes", "managed_memory"} <= planned.seconds.keys()

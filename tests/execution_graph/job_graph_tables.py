@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from plans.tables import EXECUTION_JOB_VERTICES, JOB_EDGES, JOB_VERTICES
+from plans.joins.spark_schemas import spark_schema
 from tests.passes.frames import extended
 from tests.reference.jobs import PlannedJob
 from tests.reference.slot_groups import MUST_BE_PIPELINED, pipelined_regions
@@ -79,8 +79,12 @@ def pass_tables(make: Callable[..., DataFrame], jobs: Mapping[int, PlannedJob]) 
         }
         for row in edges
     ]
-    with_type = extended(JOB_EDGES, (), "result_partition_type STRING, output_index INT")
-    return make(JOB_VERTICES, named), make(EXECUTION_JOB_VERTICES, effective), make(with_type, connected)
+    with_type = extended(spark_schema("job_edges"), (), "result_partition_type STRING, output_index INT")
+    return (
+        make(spark_schema("job_vertices"), named),
+        make(spark_schema("execution_job_vertices"), effective),
+        make(with_type, connected),
+    )
 
 
 def _vertex_rows(topology_id: int, planned: PlannedJob) -> Iterator[dict[str, Any]]:

@@ -14,11 +14,11 @@ from plans.execution_graph.joins.create_intermediate_results import (
     intermediate_results,
 )
 from plans.execution_graph.joins.expand_execution_edges import expand_execution_edges
-from plans.tables import JOB_EDGES
+from plans.joins.spark_schemas import spark_schema
 from tests.passes.frames import assert_rows, extended, make_frame
 from tests.reference.execution_graph import consumed_partitions, consumed_subpartitions
 
-CONNECTED = extended(JOB_EDGES, (), "result_partition_type STRING, output_index INT")
+CONNECTED = extended(spark_schema("job_edges"), (), "result_partition_type STRING, output_index INT")
 PAIRS = list(product(range(1, 41), range(1, 41), ("POINTWISE", "ALL_TO_ALL")))
 WIDE = 10_000
 

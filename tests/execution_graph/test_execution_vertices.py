@@ -7,10 +7,13 @@ from pyspark.sql import functions as F
 from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
 from plans.execution_graph.joins.create_executions import create_executions
 from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
-from plans.tables import EXECUTIONS, JOB_VERTICES
+from plans.joins.spark_schemas import spark_schema
+from plans.tables import EXECUTIONS
 from tests.passes.frames import assert_rows, extended, make_frame
 
-NAMED = extended(JOB_VERTICES, (), "slot_sharing_group_name STRING, co_location_group_name STRING")
+NAMED = extended(
+    spark_schema("job_vertices"), (), "slot_sharing_group_name STRING, co_location_group_name STRING"
+)
 REGIONS = "topology_id BIGINT, vertex INT, regions ARRAY<INT>"
 
 

@@ -17,7 +17,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from plans.tables import JOB_VERTICES, STREAM_EDGES, STREAM_NODES, TABLES
+from plans.joins.spark_schemas import spark_schema
+from plans.tables import TABLES
 
 _TYPES: dict[str, DataType] = {
     "BIGINT": LongType(),
@@ -79,7 +80,9 @@ def extended(table: StructType, without: Iterable[str] = (), ddl: str = "") -> S
 
 def _struct(schema: str) -> StructType:
     return (
-        TABLES[schema] if schema in TABLES else StructType([_field(*c.split()) for c in schema.split(", ")])
+        spark_schema(schema)
+        if schema in TABLES
+        else StructType([_field(*c.split()) for c in schema.split(", ")])
     )
 
 
@@ -112,20 +115,20 @@ def _prefixed(prefix: str, ddl: str) -> str:
 
 
 EDGES_WITH_ENDS = extended(
-    STREAM_EDGES,
+    spark_schema("stream_edges"),
     _VERDICTS,
     "in_degree INT, input_degree INT, out_degree INT, "
     f"{_prefixed('source', _OF_SOURCE)}, {_prefixed('target', _OF_TARGET)}",
 )
 MARKED_EDGES = extended(EDGES_WITH_ENDS, (), "reasons INT, chained_source BOOLEAN")
 OPERATORS = extended(
-    STREAM_NODES,
+    spark_schema("stream_nodes"),
     ("id",),
     "vertex INT, node INT, chain_index INT, chained_source_index INT, id_lower BIGINT NOT NULL, "
     "id_upper BIGINT NOT NULL, preorder INT, postorder INT, branch INT, closings INT",
 )
 CHAIN_VERTICES = extended(
-    JOB_VERTICES,
+    spark_schema("job_vertices"),
     ("slot_sharing_group", "co_location_group", "pipelined_region", "creation_order", "topological_order"),
     "slot_sharing_group_name STRING, co_location_group_name STRING, postorder INT",
 )

@@ -3,7 +3,7 @@
 from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
 from plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
 from plans.job_graph.joins.reuse_data_sets import reuse_data_sets
-from plans.tables import JOB_EDGES
+from plans.joins.spark_schemas import spark_schema
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from tests.passes.frames import CHAIN_VERTICES, assert_rows, extended
 
@@ -117,7 +117,7 @@ def test_correlation_of_keys_follows_the_partitioner(make):
 
 
 TYPED = extended(
-    JOB_EDGES,
+    spark_schema("job_edges"),
     (
         "target_vertex",
         "input_index",

@@ -14,12 +14,14 @@ from plans.job_graph.joins.number_slot_sharing_groups import (
 from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
 from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
-from plans.tables import JOB_EDGES, JOB_VERTICES
+from plans.joins.spark_schemas import spark_schema
 from tests.passes.frames import CHAIN_VERTICES, OPERATORS, Make, assert_rows, extended
 
 VERTICES = extended(CHAIN_VERTICES, (), "too_small_max BOOLEAN")
-NAMED = extended(JOB_VERTICES, (), "slot_sharing_group_name STRING, co_location_group_name STRING")
-CONNECTED = extended(JOB_EDGES, (), "result_partition_type STRING, output_index INT")
+NAMED = extended(
+    spark_schema("job_vertices"), (), "slot_sharing_group_name STRING, co_location_group_name STRING"
+)
+CONNECTED = extended(spark_schema("job_edges"), (), "result_partition_type STRING, output_index INT")
 SORTED = "topology_id BIGINT, vertex INT, creation_order INT, topological_order INT, pipelined_region INT"
 
 

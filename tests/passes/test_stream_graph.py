@@ -1,10 +1,10 @@
 """inherit_slot_sharing_groups, translate_nodes, choose_partitioners and refusals of the StreamGraph."""
 
 from plans.joins.refusals import first_refusals
+from plans.joins.spark_schemas import spark_schema
 from plans.stream_graph.joins.choose_partitioners import choose_partitioners
 from plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.joins.translate_nodes import translate_nodes
-from plans.tables import STREAM_EDGES
 from plans.vocabulary import Partitioner
 from tests.passes.frames import assert_rows, extended
 
@@ -136,7 +136,7 @@ def chosen(make, edges, given=()):
         {"topology_id": 2, "job_type": "BATCH"},
         {"topology_id": 3, "job_type": "BATCH", "dynamic": True},
     ]
-    of_nodes = extended(STREAM_EDGES)
+    of_nodes = extended(spark_schema("stream_edges"))
     degrees = {"type_number": 0, "out_index": 0, "unique_id": 0, "in_degree": 1, "input_degree": 1}
     return choose_partitioners(
         make(RESOLVED, edges, source=1, in_index=0, out_degree=1, keyed=False, **degrees),

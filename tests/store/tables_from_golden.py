@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructField, StructType
 
-from plans.tables import TABLES
+from plans.joins.spark_schemas import spark_schema
 
 Line = dict[str, Any]
 Rows = dict[str, list[dict[str, Any]]]
@@ -46,7 +46,7 @@ def tables_from_golden(spark: SparkSession, lines: Iterable[Line]) -> dict[str, 
 
 def _frame(spark: SparkSession, table: str, rows: list[dict[str, Any]]) -> DataFrame:
     """topology_id is given as the topology's name and hashed by Spark."""
-    schema = TABLES[table]
+    schema = spark_schema(table)
     key, *others = schema.fields
     values = [
         (row["topology_id"], *(row.get(f.name, None if f.nullable else _zero(f.dataType)) for f in others))

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from plans.joins.spark_schemas import spark_schema
 from plans.plan_json.joins.to_plan_lines import to_plan_lines
-from plans.tables import REJECTED
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -39,7 +39,7 @@ def test_lines_hold_every_key_and_value_of_the_golden_plans(spark: SparkSession,
 def test_a_refused_input_without_a_name_still_has_its_line(spark: SparkSession):
     tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:1])
     row: tuple[object, ...] = (None, None, "fleet.jsonl", 7, "input", "NotJson", "line 7: found {", [])
-    unreadable = spark.createDataFrame([row], REJECTED)
+    unreadable = spark.createDataFrame([row], spark_schema("rejected"))
     lines = to_plan_lines({**tables, "rejected": unreadable}).where(F.col("name").isNull()).collect()
     assert [json.loads(r["line"]) for r in lines] == [
         {"name": None, "error_stage": "input", "error": "NotJson", "message": "line 7: found {"}

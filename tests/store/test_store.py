@@ -20,7 +20,8 @@ from engine.store.remove_unfinished import remove_unfinished
 from engine.store.unchanged_topologies import unchanged_topologies
 from engine.store.write_plan import new_write_id, write_plan
 from plans.errors import SchemaError, StoreError
-from plans.tables import JOB_VERTICES, TABLES
+from plans.joins.spark_schemas import spark_schema
+from plans.tables import TABLES
 
 NOW = timedelta(seconds=-60)
 """Older than a moment to come: everything unfinished counts as dead."""
@@ -41,7 +42,7 @@ def topologies(spark: SparkSession, **fingerprints: str) -> DataFrame:
     return named.select(
         *(
             values.get(f.name, F.lit(None)).cast(f.dataType.simpleString()).alias(f.name)
-            for f in TABLES["topologies"].fields
+            for f in spark_schema("topologies").fields
         )
     )
 
@@ -49,7 +50,7 @@ def topologies(spark: SparkSession, **fingerprints: str) -> DataFrame:
 def plan_of(spark: SparkSession, **fingerprints: str) -> dict[str, DataFrame]:
     return {
         "topologies": topologies(spark, **fingerprints),
-        "rejected": spark.createDataFrame([], TABLES["rejected"]),
+        "rejected": spark.createDataFrame([], spark_schema("rejected")),
     }
 
 
@@ -94,7 +95,7 @@ def test_the_same_topologies_with_the_same_options_write_nothing(spark, store):
 def test_another_refusal_is_a_change(spark, store):
     first = plan_of(spark, a="1")
     row: tuple[object, ...] = (None, "b", None, None, "input", "NotJson", "no", [])
-    refused = spark.createDataFrame([row], TABLES["rejected"])
+    refused = spark.createDataFrame([row], spark_schema("rejected"))
     assert write(spark, store, {**first, "rejected": refused}) == 2
 
 
@@ -181,9 +182,15 @@ def test_writers_that_make_the_store_at_the_same_time_both_get_a_version(spark, 
 
 
 def test_columns_keep_their_comments(spark, store):
-    write(spark, store, {**plan_of(spark, a="1"), "job_vertices": spark.createDataFrame([], JOB_VERTICES)})
+    write(
+        spark,
+        store,
+        {**plan_of(spark, a="1"), "job_vertices": spark.createDataFrame([], spark_schema("job_vertices"))},
+    )
     stored = read_plan(spark, store)["job_vertices"].schema
-    assert [f.metadata.get("comment") for f in stored] == [f.metadata["comment"] for f in JOB_VERTICES]
+    assert [f.metadata.get("comment") for f in stored] == [
+        f.metadata["comment"] for f in spark_schema("job_vertices")
+    ]
 
 
 def test_what_is_no_store_or_no_plan_is_said_so(spark, store):

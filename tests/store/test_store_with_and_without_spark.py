@@ -29,7 +29,7 @@ from engine.store.without_spark.read_plan import read_plan
 from engine.store.write_plan import new_write_id
 from engine.store.write_plan import write_plan as write_with_spark
 from plans.errors import StoreError
-from plans.tables import TABLES
+from plans.joins.spark_schemas import spark_schema
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.store.test_store import NOW
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def spark_write(spark: SparkSession, store: str, tables: dict[str, pa.Table], **options: str) -> int:
-    frames = {name: spark.createDataFrame(rows, TABLES[name]) for name, rows in tables.items()}
+    frames = {name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in tables.items()}
     return write_with_spark(spark, store, frames, planner_version="1", options=options)
 
 
@@ -131,7 +131,7 @@ def test_a_write_of_one_id_is_stored_once_whoever_repeats_it(spark: SparkSession
     rows, write_id = topologies(b="1"), new_write_id()
     append_rows(spark_store, "topologies", rows, write_id)
     append_rows(spark_store, "topologies", rows, write_id)
-    frame = spark.createDataFrame(rows, TABLES["topologies"])
+    frame = spark.createDataFrame(rows, spark_schema("topologies"))
     with_spark.append_rows(spark, spark_store, "topologies", frame, write_id, 1)
     assert rows_in(spark_store) == 2
     other = new_write_id()

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from plans.errors import InputError
-from plans.tables import TABLES
+from plans.joins.spark_schemas import spark_schema
 from plans.topology.joins.read_topology_files import read_topology_files
 from plans.topology.joins.read_topology_objects import read_topology_objects
 from plans.topology.joins.topology_tables import TopologyTables
@@ -138,7 +138,7 @@ def test_files_directories_globs_and_gzip(spark: SparkSession, tmp_path: Path):
         }
         for name in TABLE_NAMES:
             table = getattr(tables, name)
-            assert table.schema.simpleString() == TABLES[name].simpleString()
+            assert table.schema.simpleString() == spark_schema(name).simpleString()
 
 
 def test_duplicate_names_keep_the_first_by_file_and_line(spark: SparkSession, tmp_path: Path):

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from plans.errors import InputError, SchemaError
-from plans.tables import TRANSFORMATIONS
+from plans.joins.spark_schemas import spark_schema
 from plans.topology.fingerprint import BLOCK
 from plans.topology.joins.load_topology_folder import load_topology_folder
 from plans.topology.joins.read_topology_objects import read_topology_objects
@@ -28,7 +28,7 @@ def as_tables(spark: SparkSession, given: list[dict[str, Any]]) -> tuple[DataFra
 def changed(rows: DataFrame, topology: str, id_: int, **columns: Any) -> DataFrame:
     """`rows` with other values in one row."""
     here = (F.col("topology_id") == F.xxhash64(F.lit(topology))) & (F.col("id") == id_)
-    values = {n: F.expr(v).cast(TRANSFORMATIONS[n].dataType) for n, v in columns.items()}
+    values = {n: F.expr(v).cast(spark_schema("transformations")[n].dataType) for n, v in columns.items()}
     return rows.select(
         *(F.when(here, values[n]).otherwise(F.col(n)).alias(n) if n in values else n for n in rows.columns)
     )
