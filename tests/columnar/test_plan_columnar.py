@@ -13,6 +13,7 @@ from engine.planning.choose_planner import Planner
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_topologies import plan as plan_on_spark
 from plans.columnar.frames import from_arrow
+from plans.layers import LAYER_TABLES
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.tables import TABLES
 from plans.vocabulary import Layer
