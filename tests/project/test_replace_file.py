@@ -77,7 +77,8 @@ def test_what_is_killed_leaves_the_old_file_and_nothing_else(tmp_path: Path):
     os.close(descriptor)
     (tmp_path / "file").write_text("old")
     code = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom engine.machine.replace_file import replace_file\n"
+        "import os, sys, time\nfrom pathlib import Path\n"
+        "from engine.machine.replace_file import replace_file\n"
         "with replace_file(Path(sys.argv[1])) as file:\n"
         "    file.write(b'x' * 100_000)\n    print('written', flush=True)\n    sys.stdin.read()"
     )

@@ -24,6 +24,7 @@ from engine.store.without_spark.read_plan import read_plan
 from engine.store.write_plan import new_write_id
 from engine.store.write_plan import write_plan as write_with_spark
 from plans.errors import StoreError
+from plans.joins.spark_schemas import spark_schema
 from plans.tables import TABLES
 from tests.store.arrow_plans import names, plan_of, topologies, write
 from tests.store.damage import DAMAGE, flip_middle, logs
@@ -188,7 +189,7 @@ def spark_store(made_by_spark: Path, tmp_path: Path) -> Path:
 
 def spark_write(spark: SparkSession, store: Path, fingerprint: str) -> int:
     tables = {
-        name: spark.createDataFrame(rows, TABLES[name]) for name, rows in plan_of(a=fingerprint).items()
+        name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in plan_of(a=fingerprint).items()
     }
     return write_with_spark(spark, str(store), tables, planner_version="1", options={})
 
