@@ -41,7 +41,7 @@ class Finding:
 def diagnose() -> list[Finding]:
     """Everything that can be said without starting Spark. Never raises: what fails is a finding."""
     return [
-        Finding("Penstock", f"{_version('penstock')} ({Path(__file__).resolve().parents[1]})"),
+        Finding("Penstock", f"{_version('penstock')} ({Path(__file__).resolve().parents[2]})"),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
         _java(),
         *(_package(name) for name in _SHOWN),

@@ -127,7 +127,7 @@ def _start_settings(master: str | None, settings: Mapping[str, str], app_name: s
             merged["spark.driver.memory"] = f"{driver_memory_mebibytes()}m"
         if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
             merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        root = Path(__file__).resolve().parents[1]
+        root = Path(__file__).resolve().parents[2]
         if (root / "pyproject.toml").is_file():  # a checkout: workers do not see the working directory
             merged["spark.executorEnv.PYTHONPATH"] = str(root)
     return merged

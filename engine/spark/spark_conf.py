@@ -12,11 +12,11 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def spark_conf_dir() -> Path:
-    """Penstock's own `spark-conf/`: beside this module when installed, beside the packages in a checkout.
+    """Penstock's own `spark-conf/`: in `engine` when installed, beside the packages in a checkout.
 
     Raises ConfigurationError if it is at neither place.
     """
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve().parents[1]
     candidates = (here / "spark-conf", here.parent / "spark-conf")
     for candidate in candidates:
         if (candidate / "spark-defaults.conf").is_file():
