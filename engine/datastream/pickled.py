@@ -15,6 +15,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from engine.runtime.errors import JobCompileError
+from operators.common.describe_unpicklable import describe_unpicklable
 
 
 class Pickled:
@@ -28,9 +29,9 @@ class Pickled:
         try:
             self._pickle: bytes = cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
         except Exception as error:
+            function = getattr(thing, "function", thing)
             raise JobCompileError(
-                f"{name}: its function cannot be sent to workers, because it refers to something that cannot "
-                f"be pickled ({error}); make such things in the function's open(), which every subtask calls"
+                f"{name}: {describe_unpicklable(function, 'its function', error)}"
             ) from error
 
     def __call__(self, *arguments: Any) -> Any:

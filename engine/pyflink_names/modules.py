@@ -60,9 +60,9 @@ MODULES: dict[str, str] = {
     **{f"pyflink.common.{name}": f"engine.common.{name}" for name in _COMMON},
     "pyflink.datastream": "engine.datastream",
     **{f"pyflink.datastream.{name}": f"engine.datastream.{name}" for name in _DATASTREAM},
-    "pyflink.metrics": "engine.pyflink_names.metrics",
-    "pyflink.table": "engine.pyflink_names.table",
-    "pyflink.version": "engine.pyflink_names.version",
+    "pyflink.metrics": "engine.metrics",
+    "pyflink.table": "engine.table",
+    "pyflink.version": "engine.version",
 }
 
 _TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"

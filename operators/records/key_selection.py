@@ -72,6 +72,16 @@ class KeyedRow:
     def __init__(self, select: Callable[[Any], Any]) -> None:
         self.select = select
 
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the key selector."""
+        for one in opened_functions(self.select):
+            one.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the key selector."""
+        for one in opened_functions(self.select):
+            one.close()
+
     def __call__(self, value: Any) -> Row:
         """The Row."""
         return Row(self.select(value), value)

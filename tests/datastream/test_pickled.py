@@ -33,5 +33,5 @@ def test_later_changes_do_not_reach_the_job():
 def test_what_cannot_be_pickled_is_said_at_once():
     env = StreamExecutionEnvironment.get_execution_environment()
     lock = threading.Lock()
-    with pytest.raises(JobCompileError, match=r"Map: its function cannot be sent to workers.*lock"):
+    with pytest.raises(JobCompileError, match=r"Map: its function.*cannot be sent to Spark's workers.*lock"):
         env.from_collection([1]).map(lambda value: lock)

@@ -1,5 +1,6 @@
 """What each call on a stream builds."""
 
+import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -183,8 +184,8 @@ def test_selectors_and_partitioners_are_functions() -> None:
     assert one.custom_partitioner is not None
     assert one.custom_partitioner(one.key_selector(("a", 7)), 4) == 3
     assert stream.key_by(Second())._transformation.key_selector(("a", 7)) == 7  # type: ignore[misc]
-    opened = stream.key_by(Opened())._transformation.key_selector
-    assert opened is not None
+    opened = pickle.loads(pickle.dumps(stream.key_by(Opened())._transformation.key_selector))
+    opened.open(None)
     assert [opened(("a", 7)), opened(("a", 8))] == [(1, 7), (1, 8)]
 
 
