@@ -106,6 +106,7 @@ PASSES: tuple[Pass, ...] = (
             "transformations",
             "resolved_inputs",
             "marked_edges",
+            "stream_edges",
             "job_settings",
         ),
         "at most one refusal per topology, the first that Flink raises",
