@@ -1,4 +1,4 @@
-"""The frame of every sequential walk: one Arrow pass over whole topologies."""
+"""Rows found by (topology, id) over arrays, for the walks of both planners."""
 
 from collections.abc import Callable
 

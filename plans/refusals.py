@@ -1,4 +1,4 @@
-"""Refusals: topologies that Flink itself would not plan, with its exception class and message."""
+"""Flink's exceptions, and what Penstock says beside a refusal of Flink's."""
 
 UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"

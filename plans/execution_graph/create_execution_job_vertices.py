@@ -1,4 +1,4 @@
-"""Every job vertex knows how many subtasks it has and how far it could be rescaled."""
+"""Bounds and defaults of the parallelism of execution job vertices, for both planners."""
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 LEAST_DEFAULT_MAX_PARALLELISM = 1 << 7

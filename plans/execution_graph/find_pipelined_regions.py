@@ -1,4 +1,4 @@
-"""Tasks that have to run at the same time: scheduling regions."""
+"""Pipelined regions of tasks, found over arrays; both planners call it."""
 
 import numpy as np
 

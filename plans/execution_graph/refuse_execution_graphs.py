@@ -1,4 +1,4 @@
-"""Topologies that Flink refuses while it makes the ExecutionGraph."""
+"""What both planners say where Flink refuses to make the ExecutionGraph."""
 
 from plans.execution_graph.create_execution_job_vertices import UPPER_BOUND_MAX_PARALLELISM
 

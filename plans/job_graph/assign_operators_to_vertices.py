@@ -1,4 +1,4 @@
-"""Every stream node belongs to the job vertex of its chain."""
+"""The columns of stream nodes that job vertices are made of."""
 
 NODE_COLUMNS = (
     "name",

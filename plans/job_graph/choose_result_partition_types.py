@@ -1,4 +1,4 @@
-"""Edges between vertices, with the result partition type of the data set each one reads."""
+"""Exchange modes to result partition types, for both planners."""
 
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode

@@ -1,4 +1,4 @@
-"""One job vertex a chain: its name, resources and task."""
+"""The resources that a job vertex sums over its chain."""
 
 RESOURCES = ("min_resources", "preferred_resources")
 RESOURCE_FIELDS = (

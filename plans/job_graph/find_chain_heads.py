@@ -1,4 +1,4 @@
-"""Every chained node knows the head of its chain and how far away it is, by pointer doubling."""
+"""Heads of chains by pointer doubling over arrays; both planners call it."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Every stream edge knows whether it is chainable, and every reason why not."""
+"""The reasons against chaining as bits, for both planners."""
 
 from plans.vocabulary import NotChainableReason
 

@@ -1,4 +1,4 @@
-"""Managed memory weights whose sum does not fit Flink's int, so that fractions are none."""
+"""How Flink computes fractions of managed memory in Java numbers, and what it says where that fails."""
 
 MAX_INT = 2**31 - 1
 ARITHMETIC = "ArithmeticException"

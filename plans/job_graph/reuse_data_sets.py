@@ -1,4 +1,4 @@
-"""Edges that can read the same intermediate data set do."""
+"""Which result partition types may be shared by several consumers."""
 
 from plans.vocabulary import ResultPartitionType as Type
 

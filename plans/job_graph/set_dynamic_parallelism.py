@@ -1,3 +1,3 @@
-"""Vertices of dynamic graphs get the parallelism that the adaptive batch scheduler starts from."""
+"""The parallelism of a vertex of a dynamic graph before it is decided."""
 
 NOT_DECIDED = -1

@@ -1,4 +1,4 @@
-"""Operators know their share of a slot's managed memory."""
+"""Use cases of managed memory that have the scope of a slot."""
 
 from plans.vocabulary import ManagedMemoryUseCase
 

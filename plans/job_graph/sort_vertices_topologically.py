@@ -1,4 +1,4 @@
-"""Vertices in the order in which Flink schedules them, and their pipelined regions."""
+"""Topological order and pipelined regions of vertices over arrays; both planners call it."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""The two sequential walks over a StreamGraph, in one Arrow pass over whole topologies."""
+"""What both planners know of chained sources and of the ids of data sets."""
 
 from plans.arrow_walks import Ints
 from plans.job_graph.java_hashes import Hashes

@@ -1,4 +1,4 @@
-"""The `stream_graph` of plan JSON from the StreamGraph's tables."""
+"""The keys of nodes and edges in the `stream_graph` of plan JSON."""
 
 NODE_KEYS = (
     "id",

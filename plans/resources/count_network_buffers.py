@@ -1,4 +1,4 @@
-"""How many network buffers the gates and result partitions of a task need."""
+"""Result partition types by how they take network buffers, for both planners."""
 
 from plans.vocabulary import ResultPartitionType as Type
 

@@ -1,4 +1,4 @@
-"""How many TaskManagers each job wants and gets, in one cluster for all jobs and in a cluster of its own."""
+"""How many TaskManagers jobs take, one after the other, over Arrow batches."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""How many bytes of a slot's managed memory each operator may use."""
+"""Use cases, state backends and fractions of managed memory, for both planners."""
 
 from decimal import Decimal
 from itertools import compress, product

@@ -1,3 +1,3 @@
-"""How many network buffers a task needs in all, and a slot."""
+"""The figures of network buffers that add up over a task."""
 
 FIGURES = ("required", "target", "announced")

@@ -1,4 +1,4 @@
-"""Slots get equally many tasks, as far as that goes vertex by vertex."""
+"""Tasks dealt to slots in turn, over arrays; both planners call it."""
 
 from heapq import heappop, heappush
 

@@ -1,4 +1,4 @@
-"""Tasks share the slots of the tasks they read from: Flink's default."""
+"""Tasks put into the slots of their producers, over arrays; both planners call it."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the slot sharing strategies share: slots of a group, numbered, and the table they give."""
+"""Slot sharing groups as arrays: what strategies of slot sharing run over."""
 
 from collections.abc import Callable
 from typing import NamedTuple

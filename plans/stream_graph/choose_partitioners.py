@@ -1,4 +1,4 @@
-"""Stream edges with the nodes at their ends, their partitioner chosen."""
+"""Partitioners by class and attribute, for both planners."""
 
 from plans.vocabulary import Partitioner
 

@@ -1,3 +1,3 @@
-"""Every virtual transformation is replaced by the physical ones behind it, by pointer doubling."""
+"""What an edge picks up from the virtual transformations that it passes."""
 
 LABELS = ("partition", "partitioner", "exchange_mode", "output_tag", "selected_names")

@@ -1,4 +1,4 @@
-"""Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
+"""Slot sharing groups inherited from inputs, over arrays; both planners call it."""
 
 import numpy as np
 

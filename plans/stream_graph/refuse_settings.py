@@ -1,4 +1,4 @@
-"""Settings that Flink refuses while it translates transformations, and where on its way it reads them."""
+"""Where on its way through the StreamGraph Flink comes upon each setting."""
 
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import NotChainableReason

@@ -1,4 +1,4 @@
-"""Topologies that Flink refuses while it translates transformations."""
+"""What both planners say where Flink refuses to make the StreamGraph."""
 
 MAX_INPUTS = 63
 FORWARD_CHANGES_PARALLELISM = (

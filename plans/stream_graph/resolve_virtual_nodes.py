@@ -1,4 +1,4 @@
-"""Inputs of physical transformations lead to physical transformations."""
+"""Kinds of operators with several inputs."""
 
 from operators.kinds import OPERATOR_KINDS
 

@@ -1,4 +1,4 @@
-"""Python objects as the tables of the topology layer, through the same validation as files."""
+"""Topologies that a program hands over, as lines."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Given tables of topologies and transformations as the topology layer."""
+"""What is allowed, and what to do, where a row of a given table is wrong."""
 
 from plans.topology.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
 

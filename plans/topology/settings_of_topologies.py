@@ -1,4 +1,4 @@
-"""Options and job settings of topologies that came in as a table, in Spark's Python workers."""
+"""Options and job settings of one topology of a table."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether one row of a transformations table may be wrong, as one expression."""
+"""Which kinds are physical, and which columns only operators have."""
 
 from plans.vocabulary import VIRTUAL_KINDS, Kind
 

@@ -1,18 +1,4 @@
-"""SHA-256 over a topology's canonical text: equal for the same topology, whichever way it came in.
-
-The canonical text of a `transformations` topology is one header line, then one line a transformation in
-id order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK
-lines, so that no topology is ever one string. A header is
-`transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its
-TRANSFORMATIONS columns behind topology_id, in order, joined by `|`. A string is written as its length in
-UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false; null, an empty list and
-an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory is
-`USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
-are nano-cores and three byte counts, joined by commas.
-
-A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted
-keys. The text has no defaults left out: an absent key and its default are the same topology.
-"""
+"""Canonical text (see plans.topology.fingerprint) as expressions of Spark."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
