@@ -96,10 +96,11 @@ def fraction_rounded_down(weight: Column, total: Column) -> Column:
 
     Null where the total is 0.
     """
-    exact = F.call_function(
-        "div",
-        weight.cast("decimal(20,0)") * F.expr("10000000000000000BD"),
-        F.nullif(total, F.lit(0)).cast("decimal(20,0)"),
-    )
-    scaled = exact.cast("decimal(20,0)") * F.expr("0.0000000000000001BD")
+    divisor = F.nullif(total, F.lit(0))
+    whole = F.call_function("div", weight.cast("bigint"), divisor.cast("bigint"))
+    # Apart from whole numbers, because Spark's integral division of decimals gives a bigint.
+    rest = (weight.cast("bigint") - whole * divisor).cast("decimal(20,0)") * F.expr("10000000000000000BD")
+    decimals = F.call_function("div", rest, divisor.cast("decimal(20,0)"))
+    behind_point = decimals.cast("decimal(20,0)") * F.expr("0.0000000000000001BD")
+    scaled = whole.cast("decimal(26,16)") + behind_point
     return F.when(weight > 0, scaled.cast("double")).otherwise(F.lit(0.0))
