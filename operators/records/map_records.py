@@ -137,7 +137,6 @@ class FlatMapResults:
         stamped = timestamps is not None
         results, limit = self._results, self._piece.limit
         constant = CONSTANT if self._operator.context.plain_results else UNCHANGING
-        unchanging = UNCHANGING.issuperset
         try:
             for value in rest:
                 if stamped:
@@ -145,17 +144,25 @@ class FlatMapResults:
                 some = function(value)
                 if some is None:
                     continue
-                if type(some) is list and constant.issuperset(map(type, some)):
+                if type(some) is list and len(some) > _FEW and constant.issuperset(map(type, some)):
                     results += some
+                    some = ()
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
-                else:
-                    for one in some:
-                        kind = type(one)
-                        stays = kind in constant or (kind is tuple and unchanging(map(type, one)))
-                        results.append(one if stays else frozen(one))
-                        if len(results) >= limit:
-                            results, limit = self._relieved(stamp, stamped)
+                # few items are looked at in loops: calls would take longer
+                for one in some:
+                    kind = type(one)
+                    if kind not in constant:
+                        if kind is tuple:
+                            for item in one:
+                                if type(item) not in UNCHANGING:
+                                    one = frozen(one)  # noqa: PLW2901
+                                    break
+                        else:
+                            one = frozen(one)  # noqa: PLW2901
+                    results.append(one)
+                    if len(results) >= limit:
+                        results, limit = self._relieved(stamp, stamped)
                 if stamped:
                     self._stamps += [stamp] * (len(results) - len(self._stamps))
         except BaseException as error:
@@ -189,6 +196,9 @@ def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:
 def _are_constant(results: Values) -> bool:
     return CONSTANT.issuperset(map(type, results))
 
+
+#: Results up to which a loop over them is quicker than calls for all of them.
+_FEW = 4
 
 #: Types of results that go on as they are where single values or tuples of these are declared.
 CONSTANT = UNCHANGING | {tuple}
