@@ -54,7 +54,7 @@ def test_functions_find_archives_below_their_working_folder(env, script_folder):
     zipped("other.jar", {program: "run", link: "program"})
     (script_folder / "text").write_text("tar")
     for name, mode in (("t.tar", "w"), ("t.tar.gz", "w:gz"), ("t.tgz", "w:gz")):
-        with tarfile.open(name, mode) as archive:
+        with tarfile.open(name, mode) as archive:  # type: ignore[call-overload]
             archive.add("text")
     env.add_python_archive("plain.zip")
     env.add_python_archive(str(script_folder / "plain.zip"), "data")
