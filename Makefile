@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 STORE := build/demo
 
-.PHONY: demo test lint format docs bench clean
+.PHONY: demo test test-planning test-running lint format docs bench clean
 
 ## Plan the bundled example topologies and show the result.
 demo: .venv/installed
@@ -14,9 +14,19 @@ demo: .venv/installed
 	@echo
 	@echo "One of them in full:  $(BIN)/penstock show $(STORE) --topology fraud-detection"
 
+# Tests of what runs; all others are about planning. Both halves run side by side.
+RUNNING := commits common connectors datastream process pyflink runtime state windows
+PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
+
 ## Lint, formatting, types and tests.
 test: lint
-	$(BIN)/python -m pytest
+	$(MAKE) --no-print-directory --jobs=2 test-planning test-running
+
+test-planning: .venv/installed-dev
+	$(PYTEST) --basetemp=build/pytest-planning tests $(RUNNING:%=--ignore=tests/%)
+
+test-running: .venv/installed-dev
+	$(PYTEST) --basetemp=build/pytest-running $(RUNNING:%=tests/%)
 
 lint: .venv/installed-dev
 	$(BIN)/mkdocs build --strict --quiet

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.datastream.transformations import Transformation
+from operators.formats.data_types import is_data_type
 
 if TYPE_CHECKING:
     from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -65,6 +66,11 @@ def as_output_type(given: TypeInformation | list[Any] | None) -> TypeInformation
     if isinstance(given, list):
         return RowTypeInfo(given)
     if isinstance(given, TypeInformation):
+        if is_data_type(given):
+            raise TypeError(
+                f"output type {given!r} was made by DataTypes, which is for file formats; streams and keys "
+                "take types made by pyflink.common.Types"
+            )
         return given
     raise TypeError(f"output type {given!r}: a TypeInformation, a list of them or None is needed")
 

@@ -12,9 +12,10 @@ from engine.datastream.transformations import Transformation
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.plan_job import plan_job
-from engine.runtime.run_environment import cached_files_on_spark, run_session, ship_python
+from engine.runtime.run_environment import cached_files_on_spark, run_session
 from engine.runtime.run_job import required_slots, source_dataframes
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from engine.runtime.ship_python import ship_python
 from operators.common.arrow_columns import arrow_type
 from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.exchange.blocks import is_pickled
@@ -34,11 +35,14 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     (terminal,) = compiled.terminals
     ended = _ending_in_dataframe(compiled, terminal.node, type_info)
     spark = run_session(required_slots(tables))
-    ship_python(spark.sparkContext, job)
+    dependencies = ship_python(spark.sparkContext, job)
     files = cached_files_on_spark(spark.sparkContext, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
     with spark_settings_for_runs(spark):
-        return JobFrames(spark, ended, settings, source_dataframes(ended), spark_schema(type_info)).result()
+        frames = JobFrames(
+            spark, ended, settings, dependencies, source_dataframes(ended), spark_schema(type_info)
+        )
+        return frames.result()
 
 
 def spark_schema(type_info: TypeInformation | None) -> StructType:

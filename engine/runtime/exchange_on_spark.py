@@ -4,6 +4,7 @@ An exchange row is a block of records with the subtask it is for. All gates of a
 which puts each row into exactly the Spark partition that is the subtask, and sorts it in there.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -22,6 +23,7 @@ from operators.chain.chain_spec import ChainSpec
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
+from operators.task.python_dependencies import PythonDependencies, is_prepared
 from operators.task.run_task import task_function
 from operators.task.task_spec import TaskSettings, TaskSpec
 
@@ -45,6 +47,7 @@ class JobFrames:
         spark: SparkSession,
         job: CompiledJob,
         settings: TaskSettings,
+        dependencies: PythonDependencies,
         dataframes: Mapping[int, DataFrame],
         result_schema: StructType | None = None,
     ) -> None:
@@ -53,7 +56,7 @@ class JobFrames:
         `result_schema`: of what the last vertex yields where that are results instead of exchange rows.
         """
         self._spark, self._job, self._settings = spark, job, settings
-        self._dataframes = dataframes
+        self._dependencies, self._dataframes = dependencies, dataframes
         self._rows: dict[int, DataFrame] = {}
         self.kept: list[DataFrame] = []
         for vertex in job.vertices:
@@ -93,7 +96,8 @@ class JobFrames:
         spec = TaskSpec(chain=vertex.chain, settings=self._settings)
         pickled = _pickled(spec)
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
-        return task_function(pickled, [folder for folder in sys.path if folder], installed())
+        folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
+        return task_function(pickled, folders, installed(), self._dependencies)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism

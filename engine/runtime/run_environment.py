@@ -1,24 +1,20 @@
 """What a run needs around it: a session, files on the workers, a picture of how far it is."""
 
-import subprocess
-import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from engine.commits.temporary_folders import temporary_folder
-from engine.datastream.job import CachedFile, Job
+from engine.datastream.job import CachedFile
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job_monitor import JobMonitor
+from engine.runtime.send_once import send_once
 from engine.spark.session import get_session
 from plans.printable import printable
 
@@ -64,33 +60,9 @@ def cached_files_on_spark(context: SparkContext, files: Mapping[str, CachedFile]
         path = Path(file.path.removeprefix("file://"))
         if not path.exists():
             raise JobCompileError(f"cached file {name!r}: {path} does not exist")
-        _add_once(context, context.addFile, str(path), path.is_dir())
+        send_once(context, context.addFile, str(path), path.is_dir())
         sent[name] = path.name
     return sent
-
-
-def ship_python(context: SparkContext, job: Job) -> None:
-    """Send python files, packages of a requirements file, and archives to the workers."""
-    for file in job.python_files:
-        if Path(file).is_dir():
-            context.addPyFile(str(_zipped(Path(file))))
-        else:
-            _add_once(context, context.addPyFile, file)
-    if job.requirements is not None:
-        context.addPyFile(str(_installed(job.requirements, job.requirements_cache)))
-    for archive, folder in job.archives:
-        _add_once(context, context.addArchive, archive if folder is None else f"{archive}#{folder}")
-
-
-#: What was sent to the workers of each Spark application. Spark sends a path once, and warns the next time.
-_sent: dict[str, set[tuple[str, str]]] = {}
-
-
-def _add_once(context: SparkContext, add: Callable[..., None], path: str, *arguments: Any) -> None:
-    sent = _sent.setdefault(context.applicationId, set())
-    if (add.__name__, path) not in sent:
-        add(path, *arguments)
-        sent.add((add.__name__, path))
 
 
 @contextmanager
@@ -128,23 +100,3 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
                 )
 
         yield on_change
-
-
-def _zipped(folder: Path) -> Path:
-    target = temporary_folder("py") / f"{folder.name}.zip"
-    with zipfile.ZipFile(target, "w") as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                archive.write(file, file.relative_to(folder))
-    return target
-
-
-def _installed(requirements: str, cache: str | None) -> Path:
-    target = temporary_folder("requirements")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "-r", requirements]
-    if cache is not None:
-        command += ["--no-index", "--find-links", cache]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise JobCompileError(f"requirements {requirements}: pip failed: {done.stderr.strip()[-500:]}")
-    return _zipped(target)

@@ -33,8 +33,9 @@ from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job_fingerprint import job_fingerprint
 from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
 from engine.runtime.plan_job import plan_job
-from engine.runtime.run_environment import cached_files_on_spark, run_session, ship_python, show_run
+from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from engine.runtime.ship_python import ship_python
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Committable, PrintSink, Sink
 from operators.exchange.blocks import decode
@@ -165,14 +166,14 @@ def _run(
     spark: SparkSession, job: Job, control: RunControl, compiled: CompiledJob, monitor: JobMonitor
 ) -> list[tuple[int, int, int, pa.Buffer]]:
     context = spark.sparkContext
-    ship_python(context, job)
+    dependencies = ship_python(context, job)
     files = cached_files_on_spark(context, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files)
     context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
     frames = None
     try:
         with spark_settings_for_runs(spark):
-            frames = JobFrames(spark, compiled, settings, source_dataframes(compiled))
+            frames = JobFrames(spark, compiled, settings, dependencies, source_dataframes(compiled))
             monitor.submitted()
             control.state = "RUNNING"
             if control.cancel_requested.is_set():

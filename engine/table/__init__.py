@@ -7,9 +7,6 @@ from operators.formats.data_types import DataTypes
 
 __all__ = ["DataTypes"]
 
-#: A package, so that what is below it is asked for, and refused, by its own name.
-__path__: list[str] = []
-
 
 def __getattr__(name: str) -> NoReturn:
     if name.startswith("_"):

@@ -1,13 +1,17 @@
 """`DataTypes` as PyFlink's formats take them: each is the TypeInformation of the same values.
 
 PyFlink has these names in pyflink.table.types, which is otherwise not here. Formats take a TypeInformation
-(`Types.…`) wherever PyFlink wants a DataType, and a RowTypeInfo for a RowType.
+(`Types.…`) wherever PyFlink wants a DataType, and a RowTypeInfo for a RowType. The other way round, a stream
+takes no DataType in PyFlink, and none of those made here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from operators.common.typeinfo import (
     BasicType,
@@ -40,101 +44,148 @@ class RowField:
     """A field of a row type; see DataTypes.FIELD."""
 
     def __init__(self, name: str, data_type: TypeInformation, description: str | None = None) -> None:
-        self.name, self.data_type, self.description = name, data_type, description
+        self.name, self.data_type, self.description = name, _unmarked(data_type), description
+
+
+P = ParamSpec("P")
+T = TypeVar("T", bound=TypeInformation)
+_MARK = "_is_data_type"
+
+
+def _data_type(make: Callable[P, T]) -> Callable[P, T]:
+    @wraps(make)
+    def made(*arguments: P.args, **options: P.kwargs) -> T:
+        data_type = make(*arguments, **options)
+        setattr(data_type, _MARK, True)
+        return data_type
+
+    return made
+
+
+def is_data_type(type_info: TypeInformation) -> bool:
+    """Whether a type was made by DataTypes, for a format, and not by Types."""
+    return _MARK in vars(type_info)
+
+
+def _unmarked(data_type: T) -> T:
+    """As part of another type, or of a format, it is a type like others."""
+    if not isinstance(data_type, TypeInformation) or not is_data_type(data_type):
+        return data_type
+    found = copy(data_type)
+    delattr(found, _MARK)
+    return found
 
 
 class DataTypes:
     """Makes types. `nullable` is accepted: every value here may be None."""
 
     @staticmethod
+    @_data_type
     def CHAR(length: int, nullable: bool = True) -> TypeInformation:
         """str; its length is not checked."""
         return Types.STRING()
 
     @staticmethod
+    @_data_type
     def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:
         """str; its length is not checked."""
         return Types.STRING()
 
     @staticmethod
+    @_data_type
     def STRING(nullable: bool = True) -> TypeInformation:
         """str."""
         return Types.STRING()
 
     @staticmethod
+    @_data_type
     def BOOLEAN(nullable: bool = True) -> TypeInformation:
         """bool."""
         return Types.BOOLEAN()
 
     @staticmethod
+    @_data_type
     def BYTES(nullable: bool = True) -> TypeInformation:
         """bytes."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     @staticmethod
+    @_data_type
     def TINYINT(nullable: bool = True) -> TypeInformation:
         """int of 8 bits."""
         return Types.BYTE()
 
     @staticmethod
+    @_data_type
     def SMALLINT(nullable: bool = True) -> TypeInformation:
         """int of 16 bits."""
         return Types.SHORT()
 
     @staticmethod
+    @_data_type
     def INT(nullable: bool = True) -> TypeInformation:
         """int of 32 bits."""
         return Types.INT()
 
     @staticmethod
+    @_data_type
     def BIGINT(nullable: bool = True) -> TypeInformation:
         """int of 64 bits."""
         return Types.LONG()
 
     @staticmethod
+    @_data_type
     def FLOAT(nullable: bool = True) -> TypeInformation:
         """float of 32 bits."""
         return Types.FLOAT()
 
     @staticmethod
+    @_data_type
     def DOUBLE(nullable: bool = True) -> TypeInformation:
         """float."""
         return Types.DOUBLE()
 
     @staticmethod
+    @_data_type
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
         """decimal.Decimal. ValueError for more than 38 digits."""
         return DecimalTypeInfo(precision, scale)
 
     @staticmethod
+    @_data_type
     def DATE(nullable: bool = True) -> TypeInformation:
         """datetime.date."""
         return Types.SQL_DATE()
 
     @staticmethod
+    @_data_type
     def TIME(precision: int = 0, nullable: bool = True) -> TypeInformation:
         """datetime.time, to the millisecond."""
         return Types.SQL_TIME()
 
     @staticmethod
+    @_data_type
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TypeInformation:
         """datetime.datetime without time zone, to the microsecond."""
         return LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
 
     @staticmethod
+    @_data_type
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> TypeInformation:
         """Instant."""
         return Types.INSTANT()
 
     @staticmethod
+    @_data_type
     def ARRAY(element_type: TypeInformation, nullable: bool = True) -> TypeInformation:
         """list."""
-        return Types.OBJECT_ARRAY(element_type)
+        return Types.OBJECT_ARRAY(_unmarked(element_type))
 
     @staticmethod
+    @_data_type
     def MAP(key_type: TypeInformation, value_type: TypeInformation, nullable: bool = True) -> TypeInformation:
         """dict."""
-        return Types.MAP(key_type, value_type)
+        return Types.MAP(_unmarked(key_type), _unmarked(value_type))
 
     @staticmethod
     def FIELD(name: str, data_type: TypeInformation, description: str | None = None) -> RowField:
@@ -142,6 +193,7 @@ class DataTypes:
         return RowField(name, data_type, description)
 
     @staticmethod
+    @_data_type
     def ROW(row_fields: list[RowField] | None = None, nullable: bool = True) -> RowTypeInfo:
         """Row with these fields."""
         fields = row_fields or []
@@ -155,7 +207,7 @@ def as_row_type(row_type: Any) -> RowTypeInfo:
             f"found {row_type!r} instead of a row type: use Types.ROW_NAMED([names], [types]), or "
             "DataTypes.ROW of operators.formats.data_types"
         )
-    return row_type
+    return _unmarked(row_type)
 
 
 def as_type(data_type: Any) -> TypeInformation:
@@ -164,4 +216,4 @@ def as_type(data_type: Any) -> TypeInformation:
         raise TypeError(
             f"found {data_type!r} instead of a type: use Types, or DataTypes of operators.formats.data_types"
         )
-    return data_type
+    return _unmarked(data_type)

@@ -86,7 +86,15 @@ class Results:
         try:
             for result in rest:
                 kind = type(result)
-                if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, result))):
+                stays = kind in UNCHANGING
+                if kind is tuple:
+                    # a loop: a call for the few items of a tuple would take longer
+                    for item in result:
+                        if type(item) not in UNCHANGING:
+                            break
+                    else:
+                        stays = True
+                if stays:
                     self.values.append(result)
                     self.stamps.append(timestamp)
                 else:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from operators.common.arrow_columns import coerce
+from operators.common.basic_types import BasicType
+from operators.common.convert_values import INTEGER_BITS
 from operators.common.row import Row
 from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from operators.functions.runtime_context import RuntimeContext
@@ -17,10 +19,31 @@ class TypedKeys:
 
     def __init__(self, select: Callable[[Any], Any], key_type: TypeInformation) -> None:
         self.select, self.key_type = select, key_type
+        self._unchanged, self._least, self._most = _unchanged(key_type)
 
     def __call__(self, value: Any) -> Any:
         """The key of a record; TypeError, OverflowError or ValueError where it is not of the type."""
-        return coerce([self.select(value)], self.key_type)[0]
+        key: Any = self.select(value)
+        if type(key) is self._unchanged and (self._least is None or self._least <= key <= self._most):
+            return key
+        return coerce([key], self.key_type)[0]
+
+
+def _unchanged(key_type: TypeInformation) -> tuple[Any, int | None, int]:
+    """The class of keys that come back as they are; of numbers the least and the largest that do, or None."""
+    basic = key_type._basic_type if isinstance(key_type, BasicTypeInfo) else None
+    if basic in INTEGER_BITS:
+        most = (1 << INTEGER_BITS[basic] - 1) - 1
+        return int, -most - 1, most
+    return _UNCHANGED.get(basic), None, 0
+
+
+_UNCHANGED: dict[BasicType | None, type] = {
+    BasicType.STRING: str,
+    BasicType.BOOLEAN: bool,
+    BasicType.DOUBLE: float,
+    BasicType.BIG_INT: int,
+}
 
 
 class OpenedMethod:
@@ -89,7 +112,7 @@ class KeyedRow:
 
 def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -> Callable[[Any], Any]:
     """`select`, with keys as their type's coder would give them back where that is not the same."""
-    if key_type is None or isinstance(key_type, (BasicTypeInfo, PickledBytesTypeInfo)):
+    if key_type is None or isinstance(key_type, PickledBytesTypeInfo):
         return select
     return TypedKeys(select, key_type)
 

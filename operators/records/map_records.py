@@ -5,7 +5,7 @@ from itertools import islice
 from sys import getrefcount
 from typing import Any
 
-from operators.chain.copies import never_change, own
+from operators.chain.copies import own
 from operators.chain.operator import Operator, Timestamps, Values
 from operators.chain.piece_size import PieceSize
 from operators.process.results import UNCHANGING, close_iterator, frozen
@@ -20,8 +20,7 @@ class MapOperator(FunctionOperator):
         super().open()
         self._map = method(self.function, "map")
         self._piece = PieceSize()
-        self._changing = False  # whether it gives what can be changed later
-        self._never_change = _are_constant if self.context.plain_results else never_change
+        self._changing = not self.context.plain_results  # whether it may give what can be changed later
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map all values; put the results out together, or in pieces where they are large."""
@@ -49,10 +48,10 @@ class MapOperator(FunctionOperator):
         if not self._changing:
             # the first one alone: whether results may change has to be known before the next call
             results = [function(value) for value in islice(rest, 1)]
-            self._changing = not self._never_change(results)
+            self._changing = not _are_constant(results)
             if not self._changing:
                 results += [function(value) for value in rest]
-                self._changing = not self._never_change(results)
+                self._changing = not _are_constant(results)
                 return results
             results = list(map(frozen, results))
         else:
@@ -61,7 +60,15 @@ class MapOperator(FunctionOperator):
         for value in rest:
             result = function(value)
             kind = type(result)
-            if kind not in unchanging and not (kind is tuple and only_unchanging(map(type, result))):
+            changing = kind not in unchanging
+            if kind is tuple:
+                # a loop: a call for the few items of a tuple would take longer
+                for item in result:
+                    if type(item) not in unchanging:
+                        break
+                else:
+                    changing = False
+            if changing:
                 # an object that the function still refers to may be changed before it goes on
                 shared = result is not value and getrefcount(result) > _UNSHARED
                 if shared:
@@ -137,7 +144,6 @@ class FlatMapResults:
         stamped = timestamps is not None
         results, limit = self._results, self._piece.limit
         constant = CONSTANT if self._operator.context.plain_results else UNCHANGING
-        unchanging = UNCHANGING.issuperset
         try:
             for value in rest:
                 if stamped:
@@ -145,17 +151,25 @@ class FlatMapResults:
                 some = function(value)
                 if some is None:
                     continue
-                if type(some) is list and constant.issuperset(map(type, some)):
+                if type(some) is list and len(some) > _FEW and constant.issuperset(map(type, some)):
                     results += some
+                    some = ()
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
-                else:
-                    for one in some:
-                        kind = type(one)
-                        stays = kind in constant or (kind is tuple and unchanging(map(type, one)))
-                        results.append(one if stays else frozen(one))
-                        if len(results) >= limit:
-                            results, limit = self._relieved(stamp, stamped)
+                # few items are looked at in loops: calls would take longer
+                for one in some:
+                    kind = type(one)
+                    if kind not in constant:
+                        if kind is tuple:
+                            for item in one:
+                                if type(item) not in UNCHANGING:
+                                    one = frozen(one)  # noqa: PLW2901
+                                    break
+                        else:
+                            one = frozen(one)  # noqa: PLW2901
+                    results.append(one)
+                    if len(results) >= limit:
+                        results, limit = self._relieved(stamp, stamped)
                 if stamped:
                     self._stamps += [stamp] * (len(results) - len(self._stamps))
         except BaseException as error:
@@ -189,6 +203,9 @@ def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:
 def _are_constant(results: Values) -> bool:
     return CONSTANT.issuperset(map(type, results))
 
+
+#: Results up to which a loop over them is quicker than calls for all of them.
+_FEW = 4
 
 #: Types of results that go on as they are where single values or tuples of these are declared.
 CONSTANT = UNCHANGING | {tuple}

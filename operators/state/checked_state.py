@@ -8,6 +8,7 @@ Source: pyflink.fn_execution.state_impl.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from operators.common.codec import mismatch
@@ -15,6 +16,7 @@ from operators.common.collection_types import MapTypeInfo
 from operators.common.convert_values import INTEGER_BITS, conversion_of
 from operators.common.typeinfo import BasicTypeInfo, ListTypeInfo, TupleTypeInfo, TypeInformation
 from operators.state.descriptors import (
+    AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -98,6 +100,8 @@ def checked_state(state: Any, descriptor: StateDescriptor) -> Any:
             check = value_check(type_info)
             _check_argument(state, "add", check)
             _check_result(state, "_reduce", check)
+        case AggregatingStateDescriptor():
+            state._function = _checked_aggregate(state._function, value_check(type_info))
     return state
 
 
@@ -129,6 +133,17 @@ def _check_result(state: Any, name: str, check: Check | None) -> None:
         return result
 
     setattr(state, name, checked)
+
+
+def _checked_aggregate(function: Any, check: Check | None) -> Any:
+    if check is None:
+        return function
+    # methods of the function itself, which may be opened later
+    names = ("create_accumulator", "add", "merge", "get_result")
+    checked = SimpleNamespace(**{name: getattr(function, name) for name in names})
+    for name in ("add", "merge"):
+        _check_result(checked, name, check)
+    return checked
 
 
 def _check_list(state: Any, check: Check | None) -> None:

@@ -90,7 +90,8 @@ class KeyedStateBackend:
             table = self.table(descriptor.name, namespaced)
             scope = self.namespace if namespaced else self
             made = make_state(descriptor, table, scope, self._context.processing_time)
-            if not namespaced:
+            if not namespaced or isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
+                # not the records that a window keeps: they are of the stream's type
                 checked_state(made, descriptor)
             self._states[descriptor.name, namespaced] = descriptor, made
             return made

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
-from pyspark import TaskContext, cloudpickle
+from pyspark import SparkFiles, TaskContext, cloudpickle
 
 from operators.chain.build_chain import Chain
 from operators.chain.describe_error import describe_error
@@ -24,6 +24,7 @@ from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.task.outgoing_rows import OutgoingRows
 from operators.task.pulled import pulled
+from operators.task.python_dependencies import NO_DEPENDENCIES, PythonDependencies, python_dependencies
 from operators.task.read_gates import GateReader
 from operators.task.read_sources import read_sources
 from operators.task.report import Reporter
@@ -33,12 +34,16 @@ _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def task_function(
-    pickled_spec: bytes, python_path: Sequence[str], pyflink_names: bool
+    pickled_spec: bytes,
+    python_path: Sequence[str],
+    pyflink_names: bool,
+    dependencies: PythonDependencies = NO_DEPENDENCIES,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
 
-    Before the spec is read, and with it the user's functions, folders of `python_path` that this machine has
-    are looked through for modules after all others, and `pyflink` means Penstock if `pyflink_names`.
+    Before the spec is read, and with it the user's functions, `dependencies` are there, folders of
+    `python_path` that this machine has are looked through for modules after all others, and `pyflink` means
+    Penstock if `pyflink_names`.
     """
     path = tuple(python_path)
 
@@ -48,7 +53,8 @@ def task_function(
             from engine.pyflink_names import install
 
             install()
-        return run_task(cloudpickle.loads(pickled_spec), batches)
+        with python_dependencies(dependencies, SparkFiles.get):
+            yield from run_task(cloudpickle.loads(pickled_spec), batches)
 
     return run
 
@@ -175,8 +181,6 @@ def _localize(cached_files: object) -> dict[str, str]:
     assert isinstance(cached_files, dict)
     if not cached_files:
         return {}
-    from pyspark import SparkFiles
-
     return {name: SparkFiles.get(file) for name, file in cached_files.items()}
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from operators.functions.functions import ReduceFunctionWrapper
 from operators.process.results import frozen
+from operators.state.checked_state import Check, value_check
 from operators.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
 
 
@@ -31,22 +32,38 @@ def fold_of(descriptor: StateDescriptor) -> Fold:
         plain = type(reduce_function) is ReduceFunctionWrapper
         reduce = reduce_function._func if plain else reduce_function.reduce
         # Reducing may change the first record in place, which other windows hold as well.
-        return Fold(frozen, reduce, reduce, _same)
+        check = value_check(descriptor.type_info)
+        return Fold(frozen, reduce, reduce, _same if check is None else _checked(_same, check))
     if isinstance(descriptor, AggregatingStateDescriptor):
-        return _aggregation(descriptor.get_agg_function())
+        return _aggregation(descriptor.get_agg_function(), value_check(descriptor.type_info))
     return Fold(_list_of, _appended, concat, _same)
 
 
-def _aggregation(function: Any) -> Fold:
+def _aggregation(function: Any, check: Check | None) -> Fold:
     add, create = function.add, function.create_accumulator
 
     def first(value: Any) -> Any:
-        return None if value is None else add(value, create())
+        return None if value is None else step(create(), value)
 
     def step(accumulator: Any, value: Any) -> Any:
-        return None if value is None else add(value, accumulator)
+        if value is None:
+            return None
+        after = add(value, accumulator)
+        if after is None and check is not None:
+            check(after)
+        return after
 
-    return Fold(first, step, function.merge, function.get_result)
+    result = function.get_result
+    return Fold(first, step, function.merge, result if check is None else _checked(result, check))
+
+
+def _checked(result: Callable[[Any], Any], check: Check) -> Callable[[Any], Any]:
+    # contents are looked at when they are read, not record by record: what is wrong mostly stays wrong
+    def checked(contents: Any) -> Any:
+        check(contents)
+        return result(contents)
+
+    return checked
 
 
 def _same(value: Any) -> Any:

@@ -82,9 +82,15 @@ class OperatorPanes(WindowKeeper):
         operator, fold_result = self.operator, self._fold.result
         if self._passes_through:
             timestamp = window.max_timestamp()
-            rest = iter(contents.values())
+            rest = iter(contents.items())
             while some := list(islice(rest, _KEYS_AT_ONCE)):
-                results = [fold_result(content) for content in some if content is not None]
+                results, key = [], None
+                try:
+                    for key, content in some:  # noqa: B007 what raises names it
+                        if content is not None:
+                            results.append(fold_result(content))
+                except BaseException as error:
+                    raise self._failed(error, key, window) from error
                 operator.results.add([result for result in results if result is not None], timestamp)
                 operator.results.flush()
             return

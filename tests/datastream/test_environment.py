@@ -22,6 +22,7 @@ from engine.datastream.environment_settings import (
 )
 from engine.datastream.job import CachedFile, Job, topology_of
 from engine.machine.machine import cores
+from operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.datastream.helpers import environment, pairs
 
 
@@ -268,3 +269,37 @@ def test_set_runtime_mode_takes_effect_at_any_time() -> None:
     pairs(env).print()
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     assert env.new_job().batch
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [
+        DataTypes.INT(),
+        DataTypes.STRING(),
+        DataTypes.DECIMAL(5, 2),
+        DataTypes.ARRAY(DataTypes.INT()),
+        DataTypes.MAP(DataTypes.INT(), DataTypes.INT()),
+        DataTypes.ROW([DataTypes.FIELD("a", DataTypes.INT())]),
+    ],
+)
+def test_streams_take_no_data_types(data_type) -> None:
+    env = environment()
+    stream = env.from_collection([1])
+    for use in (
+        lambda: env.from_collection([], data_type),
+        lambda: stream.map(str, data_type),
+        lambda: stream.flat_map(str, output_type=data_type),
+        lambda: stream.key_by(str, data_type),
+    ):
+        with pytest.raises(TypeError, match=r"made by DataTypes.*pyflink.common.Types"):
+            use()
+
+
+def test_a_format_has_the_types_that_streams_take() -> None:
+    row_type = DataTypes.ROW([DataTypes.FIELD("a", DataTypes.ARRAY(DataTypes.INT()))])
+    expected = Types.ROW_NAMED(["a"], [Types.OBJECT_ARRAY(Types.INT())])
+    assert as_row_type(row_type) == row_type == expected
+    assert as_type(DataTypes.INT()) == Types.INT()
+    stream = environment().from_collection([1])
+    for one in (as_row_type(row_type), row_type.get_field_types()[0], as_type(DataTypes.INT())):
+        assert stream.map(str, one).get_type() == one

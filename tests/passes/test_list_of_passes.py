@@ -1,7 +1,9 @@
 """The one list of passes, and the implementations that both planners have of it."""
 
 import inspect
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,11 +14,11 @@ from plans.layers import LAYER_TABLES
 from plans.passes import GIVEN, PASSES, produced_by_layer
 from plans.vocabulary import Layer, SlotSharingStrategy
 
-DERIVED = {
+DERIVED: dict[str, dict[str, Callable[..., Any]]] = {
     "columnar": columnar.implementations(Choices()),
     "joins": {name: step.derive for name, step in joins.implementations(Choices()).items()},
 }
-OWN = {"columnar": columnar.OF_ITS_OWN, "joins": joins.OF_ITS_OWN}
+OWN: dict[str, dict[str, Any]] = {"columnar": columnar.OF_ITS_OWN, "joins": joins.OF_ITS_OWN}
 
 
 def parameters(derive) -> list[str]:

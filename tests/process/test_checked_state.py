@@ -4,11 +4,16 @@ import pytest
 
 from operators.chain.errors import UserFunctionError
 from operators.common.typeinfo import Types
-from operators.functions.functions import ReduceFunction
+from operators.functions.functions import AggregateFunction, ReduceFunction
 from operators.functions.process_functions import KeyedProcessFunction
 from operators.process.keyed_process_operators import KeyedProcessOperator
 from operators.process.reduce_operator import ReduceOperator
-from operators.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from operators.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
 from tests.operator_harness import run
 
 
@@ -54,6 +59,38 @@ def test_values_of_other_types_are_refused(descriptor, put, good, bad):
     for value in bad:
         with pytest.raises(UserFunctionError, match=r"TypeError|OverflowError"):
             run(KeyedProcessOperator(Put(descriptor, put), lambda _: 0), [value])
+
+
+class Accumulated(AggregateFunction):
+    """Its accumulator is whatever record came last."""
+
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return value if value != "nothing" else None
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, accumulator_a, accumulator_b):
+        return accumulator_a
+
+
+def test_accumulators_of_other_types_are_refused():
+    class Add(KeyedProcessFunction):
+        def open(self, runtime_context):
+            descriptor = AggregatingStateDescriptor("a", Accumulated(), Types.INT())
+            self.state = runtime_context.get_aggregating_state(descriptor)
+
+        def process_element(self, value, ctx):
+            self.state.add(value)
+            yield self.state.get()
+
+    assert run(KeyedProcessOperator(Add(), lambda _: 0), [1, 1.5]).values == [1, 1.5]
+    for bad in ("a", "nothing", 2**31):
+        with pytest.raises(UserFunctionError, match=r"TypeError|OverflowError"):
+            run(KeyedProcessOperator(Add(), lambda _: 0), [bad])
 
 
 class Counted(ReduceFunction):

@@ -19,6 +19,7 @@ from operators.process.keyed_process_operators import KeyedProcessOperator
 from operators.process.process_operators import ProcessOperator
 from operators.process.reduce_operator import ReduceOperator
 from operators.process.results import Results, frozen
+from operators.records.map_records import FlatMapOperator, MapOperator
 from operators.state.descriptors import ListStateDescriptor
 from tests.operator_harness import Recorded, run
 
@@ -106,6 +107,44 @@ def test_reduce_may_change_its_first_argument():
     rows = [Row("a", 1), Row("b", 5), Row("a", 2), Row("a", 3)]
     recorded = run(ReduceOperator(add, lambda row: row[0]), rows, chunk=10)
     assert recorded.values == [Row("a", 1), Row("b", 5), Row("a", 3), Row("a", 6)]
+
+
+def test_what_can_change_may_come_after_what_cannot():
+    kept = []
+
+    def numbers_then_lists(value):
+        kept.append(value)
+        return value if value < 2 else kept
+
+    def pairs_then_lists(value):
+        return [(value, value), (value, numbers_then_lists(value))]
+
+    assert run(MapOperator(numbers_then_lists), [0, 1, 2, 3], chunk=10).values == [
+        0,
+        1,
+        [0, 1, 2],
+        [0, 1, 2, 3],
+    ]
+    kept.clear()
+    assert run(FlatMapOperator(pairs_then_lists), [1, 2, 3], chunk=10).values == [
+        (1, 1),
+        (1, 1),
+        (2, 2),
+        (2, [1, 2]),
+        (3, 3),
+        (3, [1, 2, 3]),
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 9])
+def test_lists_of_any_length_keep_their_order(count):
+    def lists(value):
+        return [value, (value, [value]), *range(count)]
+
+    expected = [item for value in (7, 8) for item in lists(value)]
+    assert run(FlatMapOperator(lists), [7, 8], chunk=10).values == expected
+    plain = run(FlatMapOperator(lambda value: [value] * count), [7, 8], chunk=10).values
+    assert plain == [7] * count + [8] * count
 
 
 def test_map_may_keep_what_it_returns():

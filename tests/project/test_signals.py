@@ -76,7 +76,7 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGTERM, "import:engine.commands.show", ["show", "{store}"]),
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
-        (signal.SIGTERM, "open:.out.jsonl.unfinished", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
+        (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
         (signal.SIGTERM, "import:plans.columnar.read_topologies", ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGINT, "import:without_spark.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGTERM, "import:pyspark", ["generate", "chain", "--out", "{folder}/chain.jsonl"]),

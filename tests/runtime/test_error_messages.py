@@ -22,7 +22,7 @@ from engine.runtime.compile_job import CompiledJob
 from engine.runtime.describe_failure import describe_failure
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.run_environment import _add_once
+from engine.runtime.send_once import send_once
 from operators.chain.describe_error import describe_error, describe_record
 from operators.chain.errors import UserFunctionError
 from operators.common.describe_unpicklable import describe_unpicklable
@@ -400,6 +400,6 @@ def test_files_are_sent_to_workers_once():
 
     context: Any = Context()
     for _ in range(3):
-        _add_once(context, context.addFile, "/data/a", False)
-    _add_once(context, context.addFile, "/data/b", True)
+        send_once(context, context.addFile, "/data/a", False)
+    send_once(context, context.addFile, "/data/b", True)
     assert sent == [("/data/a", False), ("/data/b", True)]

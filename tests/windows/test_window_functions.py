@@ -4,6 +4,7 @@
 
 import pytest
 
+from operators.chain.errors import UserFunctionError
 from operators.common.output_tag import OutputTag
 from operators.common.typeinfo import Types
 from operators.functions.functions import ReduceFunction
@@ -208,6 +209,42 @@ def test_none_of_an_aggregate_function_is_no_result(by_trigger):
 
     made = operator(TEN, aggregated(Silent()), by_trigger=by_trigger)
     assert run(made, stamped(VALUES)).values == [(1,)]
+
+
+@WAYS
+@pytest.mark.parametrize("bad", ["a", 2**31, None])
+def test_accumulators_of_other_types_are_refused(by_trigger, bad):
+    class Last(Numbers):
+        def create_accumulator(self):
+            return 0
+
+        def add(self, value, accumulator):
+            return value[1] if accumulator == 0 else bad
+
+        def get_result(self, accumulator):
+            return accumulator
+
+        def merge(self, accumulator_a, accumulator_b):
+            return accumulator_a
+
+    def made():
+        return operator(TEN, aggregated(Last(), None, Types.INT()), by_trigger=by_trigger)
+
+    assert run(made(), stamped([("a", 1), ("b", 2)])).values == [1, 2]
+    with pytest.raises(UserFunctionError, match=r"(TypeError|OverflowError): .*Integer"):
+        run(made(), stamped([("a", 1), ("a", 2)]))
+
+
+@WAYS
+def test_reduced_values_of_other_types_are_refused(by_trigger):
+    class Wrong(ReduceFunction):
+        def reduce(self, value1, value2):
+            return (value1[0], "x")
+
+    pairs = Types.TUPLE([Types.STRING(), Types.INT()])
+    made = operator(TEN, reduced(Wrong(), None, pairs), by_trigger=by_trigger)
+    with pytest.raises(UserFunctionError, match=r"TypeError: .*Integer"):
+        run(made, stamped([("a", 1), ("a", 2)]))
 
 
 class HalfDays(WindowAssigner):

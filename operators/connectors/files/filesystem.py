@@ -5,7 +5,8 @@ which files are found.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pyarrow import fs
@@ -22,7 +23,21 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URI (`file:`, `s3:`, `hdfs:`, `gs:`, …), and the path within it."""
     if "://" in path:
         return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
-    return fs.LocalFileSystem(), os.path.abspath(path.removeprefix("file:"))
+    return fs.LocalFileSystem(), os.path.abspath(os.path.join(_relative_to, path.removeprefix("file:")))
+
+
+_relative_to = ""
+
+
+@contextmanager
+def relative_paths_from(folder: str) -> Iterator[None]:
+    """Inside, relative paths of sources and sinks start at `folder`, wherever the process goes meanwhile."""
+    global _relative_to  # noqa: PLW0603 as the process has one working folder
+    before, _relative_to = _relative_to, folder
+    try:
+        yield
+    finally:
+        _relative_to = before
 
 
 def find_files(paths: Iterable[str]) -> list[FileEntry]:

@@ -1,0 +1,131 @@
+"""Sends Python files, packages and archives of a job to Spark's workers.
+
+Source: org.apache.flink.python.util.PythonDependencyUtils.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from functools import cache
+from pathlib import Path
+
+from pyspark import SparkContext, SparkFiles
+
+from engine.commits.temporary_folders import temporary_folder
+from engine.datastream.job import Job
+from engine.runtime.errors import JobCompileError
+from engine.runtime.send_once import send_once
+from operators.task.extract_archive import is_tar
+from operators.task.python_dependencies import (
+    PythonDependencies,
+    ShippedFile,
+    is_prepared,
+    module_folders,
+    prepared_folder,
+)
+
+
+def ship_python(context: SparkContext, job: Job) -> PythonDependencies:
+    """Send what the functions of `job` need, and make its modules known to this process too.
+
+    JobCompileError names a file that does not exist, is no archive, or may not be put where it is wanted, and
+    requirements that pip cannot install.
+    """
+    modules = [_module(context, file, number) for number, file in enumerate(job.python_files)]
+    if job.requirements is not None:
+        installed = _installed(job.requirements, job.requirements_cache)
+        modules.append(_shipped(context, installed, installed.name, "requirements", is_archive=True))
+    archives = [_archive(context, path, folder) for path, folder in job.archives]
+    dependencies = PythonDependencies(tuple(modules), tuple(archives))
+    if modules:
+        # results are read here, and may be of these modules' classes
+        own = PythonDependencies(dependencies.modules)
+        here = module_folders(own, prepared_folder(own, SparkFiles.get))
+        sys.path[:] = [*(folder for folder in sys.path if not is_prepared(folder)), *here]
+    return dependencies
+
+
+def _module(context: SparkContext, given: str, number: int) -> ShippedFile:
+    folder = str(number)
+    if _is_remote(given):
+        name = given.rsplit("/", 1)[-1]
+        return _shipped(context, given, name, folder, is_archive=not name.endswith(".py"))
+    path = _local(given, "python file")
+    if path.is_dir():
+        return _shipped(context, _zipped(path), f"{path.name}.zip", folder, is_archive=True)
+    is_archive = path.suffix != ".py" and (zipfile.is_zipfile(path) or is_tar(path.name))
+    return _shipped(context, path, path.name, folder, is_archive=is_archive)
+
+
+def _archive(context: SparkContext, given: str, folder: str | None) -> ShippedFile:
+    name = given.rstrip("/").rsplit("/", 1)[-1]
+    target = name if folder is None else folder
+    if Path(target).is_absolute() or ".." in Path(target).parts:
+        raise JobCompileError(
+            f"python archive {given}: its target {target!r} lies outside of the functions' working folder; "
+            "give a relative path without .."
+        )
+    if _is_remote(given):
+        return _shipped(context, given, name, target, is_archive=True)
+    path = _local(given, "python archive")
+    if path.is_dir() or not (tarfile.is_tarfile(path) if is_tar(path.name) else zipfile.is_zipfile(path)):
+        found = "a folder" if path.is_dir() else f"no {'tar' if is_tar(path.name) else 'zip'} file"
+        raise JobCompileError(
+            f"python archive {given} is {found}; archives are .zip, .jar, .whl, .tar, .tar.gz or .tgz files"
+        )
+    return _shipped(context, path, path.name, target, is_archive=True)
+
+
+def _is_remote(path: str) -> bool:
+    return "://" in path and not path.startswith("file://")
+
+
+def _local(given: str, what: str) -> Path:
+    path = Path(given.removeprefix("file://"))
+    if not path.exists():
+        raise JobCompileError(f"{what} {given} does not exist")
+    return path
+
+
+def _shipped(
+    context: SparkContext, file: Path | str, name: str, folder: str, *, is_archive: bool
+) -> ShippedFile:
+    if isinstance(file, str):
+        send_once(context, context.addFile, file)
+        return ShippedFile(name, name, folder, is_archive)
+    # Spark sends one file of a name, and that once: a name that tells the content is right for every job
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()[:32]
+    named = _folder_of_sent() / f"{digest}-{name}"
+    if not named.exists():
+        shutil.copyfile(file, named)
+    send_once(context, context.addFile, str(named))
+    return ShippedFile(named.name, name, folder, is_archive)
+
+
+@cache
+def _folder_of_sent() -> Path:
+    return temporary_folder("py")
+
+
+def _zipped(folder: Path) -> Path:
+    target = temporary_folder("py") / f"{folder.name}.zip"
+    with zipfile.ZipFile(target, "w", strict_timestamps=False) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, file.relative_to(folder))
+    return target
+
+
+def _installed(requirements: str, packages: str | None) -> Path:
+    target = temporary_folder("requirements")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "-r", requirements]
+    if packages is not None:
+        command += ["--no-index", "--find-links", packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise JobCompileError(f"requirements {requirements}: pip failed: {done.stderr.strip()[-500:]}")
+    return _zipped(target)

@@ -1,0 +1,130 @@
+"""What functions of a job need beside themselves: their modules can be imported, their archives can be read.
+
+In PyFlink a worker starts in a folder that holds the extracted archives, and its PYTHONPATH begins with the
+job's Python files and packages. Spark's workers serve one job after the other; here a subtask goes to such a
+folder when it begins, and leaves it when it ends.
+
+Source: org.apache.flink.python.env.AbstractPythonEnvironmentManager, and
+pyflink.fn_execution.beam.beam_worker_pool_service.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from operators.connectors.files.filesystem import relative_paths_from
+from operators.task.extract_archive import discard, extract_archive
+
+_PREPARED = "penstock-python-"
+
+
+@dataclass(frozen=True)
+class ShippedFile:
+    """A file that was sent to the workers."""
+
+    sent_as: str  #: its name among Spark's files, which tells its content
+    name: str  #: as the author called it
+    folder: str  #: where it is put, below the archives' or the modules' folder
+    is_archive: bool
+
+
+@dataclass(frozen=True)
+class PythonDependencies:
+    """All files a job's functions need; the modules in the order in which they are looked through."""
+
+    modules: tuple[ShippedFile, ...] = ()
+    archives: tuple[ShippedFile, ...] = ()
+
+
+NO_DEPENDENCIES = PythonDependencies()
+
+
+@contextmanager
+def python_dependencies(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Iterator[None]:
+    """Inside, modules are found before all others, and relative paths lead to the archives if there are any.
+
+    `spark_file` gives the path of a file by its name among Spark's. Paths of sources and sinks keep meaning
+    what they do outside.
+    """
+    if not (dependencies.modules or dependencies.archives):
+        _forget_modules_outside("")
+        yield
+        return
+    folder = prepared_folder(dependencies, spark_file)
+    _forget_modules_outside(str(folder))
+    before = list(sys.path)
+    sys.path[0:0] = module_folders(dependencies, folder)
+    try:
+        if dependencies.archives:
+            with _working_in(folder / "archives"):
+                yield
+        else:
+            yield
+    finally:
+        sys.path[:] = before
+
+
+def is_prepared(path: str) -> bool:
+    """Whether a path leads into the prepared folder of any job."""
+    return f"/{_PREPARED}" in path
+
+
+def module_folders(dependencies: PythonDependencies, folder: Path) -> list[str]:
+    """Where below the prepared folder modules are looked for, the first one first."""
+    return [str(folder / "modules" / one.folder) for one in dependencies.modules]
+
+
+def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Path:
+    """The folder with everything in place: made once a machine and application, whole or not at all."""
+    shipped = (*dependencies.modules, *dependencies.archives)
+    place = Path(spark_file(shipped[0].sent_as)).parent
+    folder = place / f"{_PREPARED}{hashlib.sha256(repr(dependencies).encode()).hexdigest()[:32]}"
+    if folder.is_dir():
+        return folder
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            unfinished = Path(f"{folder}.unfinished")
+            discard(unfinished)
+            for kind, files in (("modules", dependencies.modules), ("archives", dependencies.archives)):
+                (unfinished / kind).mkdir(parents=True)
+                for one in files:
+                    _put(one, Path(spark_file(one.sent_as)), unfinished / kind / one.folder)
+            unfinished.rename(folder)
+    return folder
+
+
+def _put(shipped: ShippedFile, file: Path, folder: Path) -> None:
+    if not shipped.is_archive:
+        folder.mkdir(parents=True)
+        shutil.copyfile(file, folder / shipped.name)
+        return
+    try:
+        extract_archive(file, shipped.name, folder)
+    except Exception as error:
+        raise OSError(f"python archive {shipped.name} cannot be extracted: {error}") from error
+
+
+@contextmanager
+def _working_in(folder: Path) -> Iterator[None]:
+    before = os.getcwd()
+    with relative_paths_from(before):
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def _forget_modules_outside(folder: str) -> None:
+    """Modules that an earlier job's files brought into this process are not those of another job."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and is_prepared(file) and not (folder and file.startswith(folder)):
+            del sys.modules[name]
