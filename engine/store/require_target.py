@@ -10,6 +10,7 @@ from engine.machine.machine_error import machine_error
 from engine.store.delta_tables import WRITE_ID
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import MANIFEST
+from engine.store.require_columns import require_columns_to_write
 from engine.store.without_spark.plan_versions import all_writes, is_store
 from plans.errors import MachineError, StoreError
 from plans.tables import TABLES
@@ -19,7 +20,8 @@ _NAMES_SAID = 5
 
 
 def require_target(store: str) -> None:
-    """StoreError if `store` is a file, a folder neither empty nor a store, or has no readable manifest.
+    """StoreError if `store` is a file, a folder neither empty nor a store, or has no readable manifest, or
+    tables with columns of another version of Penstock.
 
     What a first write left that was killed counts as a store. Raises MachineError if the folder cannot be
     made or written to. Only local file systems are looked at.
@@ -53,6 +55,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
     if MANIFEST in names:
         if is_store(store):
             all_writes(store)
+        require_columns_to_write(store, TABLES)
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:
