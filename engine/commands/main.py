@@ -82,7 +82,7 @@ class LazyGroup(TyperGroup):
         return name, _load(module, placeholder.help) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of `args`, or what they ask for at once, as help; what is said of wrong ones is printable."""
+        """The context of `args`; help and version are printed here, and what is said of wrong ones."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except typer.TyperException as error:
