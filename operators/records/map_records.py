@@ -5,7 +5,7 @@ from itertools import islice
 from sys import getrefcount
 from typing import Any
 
-from operators.chain.copies import never_change, own
+from operators.chain.copies import own
 from operators.chain.operator import Operator, Timestamps, Values
 from operators.chain.piece_size import PieceSize
 from operators.process.results import UNCHANGING, close_iterator, frozen
@@ -20,8 +20,8 @@ class MapOperator(FunctionOperator):
         super().open()
         self._map = method(self.function, "map")
         self._piece = PieceSize()
-        self._changing = False  # whether it gives what can be changed later
-        self._never_change = _are_constant if self.context.plain_results else never_change
+        # whether it may give what can be changed later; undeclared types say nothing of the next result
+        self._changing = not self.context.plain_results
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map all values; put the results out together, or in pieces where they are large."""
@@ -49,10 +49,10 @@ class MapOperator(FunctionOperator):
         if not self._changing:
             # the first one alone: whether results may change has to be known before the next call
             results = [function(value) for value in islice(rest, 1)]
-            self._changing = not self._never_change(results)
+            self._changing = not _are_constant(results)
             if not self._changing:
                 results += [function(value) for value in rest]
-                self._changing = not self._never_change(results)
+                self._changing = not _are_constant(results)
                 return results
             results = list(map(frozen, results))
         else:
