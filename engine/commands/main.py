@@ -6,6 +6,7 @@ import traceback
 import warnings
 
 from engine.machine.end_processes import adopt_orphans, end_children
+from engine.machine.standard_files import open_missing_standard_files
 from engine.machine.stop_on_signals import (
     end_at_once_on_signals,
     note_interrupt,
@@ -18,9 +19,10 @@ from engine.machine.stop_on_signals import (
 # A process of this command's own, before imports that take a tenth of a second.
 if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
     end_at_once_on_signals()
+    open_missing_standard_files()
 
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -80,11 +82,15 @@ class LazyGroup(TyperGroup):
         return name, _load(module, placeholder.help) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of `args`; what is said of wrong ones is printable."""
+        """The context of `args`; help and version are printed here, and what is said of wrong ones."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except typer.TyperException as error:
             raise _shown(error) from None
+        except OSError as error:
+            if (said := _explain(error)) is None or "--debug" in args:
+                raise
+            _end(said, error)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what it raises becomes a message and an exit code, unless there is --debug.
@@ -102,9 +108,7 @@ class LazyGroup(TyperGroup):
             said = _explain_stop(error) or _explain(error)
             if said is None or (ctx.params["debug"] and stopped_by() is None):
                 raise
-            _flush_or_let_go()
-            complain(f"penstock: {said[0]}")
-            raise typer.Exit(said[1]) from error
+            _end(said, error)
 
 
 _RUST_PANIC = "PanicException"
@@ -207,6 +211,13 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
         f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
         1,
     )
+
+
+def _end(said: tuple[str, int], error: BaseException) -> NoReturn:
+    """End with the message and the exit code that `error` has."""
+    _flush_or_let_go()
+    complain(f"penstock: {said[0]}")
+    raise typer.Exit(said[1]) from error
 
 
 def _shown(error: typer.TyperException) -> typer.TyperException:

@@ -71,7 +71,7 @@ def command(
             "local and fits in memory, else of whole topologies in Spark's workers. spark: by joins over "
             "DataFrames, for topologies that no worker's memory holds. auto: columnar, but spark where a "
             "topology is too large. flink: columnar, and the real Flink plans the same; what it refuses or "
-            "plans in another way is rejected. Needs a JDK and pip install 'penstock[flink]'.",
+            "plans in another way is rejected. Needs a JDK and pip install 'penstock\\[flink]'.",
         ),
     ] = Planner.AUTO,
     max_line_size: Annotated[

@@ -24,7 +24,7 @@ TABLE_PROPERTIES = {"delta.setTransactionRetentionDuration": "interval 7 days"}
 TRANSACTION_VERSION = 1
 """Of `application_id`: a write has one transaction a table."""
 ATTEMPTS = 30
-_NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}")
+_NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}|[\ud800-\udfff]")
 
 Result = TypeVar("Result")
 
@@ -37,7 +37,7 @@ def table_path(store: str, table: str) -> str:
     if "://" not in store and (found := _NOT_IN_PATHS.search(str(Path(store).absolute()))):
         raise StoreError(
             f"{store!r}: found {found.group()!r} in the store's path, which Delta tables cannot have",
-            "allowed: all but control codes, [ ] \\ and % with two hex digits; choose another folder",
+            "allowed: UTF-8 without control codes, [ ] \\ and % with two hex digits; choose another folder",
         )
     # Spark takes a relative location for a table's name where it makes a table.
     root = store.rstrip("/") if "://" in store else str(Path(store).absolute())

@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 from engine.store.data_files import damaged
 from engine.store.delta_tables import WRITE_ID, table_path
 from engine.store.find_damage_on_spark import find_damage
+from engine.store.is_local import is_local
 from engine.store.plan_versions import PlanVersion, find_version
+from engine.store.require_columns import require_columns_to_read
 from engine.store.store_errors import store_errors
 from plans.tables import TABLES
 
@@ -17,10 +19,13 @@ from plans.tables import TABLES
 def read_plan(spark: SparkSession, store: str, version: int | None = None) -> dict[str, DataFrame]:
     """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
 
-    Raises StoreError: not a store, no such version, a damaged one.
+    Raises StoreError: not a store, no such version, a damaged one, columns of another
+    version of Penstock.
     """
     found = find_version(spark, store, version)
     require_intact(spark, store, found, found.tables)
+    if is_local(store):
+        require_columns_to_read(store, found.tables)
     return {table: rows_of(spark, store, found, table) for table in found.tables}
 
 

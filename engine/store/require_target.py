@@ -7,9 +7,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from engine.machine.machine_error import machine_error
-from engine.store.delta_tables import WRITE_ID
+from engine.store.delta_tables import WRITE_ID, table_path
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import MANIFEST
+from engine.store.require_columns import require_columns_to_write
 from engine.store.without_spark.plan_versions import all_writes, is_store
 from plans.errors import MachineError, StoreError
 from plans.tables import TABLES
@@ -19,11 +20,14 @@ _NAMES_SAID = 5
 
 
 def require_target(store: str) -> None:
-    """StoreError if `store` is a file, a folder neither empty nor a store, or has no readable manifest.
+    """StoreError unless `store` is a path that Delta can have, of nothing, an empty folder or a store.
+
+    The store must have a manifest that can be read, and tables with the columns of this version of Penstock.
 
     What a first write left that was killed counts as a store. Raises MachineError if the folder cannot be
     made or written to. Only local file systems are looked at.
     """
+    table_path(store, MANIFEST)
     if not is_local(store):
         return
     folder = local_folder(store)
@@ -53,6 +57,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
     if MANIFEST in names:
         if is_store(store):
             all_writes(store)
+        require_columns_to_write(store, TABLES)
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:

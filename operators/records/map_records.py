@@ -20,7 +20,8 @@ class MapOperator(FunctionOperator):
         super().open()
         self._map = method(self.function, "map")
         self._piece = PieceSize()
-        self._changing = not self.context.plain_results  # whether it may give what can be changed later
+        # whether it may give what can be changed later; undeclared types say nothing of the next result
+        self._changing = not self.context.plain_results
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map all values; put the results out together, or in pieces where they are large."""

@@ -26,6 +26,7 @@ from engine.output import people
 from engine.output.progress import progress
 from engine.planning.plan_in_process import plan_in_process
 from engine.spark.doctor import Finding
+from engine.store.require_target import require_target
 from engine.store.without_spark.plan_versions import is_store
 from engine.store.without_spark.write_plan import write_plan, write_version
 from plans.errors import StoreError
@@ -396,10 +397,12 @@ def test_json_means_the_same():
         assert json.loads(written) == {"a": text}
 
 
-@pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb"])
+@pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])
 def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
     with pytest.raises(StoreError, match="which Delta tables cannot have"):
         is_store(str(tmp_path / name))
+    with pytest.raises(StoreError, match="which Delta tables cannot have"):
+        require_target(str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -133,6 +133,34 @@ def test_signals_that_are_switched_off_stay_off(given, site):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("arguments", ["--help", "--version", "show --help"])
+def test_output_without_space_is_one_message(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command(*arguments.split()),
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, "Traceback" in done.stderr, "No space left" in done.stderr) == (8, False, True)
+
+
+@pytest.mark.parametrize("name", ["show", "export"])
+def test_closed_standard_files_are_no_error(given, name):
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&- >&-', "sh", *command(name, given[1])],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("arguments", [["show"], ["export"], ["show", "--topology", "t1"]])
 def test_a_closed_pipe_makes_no_noise(given, arguments):
     read_end, write_end = os.pipe()

@@ -284,3 +284,15 @@ def test_a_dataframe_is_not_gathered_in_one_subtask(env):
     compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
     assert [one.chain.name for one in compiled.vertices][1].startswith("FlatMap -> ")
     assert [one.chain.parallelism for one in compiled.vertices] == [1, 2]
+
+
+@pytest.mark.parametrize("first", [0, None, (1, 2)])
+def test_a_result_that_the_function_changes_later_is_what_it_was(env, first):
+    """Also where the results before it cannot be changed."""
+    held = []
+
+    def result(value):
+        held.append(value)
+        return first if value == 1 else held
+
+    assert collected(env.from_collection([1, 2, 3]).map(result)) == [first, [1, 2], [1, 2, 3]]

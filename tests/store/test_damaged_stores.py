@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 from typer.testing import CliRunner
 
 from engine.commands.main import app
 from engine.store import open_plan as opening
+from engine.store.delta_tables import stored_schema
 from engine.store.plan_versions import MANIFEST, SCHEMA
 from engine.store.read_plan import read_plan as read_with_spark
 from engine.store.remove_unfinished import remove_unfinished
@@ -279,3 +280,27 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
         str(path) for path in store.rglob("*") if MANIFEST in path.parts and path.parent.name[0] != "_"
     }
     assert {str(logs(store / MANIFEST)[-1]), *manifest} <= synced
+
+
+def test_stores_with_columns_of_another_penstock_are_read_but_not_written_to(tmp_path: Path):
+    assert plan(tmp_path, 2)[0] == 0
+    store, folder = str(tmp_path / "store"), tmp_path / "store" / "job_settings"
+    shutil.copytree(folder, tmp_path / "kept")
+    before = run("export", store)
+    fields = [
+        StructField("checkpointing_refusal", f.dataType) if f.name == "setting_refusals" else f
+        for f in stored_schema("job_settings").fields
+    ]
+    rows = to_table(DeltaTable(folder).scan())
+    shutil.rmtree(folder)
+    DeltaTable.create(folder, Schema.from_json(StructType(fields).json()), partition_by=["write_id"])
+    names_then = ["checkpointing_refusal" if n == "setting_refusals" else n for n in rows.column_names]
+    write_deltalake(folder, rows.rename_columns(names_then), mode="append")
+    as_written_before(tmp_path / "store")
+    assert run("export", store) == before
+    code, said = plan(tmp_path, 3)
+    assert (code, "lacks setting_refusals, it also has checkpointing_refusal" in said) == (4, True)
+    assert find_version(store, None).version == 1
+    with pytest.raises(StoreError, match="job_settings: it lacks setting_refusals"):
+        read_plan(store)
+    assert len(read_plan(store, tables=["topologies"])["topologies"]) == 2

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from engine.store.data_files import damaged
+from engine.store.require_columns import require_columns_to_read
 from engine.store.store_errors import store_errors
 from engine.store.without_spark.delta_tables import read_rows
 from engine.store.without_spark.find_damage import find_damage
@@ -21,7 +22,7 @@ def read_plan(
     """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
 
     `tables`: only these, where not all are wanted. Raises StoreError: not a store, no such version, a damaged
-    one, a table that the version does not have.
+    one, a table that the version does not have, columns of another version of Penstock.
     """
     found = find_version(store, version)
     missing = sorted(set(tables or ()) - set(found.tables))
@@ -35,5 +36,6 @@ def read_plan(
         damage = find_damage(store, found, names)
     if damage:
         raise damaged(store, found.version, damage)
+    require_columns_to_read(store, names)
     with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-store") as pool:
         return dict(zip(names, pool.map(lambda t: read_rows(store, t, found.write_id), names), strict=True))

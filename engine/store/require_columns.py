@@ -1,0 +1,65 @@
+"""Whether the tables of a store have the columns that this version of Penstock writes and reads."""
+
+from collections.abc import Iterable
+
+from deltalake import Schema
+from deltalake.exceptions import DeltaError
+
+from engine.store.delta_tables import stored_schema, table_path
+from engine.store.without_spark.delta_tables import open_table
+from plans.errors import StoreError
+
+
+def require_columns_to_write(store: str, tables: Iterable[str]) -> None:
+    """StoreError if a table that is there has other columns, or other types, than those declared.
+
+    Tables that cannot be opened are passed over; see set_aside_unreadable.
+    """
+    differing = []
+    for table in tables:
+        found, declared = _stored(store, table), _declared(table)
+        if found is not None and found != declared:
+            differing.append(f"table {table}: {_difference(found, declared)}")
+    if differing:
+        raise StoreError(
+            f"cannot write to {store}: another version of Penstock has written it; {'; '.join(differing)}",
+            "plan into a new folder; penstock show and penstock export still read this store",
+        )
+
+
+def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
+    """StoreError if a table lacks columns that are declared, or has them with other types."""
+    lacking = []
+    for table in tables:
+        found, declared = _stored(store, table), _declared(table)
+        if found is not None and not declared.items() <= found.items():
+            lacking.append(f"table {table}: {_difference(found, declared)}")
+    if lacking:
+        raise StoreError(
+            f"cannot read {store}: another version of Penstock has written it; {'; '.join(lacking)}",
+            "read other tables only, or plan the input again into a new folder",
+        )
+
+
+def _stored(store: str, table: str) -> dict[str, str] | None:
+    try:
+        opened = open_table(table_path(store, table))
+    except DeltaError:
+        return None
+    return None if opened is None else _columns(opened.schema())
+
+
+def _declared(table: str) -> dict[str, str]:
+    return _columns(Schema.from_json(stored_schema(table).json()))
+
+
+def _columns(schema: Schema) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema.fields}
+
+
+def _difference(found: dict[str, str], declared: dict[str, str]) -> str:
+    lacks = sorted(set(declared) - set(found))
+    has = sorted(set(found) - set(declared))
+    differ = sorted(name for name in set(found) & set(declared) if found[name] != declared[name])
+    parts = (("it lacks", lacks), ("it also has", has), ("of another type", differ))
+    return ", ".join(f"{said} {', '.join(names)}" for said, names in parts if names)
