@@ -38,7 +38,7 @@ def estimate_size(inputs: Sequence[str]) -> Size:
     if not taken:
         return Size(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    lines = sum(text.count(b"\n") for _, text in samples)
+    lines = sum(bool(line.strip()) for _, text in samples for line in text.split(b"\n"))
     return Size(transformations * total // taken, max(1, lines * total // taken))
 
 

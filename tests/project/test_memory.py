@@ -150,6 +150,8 @@ def test_sizes_are_estimated_from_samples(tmp_path):
         assert found.topologies == pytest.approx(3_000, rel=0.3)
     (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(2**24)))
     assert estimate_size([str(tmp_path / "zeros.gz")]).transformations == 0
+    (tmp_path / "blank.gz").write_bytes(gzip.compress(b"\n" * 2**24))
+    assert estimate_size([str(tmp_path / "blank.gz")]).topologies == 1
     assert estimate_size([str(tmp_path / "nothing")]) == Size(0, 0)
 
 
