@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from engine.pyflink_names import installed
+from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
 from operators.chain.chain_spec import ChainSpec
@@ -97,7 +97,7 @@ class JobFrames:
         pickled = _pickled(spec)
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
-        return task_function(pickled, folders, installed(), self._dependencies)
+        return task_function(pickled, folders, [install] if installed() else [], self._dependencies)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism

@@ -36,23 +36,21 @@ _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 def task_function(
     pickled_spec: bytes,
     python_path: Sequence[str],
-    pyflink_names: bool,
+    prepare: Sequence[Callable[[], None]],
     dependencies: PythonDependencies = NO_DEPENDENCIES,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
 
     Before the spec is read, and with it the user's functions, `dependencies` are there, folders of
-    `python_path` that this machine has are looked through for modules after all others, and `pyflink` means
-    Penstock if `pyflink_names`.
+    `python_path` that this machine has are looked through for modules after all others, and the functions
+    `prepare`, importable ones, have been called.
     """
     path = tuple(python_path)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(folder for folder in path if folder not in sys.path and os.path.isdir(folder))
-        if pyflink_names:
-            from engine.pyflink_names import install
-
-            install()
+        for call in prepare:
+            call()
         with python_dependencies(dependencies, SparkFiles.get):
             yield from run_task(cloudpickle.loads(pickled_spec), batches)
 
