@@ -75,14 +75,14 @@ def test_connected_streams() -> None:
 
 def test_connected_streams_by_key() -> None:
     env = environment()
-    keyed = pairs(env).key_by(first).connect(pairs(env).key_by(lambda v: v[1]))
-    also = pairs(env).connect(pairs(env)).key_by(first, lambda v: v[1], Types.STRING())
+    keyed = pairs(env).key_by(first).connect(pairs(env).key_by(lambda v: str(v[1])))
+    also = pairs(env).connect(pairs(env)).key_by(first, lambda v: str(v[1]), Types.STRING())
     for connected in (keyed, also):
         made = [connected.map(Both()), connected.flat_map(BothFlat()), connected.process(KeyedJoined())]
         assert [one.get_name() for one in made] == ["Co-Map", "Co-Flat Map", "Keyed Co-Process"]
         for one in made:
             selectors = one._transformation.key_selectors
-            assert [selector(("a", 7)) for selector in selectors] == ["a", 7]
+            assert [selector(("a", 7)) for selector in selectors] == ["a", "7"]
             assert [given.partitioner for given in one._transformation.inputs] == ["hash", "hash"]
             assert one._transformation.operator.keyed
         assert connected.process(Joined())._transformation.operator.keyed

@@ -33,7 +33,7 @@ def test_delta_jar_is_named_in_one_file_only():
         p
         for s in ("py", "conf", "toml", "properties")
         for p in ROOT.rglob(f"*.{s}")
-        if ".venv" not in p.parts
+        if {".venv", "build"}.isdisjoint(p.parts)
     ]
     naming = [
         p for p in [*files, ROOT / "Makefile"] if delta_coordinates().text in p.read_text(encoding="utf-8")

@@ -1,14 +1,14 @@
 """place_jobs against TaskManagers that are filled one after the other."""
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans.errors import ConfigurationError
-from plans.resources.joins.place_jobs import place_jobs
+from plans.resources.columnar.place_jobs import place_jobs
 from plans.resources.place_jobs import PLACED, place_batches, require_task_managers
-from tests.passes.frames import make_frame
 
 GIVEN = pa.schema(
     [
@@ -111,37 +111,33 @@ GROUPS = {
 LARGEST = {"b": (1, 3), "a": (0, 4), "é": (0, 6), "B": (0, 1), "😀": (0, 40), "": (0, 5), "a a": (0, 2)}
 
 
-def tables(spark, names, partitions):
+def tables(names):
     ids = {name: 100 - i for i, name in enumerate(NAMES)}
     groups = [
         {"topology_id": ids[name], "slot_sharing_group": group, "slots": slots}
         for name in names
         for group, slots in GROUPS.get(name, ())
     ]
-    jobs = make_frame(spark, "topologies", [{"topology_id": ids[name], "name": name} for name in names])
-    return jobs.repartition(partitions), make_frame(spark, "required_slots", groups).repartition(partitions)
+    jobs = [{"topology_id": ids[name], "name": name} for name in names]
+    return pl.DataFrame(jobs), pl.DataFrame(groups)
 
 
-def test_jobs_come_by_name_whatever_the_order_and_partitions_of_rows(spark):
+def test_jobs_come_by_name_whatever_the_order_of_rows():
     in_order = sorted(NAMES)
     slots = [sum(count for _, count in GROUPS.get(name, ())) for name in in_order]
     expected = [
         (name, count, *LARGEST.get(name, (None, 0)), *numbers)
         for name, count, numbers in zip(in_order, slots, both_modes(slots, 3, 12), strict=True)
     ]
-    for names, partitions in ((NAMES, 1), (NAMES[::-1], 3)):
-        jobs, groups = tables(spark, names, partitions)
-        placed = place_jobs(jobs, groups, 3, 12)
-        assert placed.schema == PLACED
-        assert [tuple(row)[1:] for row in placed.collect()] == expected
+    for names in (NAMES, NAMES[::-1]):
+        placed = place_jobs(*tables(names), 3, 12)
+        assert placed.columns == PLACED.names
+        assert [row[1:] for row in placed.rows()] == expected
 
 
-def test_one_job_keeps_its_place_among_all(spark):
-    """A filter on the result must not become one on the jobs."""
-    jobs, groups = tables(spark, NAMES, 2)
-    placed = place_jobs(jobs, groups, 3, None)
-    (job,) = placed.where("name = 'B'").collect()
-    assert (job["session_wanted"], job["job_wanted"]) == (0, 1)
+def test_one_job_has_its_place_among_all():
+    jobs = place_jobs(*tables(NAMES), 3, None)
+    assert jobs.filter(pl.col("name") == "B").select("session_wanted", "job_wanted").rows() == [(0, 1)]
 
 
 @pytest.mark.parametrize(("slots", "available"), [(0, None), (-1, 3), (1, -1)])

@@ -16,7 +16,10 @@ def place_jobs(
 ) -> pl.DataFrame:
     """Jobs on TaskManagers of `slots_per_task_manager` slots; there are `available` of them (None: no limit).
 
-    As joins.place_jobs, in the order in which they are placed.
+    In: topologies, required_slots. Out (key topology_id, in the order in which they are placed): name, slots,
+    largest_slot_sharing_group and largest_slots (of the group that needs most); and for each of `session`
+    (one cluster for all) and `job` (one each) the TaskManagers wanted, pending and missing, and whether it
+    is placed.
     """
     require_task_managers(slots_per_task_manager, available)
     largest = pl.col("slot_sharing_group").sort_by(-pl.col("slots"), "slot_sharing_group").first()
