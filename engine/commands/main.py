@@ -131,6 +131,7 @@ def _version(asked: bool) -> None:
         from importlib.metadata import version
 
         say(f"penstock {version('penstock')}")
+        sys.stdout.flush()  # while what goes wrong can still be said
         raise typer.Exit()
 
 
