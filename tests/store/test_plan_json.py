@@ -52,21 +52,3 @@ def test_a_plan_without_job_graph_tables_has_stream_graphs_only(spark: SparkSess
     assert {frozenset(json.loads(r["line"])) for r in to_plan_lines(some).collect()} == {
         frozenset({"name", "stream_graph"})
     }
-
-
-def test_what_a_refused_topology_left_in_other_tables_is_not_exported(spark: SparkSession):
-    tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:1])
-    refusal = tables["topologies"].select(
-        "topology_id",
-        "name",
-        F.lit(None).cast("string"),
-        F.lit(None).cast("long"),
-        F.lit("job_graph"),
-        F.lit("IllegalStateException"),
-        F.lit("no"),
-        F.array(),
-    )
-    refused = tables["rejected"].union(refusal)
-    assert [json.loads(r["line"]) for r in to_plan_lines({**tables, "rejected": refused}).collect()] == [
-        {"name": "t-000000", "error_stage": "job_graph", "error": "IllegalStateException", "message": "no"}
-    ]
