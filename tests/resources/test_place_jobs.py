@@ -130,13 +130,15 @@ def test_jobs_come_by_name_whatever_the_order_of_rows():
         for name, count, numbers in zip(in_order, slots, both_modes(slots, 3, 12), strict=True)
     ]
     for names in (NAMES, NAMES[::-1]):
-        placed = place_jobs(*tables(names), 3, 12)
+        topologies, required_slots = tables(names)
+        placed = place_jobs(topologies, required_slots, 3, 12)
         assert placed.columns == PLACED.names
         assert [row[1:] for row in placed.rows()] == expected
 
 
 def test_one_job_has_its_place_among_all():
-    jobs = place_jobs(*tables(NAMES), 3, None)
+    topologies, required_slots = tables(NAMES)
+    jobs = place_jobs(topologies, required_slots, 3, None)
     assert jobs.filter(pl.col("name") == "B").select("session_wanted", "job_wanted").rows() == [(0, 1)]
 
 
