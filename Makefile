@@ -14,8 +14,10 @@ demo: .venv/installed
 	@echo
 	@echo "One of them in full:  $(BIN)/penstock show $(STORE) --topology fraud-detection"
 
-# Tests of what runs; all others are about planning. Both halves run side by side.
-RUNNING := commits common connectors datastream process pyflink runtime state windows
+# Tests of jobs that run and of whole `penstock plan` commands; all others are about planning. Both halves take
+# about as long and run side by side.
+RUNNING := commits common connectors datastream process pyflink runtime state windows \
+	test_plan_command.py test_plan_errors.py test_plan_golden.py test_deep_topologies.py
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
 
 ## Lint, formatting, types and tests.
