@@ -246,8 +246,11 @@ def test_fractions_are_rounded_down_to_16_decimals(make):
     def rounded_down(weight, total):
         return float((Decimal(weight) / Decimal(total)).quantize(Decimal(10) ** -16, ROUND_DOWN))
 
+    def as_java_int(total):
+        return (total + 2**31) % 2**32 - 2**31
+
     expected = {
-        (t, n): {"OPERATOR": rounded_down(w, sum(ws))}
+        (t, n): {"OPERATOR": rounded_down(w, as_java_int(sum(ws)))}
         for t, ws in enumerate(weights)
         for n, w in enumerate(ws)
     }
