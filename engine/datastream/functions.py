@@ -27,7 +27,6 @@ from operators.functions.functions import (
     ReduceFunctionWrapper,
 )
 from operators.functions.java_functions import JavaFunctionWrapper, SinkFunction, SourceFunction
-from operators.functions.keyed_state_store import KeyedStateStore
 from operators.functions.process_functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
@@ -45,6 +44,7 @@ from operators.functions.window_functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from operators.state.keyed_state_store import KeyedStateStore
 from operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,

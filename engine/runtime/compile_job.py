@@ -14,10 +14,10 @@ from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
 from engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
 from engine.runtime.errors import JobCompileError
 from engine.runtime.resolve_inputs import StreamInput, inputs_of
-from operators.chain.build_chain import chain_order
-from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from operators.connectors.sink import CollectSink, Sink
 from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from operators.task.build_chain import chain_order
+from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from operators.task.sink_operators import terminal_operator
 
 

@@ -19,10 +19,10 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
-from operators.chain.chain_spec import ChainSpec
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
+from operators.task.chain_spec import ChainSpec
 from operators.task.python_dependencies import PythonDependencies, is_prepared
 from operators.task.run_task import task_function
 from operators.task.task_spec import TaskSettings, TaskSpec

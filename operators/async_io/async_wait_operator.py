@@ -16,8 +16,8 @@ from operators.async_io.waiting_records import (
     WaitingRecords,
 )
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from operators.chain.results import Results
 from operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
-from operators.process.results import Results
 from operators.records.user_function import FunctionOperator
 
 

@@ -12,6 +12,7 @@ from sys import getrefcount
 from typing import Any
 
 from operators.chain.operator import Values
+from operators.chain.results import UNCHANGING, frozen
 from operators.common.row import Row
 from operators.common.typeinfo import (
     BasicTypeInfo,
@@ -22,7 +23,6 @@ from operators.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from operators.process.results import UNCHANGING, frozen
 
 
 def copies(values: Values) -> Values:

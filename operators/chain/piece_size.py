@@ -6,7 +6,7 @@ looks at what waits while it still takes results from the function, and puts it 
 
 from typing import Any
 
-from operators.state.entry_size import value_bytes
+from operators.common.entry_size import value_bytes
 
 _PIECE_BYTES = 8 << 20
 _MOST_RESULTS = 1 << 16

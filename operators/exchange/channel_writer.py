@@ -14,13 +14,13 @@ from operators.chain.operator import (
     Values,
     failure,
 )
+from operators.common.entry_size import value_bytes
 from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.choose_channels import Channel, ChannelChooser
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import values_of_batch
 from operators.functions.runtime_context import RuntimeContext
 from operators.records.key_selection import opened_functions
-from operators.state.entry_size import value_bytes
 
 #: What Spark's shuffle moves; see `EXCHANGE_SCHEMA`.
 FIRST_OF_ALL = -(2**63)

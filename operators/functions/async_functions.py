@@ -47,7 +47,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
     @staticmethod
     def no_restart() -> "AsyncRetryStrategy[Any]":
         """One attempt only."""
-        from operators.async_io.retry_strategies import NO_RETRY_STRATEGY
+        from operators.functions.async_retry_strategies import NO_RETRY_STRATEGY
 
         return NO_RETRY_STRATEGY
 
@@ -59,7 +59,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         exception_predicate: ExceptionPredicate | None,
     ) -> "AsyncRetryStrategy[Any]":
         """Up to `max_attempts` further attempts, each after the same time."""
-        from operators.async_io.retry_strategies import FixedDelayRetryStrategy
+        from operators.functions.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(
             max_attempts, backoff_time_millis, result_predicate, exception_predicate
@@ -75,7 +75,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         exception_predicate: ExceptionPredicate | None,
     ) -> "AsyncRetryStrategy[Any]":
         """Up to `max_attempts` further attempts, each after `multiplier` times the time before."""
-        from operators.async_io.retry_strategies import ExponentialBackoffDelayRetryStrategy
+        from operators.functions.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from operators.chain.operator import OperatorContext
-from operators.functions.keyed_state_store import KeyedStateStore
 from operators.functions.metrics import MetricGroup, SubtaskMetricGroup, metrics_of
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
@@ -15,6 +14,7 @@ from operators.state.descriptors import (
     ValueStateDescriptor,
 )
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
+from operators.state.keyed_state_store import KeyedStateStore
 
 if TYPE_CHECKING:
     from operators.state.keyed_state_backend import KeyedStateBackend

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import Operator, Timestamps, Values
-from operators.process.results import UNCHANGING, Results, close_iterator
+from operators.chain.results import UNCHANGING, Results, close_iterator
 
 
 class Stamped(Protocol):

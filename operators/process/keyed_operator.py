@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from operators.chain.results import Results
 from operators.functions.runtime_context import RuntimeContext
-from operators.process.results import Results
 from operators.records.key_selection import opened_functions
 from operators.records.map_records import current
 from operators.state.keyed_state_backend import KeyedStateBackend

@@ -11,8 +11,8 @@ from typing import Any
 from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from operators.chain.piece_size import PieceSize
+from operators.chain.results import UNCHANGING, frozen
 from operators.process.keyed_process_operators import KeyedFunctionOperator
-from operators.process.results import UNCHANGING, frozen
 from operators.records.map_records import current, span
 from operators.records.user_function import method
 

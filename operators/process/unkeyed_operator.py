@@ -8,8 +8,8 @@ from itertools import repeat
 from typing import Any
 
 from operators.chain.operator import MIN_WATERMARK, Timestamps, Values
+from operators.chain.results import Results
 from operators.process.call_function import NoKey, call_function
-from operators.process.results import Results
 from operators.records.user_function import FunctionOperator
 
 _NO_KEY = NoKey()

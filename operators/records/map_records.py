@@ -8,7 +8,7 @@ from typing import Any
 from operators.chain.copies import own
 from operators.chain.operator import Operator, Timestamps, Values
 from operators.chain.piece_size import PieceSize
-from operators.process.results import UNCHANGING, close_iterator, frozen
+from operators.chain.results import UNCHANGING, close_iterator, frozen
 from operators.records.user_function import FunctionOperator, method
 
 

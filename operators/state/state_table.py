@@ -9,7 +9,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from operators.state.entry_size import entry_bytes
+from operators.common.entry_size import entry_bytes
 from operators.state.spilled_entries import SpilledEntries
 
 _SAMPLE = 16

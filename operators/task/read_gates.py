@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from operators.chain.build_chain import Chain
 from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import MIN_WATERMARK, Operator
 from operators.exchange.blocks import Block, decode
@@ -21,6 +20,7 @@ from operators.exchange.output_spec import GateSpec
 from operators.exchange.rows_and_batches import values_of_batch
 from operators.exchange.sort_by_key import KeySorter, Portion
 from operators.process.keyed_operator import KeyedOperator
+from operators.task.build_chain import Chain
 from operators.task.task_spec import TaskSpec
 
 #: Decoded Python records take about this many times the bytes of their block.

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.build_chain import Chain
-from operators.chain.chain_spec import OperatorSpec
 from operators.chain.describe_error import NO_RECORD, describe_record
 from operators.chain.operator import OperatorContext, failure
+from operators.task.build_chain import Chain
+from operators.task.chain_spec import OperatorSpec
 from operators.task.task_spec import TaskSpec
 
 

@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
-from operators.chain.build_chain import Chain
 from operators.chain.describe_error import describe_error
 from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.chain.operator import MAX_WATERMARK, OperatorContext
 from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
+from operators.task.build_chain import Chain
 from operators.task.outgoing_rows import OutgoingRows
 from operators.task.pulled import pulled
 from operators.task.python_dependencies import NO_DEPENDENCIES, PythonDependencies, python_dependencies

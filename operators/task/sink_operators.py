@@ -13,13 +13,13 @@ import pyarrow as pa
 from operators.chain.describe_error import misfit
 from operators.chain.errors import EnoughResults
 from operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
+from operators.common.entry_size import value_bytes
 from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
 from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.channel_writer import MISFIT, Row
 from operators.exchange.rows_and_batches import VALUE_COLUMN
-from operators.state.entry_size import value_bytes
 
 _BLOCK_BYTES = 8 << 20
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from operators.chain.chain_spec import ChainSpec
+from operators.task.chain_spec import ChainSpec
 
 
 @dataclass(frozen=True, kw_only=True)

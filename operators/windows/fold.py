@@ -7,8 +7,8 @@ from collections.abc import Callable
 from operator import concat
 from typing import Any, NamedTuple
 
+from operators.chain.results import frozen
 from operators.functions.functions import ReduceFunctionWrapper
-from operators.process.results import frozen
 from operators.state.checked_state import Check, value_check
 from operators.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
 

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from operators.state.entry_size import entry_bytes
+from operators.common.entry_size import entry_bytes
 from operators.windows.fold import Fold
 from operators.windows.pane_log import PARTS, PaneLog
 from operators.windows.window import TimeWindow

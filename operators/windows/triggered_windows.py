@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from operators.chain.copies import copies
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
+from operators.chain.results import frozen
 from operators.functions.runtime_context import RuntimeContext
-from operators.process.results import frozen
 from operators.state.descriptors import ListStateDescriptor, ReducingStateDescriptor
 from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
 from operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner

@@ -7,12 +7,12 @@ PerWindowStateStore,MergingWindowStateStore}.
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from operators.functions.keyed_state_store import KeyedStateStore
 from operators.functions.metrics import MetricGroup
 from operators.functions.runtime_context import RuntimeContext
 from operators.process.keyed_operator import KeyedOperator
 from operators.state.descriptors import StateDescriptor
 from operators.state.keyed_state_backend import BackendStateStore
+from operators.state.keyed_state_store import KeyedStateStore
 from operators.windows.assigner import WindowAssigner
 from operators.windows.trigger import Trigger
 from operators.windows.window_functions import InternalWindowFunction

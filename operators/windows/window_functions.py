@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from operators.functions.functions import Function
-from operators.functions.keyed_state_store import KeyedStateStore
 from operators.functions.runtime_context import RuntimeContext
 from operators.functions.window_functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
+from operators.state.keyed_state_store import KeyedStateStore
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")

@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.async_io.async_wait_operator import AsyncWaitOperator
-from operators.async_io.retry_predicates import (
+from operators.async_io.waiting_records import RecordsAsTheyCome, RecordsInOrder, WaitingRecord
+from operators.chain.errors import UserFunctionError
+from operators.chain.operator import MAX_WATERMARK
+from operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from operators.functions.async_retry_predicates import (
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,
 )
-from operators.async_io.retry_strategies import (
+from operators.functions.async_retry_strategies import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
     NoRetryStrategy,
 )
-from operators.async_io.waiting_records import RecordsAsTheyCome, RecordsInOrder, WaitingRecord
-from operators.chain.errors import UserFunctionError
-from operators.chain.operator import MAX_WATERMARK
-from operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
 from tests.operator_harness import Record, Watermark, run
 
 ORDERS = pytest.mark.parametrize("ordered", [True, False])

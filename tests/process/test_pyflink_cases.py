@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from operators.async_io.async_wait_operator import AsyncWaitOperator
-from operators.async_io.retry_strategies import NO_RETRY_STRATEGY
 from operators.common.output_tag import OutputTag
 from operators.common.typeinfo import Types
 from operators.functions.async_functions import AsyncFunction
+from operators.functions.async_retry_strategies import NO_RETRY_STRATEGY
 from operators.functions.broadcast_functions import BroadcastProcessFunction
 from operators.functions.process_functions import (
     KeyedCoProcessFunction,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.chain.results import Results, frozen
 from operators.common.output_tag import OutputTag
 from operators.common.row import Row, RowKind
 from operators.common.typeinfo import Types
@@ -18,7 +19,6 @@ from operators.process.keyed_function_operators import KeyedMapOperator
 from operators.process.keyed_process_operators import KeyedProcessOperator
 from operators.process.process_operators import ProcessOperator
 from operators.process.reduce_operator import ReduceOperator
-from operators.process.results import Results, frozen
 from operators.records.map_records import FlatMapOperator, MapOperator
 from operators.state.descriptors import ListStateDescriptor
 from tests.operator_harness import Recorded, run

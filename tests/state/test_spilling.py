@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from operators.chain.operator import OperatorContext
-from operators.state.entry_size import entry_bytes
+from operators.common.entry_size import entry_bytes
 from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.pickle_state import dump_state, load_states
 from operators.state.spilled_entries import SpilledEntries

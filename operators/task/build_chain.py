@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from operators.chain.copies import copies, is_plain
 from operators.chain.describe_error import NO_RECORD, misfit
 from operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
@@ -21,6 +20,7 @@ from operators.exchange.blocks import is_pickled
 from operators.exchange.channel_writer import MISFIT, ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
+from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 
 
 class ChainedInput:
