@@ -24,7 +24,7 @@ from engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, Keye
 from engine.datastream.stream_outputs import StreamOutputs
 from engine.datastream.transformations import Transformation
 from engine.datastream.unsettable_stream import UnsettableStream
-from engine.datastream.window import WindowAssigner
+from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from operators.records.key_selection import KeyedRow, typed_keys
 from operators.records.map_records import MapOperator
@@ -165,6 +165,16 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     def interval_join(self, other: KeyedStream) -> KeyedIntervalJoin:
         """Pairs of records of the same key that are close in event time."""
         return KeyedIntervalJoin(self, other)
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """The records of each key in windows."""
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` records of a key, one every `slide` records; 0: one after the other."""
+        if slide == 0:
+            return WindowedStream(self, CountTumblingWindowAssigner(size))
+        return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
 
     def shuffle(self) -> NoReturn:
         """Raises TypeError, as everything does that would send records elsewhere than their key."""

@@ -5,20 +5,17 @@ Source: org.apache.flink.streaming.api.datastream.DataStreamSink.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.datastream.operator_settings import check_parallelism, check_uid_hash, set_slot_sharing_group
+from engine.datastream.environment_options import EnvironmentOptions
+from engine.datastream.operator_settings import check_parallelism, check_uid_hash
+from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.datastream.transformations import Transformation
-
-if TYPE_CHECKING:
-    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 class DataStreamSink:
     """A sink that is registered with its environment, to be named and placed."""
 
-    def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
+    def __init__(self, environment: EnvironmentOptions, transformation: Transformation) -> None:
         self._environment = environment
         self._transformation = transformation
 

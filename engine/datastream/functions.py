@@ -3,9 +3,8 @@
 from operators.functions.async_functions import (
     AsyncFunction,
     AsyncFunctionDescriptor,
-    AsyncRetryPredicate,
-    AsyncRetryStrategy,
 )
+from operators.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
 from operators.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -24,7 +23,6 @@ from operators.functions.functions import (
     NullByteKeySelector,
     Partitioner,
     ReduceFunction,
-    ReduceFunctionWrapper,
 )
 from operators.functions.java_functions import JavaFunctionWrapper, SinkFunction, SourceFunction
 from operators.functions.process_functions import (
@@ -45,6 +43,7 @@ from operators.functions.window_functions import (
     WindowFunction,
 )
 from operators.state.keyed_state_store import KeyedStateStore
+from operators.state.reducer_and_aggregator import ReduceFunctionWrapper
 from operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,

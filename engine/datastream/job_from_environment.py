@@ -6,8 +6,8 @@ Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.{generate,conf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.job import RUNTIME_MODE, CachedFile, Job
 from engine.datastream.python_options import (
     FILE_DELIMITER,
@@ -20,9 +20,6 @@ from engine.datastream.python_options import (
 from engine.datastream.transformations import Transformation, reachable
 from plans.topology import flink_options as options
 from plans.topology.flink_options import read_option
-
-if TYPE_CHECKING:
-    from engine.datastream.environment_options import EnvironmentOptions
 
 #: StreamGraphGenerator.DEFAULT_{STREAMING,BATCH}_JOB_NAME.
 STREAMING_JOB = "Flink Streaming Job"

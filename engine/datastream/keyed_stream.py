@@ -21,8 +21,6 @@ from engine.datastream.functions import (
 )
 from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from engine.datastream.stream_settings import StreamSettings
-from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
-from engine.datastream.windowed_stream import WindowedStream
 from operators.process.keyed_function_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class KeyedOperations(StreamSettings):
-    """map, flat_map, filter, process, reduce, sum and its like, windows."""
+    """map, flat_map, filter, process, reduce, sum and its like."""
 
     _key_selector: Callable[[Any], Any]
 
@@ -104,16 +102,6 @@ class KeyedOperations(StreamSettings):
         the exchange. TypeError unless the keys are names of fields, ValueError for another function.
         """
         return aggregated(self, self._key_selector, aggregations)
-
-    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """The records of each key in windows."""
-        return WindowedStream(self, window_assigner)
-
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of `size` records of a key, one every `slide` records; 0: one behind the other."""
-        if slide == 0:
-            return WindowedStream(self, CountTumblingWindowAssigner(size))
-        return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
 
     def _keyed(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
         return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,))

@@ -7,15 +7,10 @@ org.apache.flink.api.dag.Transformation.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
-from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.datastream.transformations import Transformation
 from operators.formats.data_types import is_data_type
-
-if TYPE_CHECKING:
-    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 MAX_PARALLELISM = 1 << 15
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
@@ -46,17 +41,6 @@ def check_uid_hash(uid_hash: str) -> str:
     if not _UID_HASH.fullmatch(uid_hash):
         raise ValueError(f"uid hash {uid_hash!r}: 32 hex digits are needed")
     return uid_hash
-
-
-def set_slot_sharing_group(
-    one: Transformation, environment: StreamExecutionEnvironment, group: str | SlotSharingGroup
-) -> None:
-    """Put `one` into the group; a group with resources is registered with the environment."""
-    if isinstance(group, SlotSharingGroup):
-        environment.register_slot_sharing_group(group)
-        one.slot_sharing_group = group.get_name()
-    else:
-        one.slot_sharing_group = group
 
 
 def as_output_type(given: TypeInformation | list[Any] | None) -> TypeInformation | None:

@@ -13,9 +13,9 @@ from engine.datastream.operator_settings import (
     check_max_parallelism,
     check_parallelism,
     check_uid_hash,
-    set_slot_sharing_group,
 )
 from engine.datastream.pickled import Pickled
+from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
 

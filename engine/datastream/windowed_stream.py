@@ -17,6 +17,7 @@ from engine.datastream.functions import (
     ReduceFunction,
     WindowFunction,
 )
+from engine.datastream.keyed_stream import KeyedOperations
 from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner, WindowOperationDescriptor
@@ -25,7 +26,6 @@ from operators.windows.windowed_function import WindowedFunction, aggregated, bu
 
 if TYPE_CHECKING:
     from engine.datastream.data_stream import DataStream
-    from engine.datastream.keyed_stream import KeyedOperations
     from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 

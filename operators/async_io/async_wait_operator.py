@@ -17,7 +17,8 @@ from operators.async_io.waiting_records import (
 )
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from operators.chain.results import Results
-from operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from operators.functions.async_functions import AsyncFunction
+from operators.functions.async_retry_strategies import AsyncRetryStrategy
 from operators.records.user_function import FunctionOperator
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from operators.async_io.waiting_records import WaitingRecord
-from operators.functions.async_functions import AsyncRetryStrategy
+from operators.functions.async_retry_strategies import AsyncRetryStrategy
 
 
 class Attempts:

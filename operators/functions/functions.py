@@ -5,16 +5,16 @@ Source: pyflink.datastream.functions; org.apache.flink.api.common.functions.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from operators.functions.runtime_context import RuntimeContext
+from operators.functions.runtime_context import RuntimeContext
+from operators.state.reducer_and_aggregator import Aggregator, Reducer
 
 
 class Function(ABC):  # noqa: B024 what functions have to do differs
     """Anything of a job's author that an operator runs, with a beginning and an end in each subtask."""
 
-    def open(self, runtime_context: "RuntimeContext") -> None:  # noqa: B027 may be left out
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 may be left out
         """Called before the first record."""
 
     def close(self) -> None:  # noqa: B027 may be left out
@@ -61,32 +61,12 @@ class CoFlatMapFunction(Function):
         """The results for a record of the second stream."""
 
 
-class ReduceFunction(Function):
+class ReduceFunction(Function, Reducer):
     """Makes one value of two of the same type; applied again and again until one is left."""
 
-    @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
-        """The combined value. `value1` may be changed and returned."""
 
-
-class AggregateFunction(Function):
+class AggregateFunction(Function, Aggregator):
     """Adds values up in an accumulator of another type than values or result."""
-
-    @abstractmethod
-    def create_accumulator(self) -> Any:
-        """An accumulator that nothing was added to."""
-
-    @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator with `value` added; it may be the one given, changed."""
-
-    @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
-        """The result for what was added."""
-
-    @abstractmethod
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """One accumulator of two; either may be changed and returned."""
 
 
 class KeySelector(Function):
@@ -126,11 +106,3 @@ class FunctionWrapper(Function):
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
-
-
-class ReduceFunctionWrapper(FunctionWrapper):
-    """A callable of two values as a ReduceFunction."""
-
-    def reduce(self, value1: Any, value2: Any) -> Any:
-        """What the callable makes of the two."""
-        return self._func(value1, value2)

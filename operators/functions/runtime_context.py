@@ -1,7 +1,7 @@
 """What a function is told of where it runs. Source: pyflink.datastream.functions.RuntimeContext."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operators.chain.operator import OperatorContext
 from operators.functions.metrics import MetricGroup, SubtaskMetricGroup, metrics_of
@@ -14,10 +14,8 @@ from operators.state.descriptors import (
     ValueStateDescriptor,
 )
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
+from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.keyed_state_store import KeyedStateStore
-
-if TYPE_CHECKING:
-    from operators.state.keyed_state_backend import KeyedStateBackend
 
 
 class DistributedCache:
@@ -36,7 +34,7 @@ class DistributedCache:
 class RuntimeContext(KeyedStateStore):
     """A function's view of its subtask; handed to `open`."""
 
-    def __init__(self, context: OperatorContext, backend: "KeyedStateBackend | None" = None) -> None:
+    def __init__(self, context: OperatorContext, backend: KeyedStateBackend | None = None) -> None:
         self._context, self._backend = context, backend
 
     def get_task_name(self) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from operators.common.typeinfo import TypeInformation, Types
-from operators.functions.functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper
+from operators.state.reducer_and_aggregator import Aggregator, ReduceFunctionWrapper, Reducer
 from operators.state.ttl_config import StateTtlConfig
 
 
@@ -50,7 +50,7 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
         super().__init__(name, type_info)
-        if not isinstance(reduce_function, ReduceFunction):
+        if not isinstance(reduce_function, Reducer):
             if not callable(reduce_function):
                 raise TypeError("The input must be a ReduceFunction or a callable function!")
             reduce_function = ReduceFunctionWrapper(reduce_function)
@@ -67,12 +67,12 @@ class AggregatingStateDescriptor(StateDescriptor):
     Raises TypeError: not an AggregateFunction.
     """
 
-    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, agg_function: Aggregator, state_type_info: TypeInformation) -> None:
         super().__init__(name, state_type_info)
-        if not isinstance(agg_function, AggregateFunction):
+        if not isinstance(agg_function, Aggregator):
             raise TypeError("The input must be a pyflink.datastream.functions.AggregateFunction!")
         self._agg_function = agg_function
 
-    def get_agg_function(self) -> AggregateFunction:
+    def get_agg_function(self) -> Aggregator:
         """The function."""
         return self._agg_function

@@ -5,10 +5,9 @@ Source: pyflink.datastream.state; org.apache.flink.api.common.state.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from operators.state.descriptors import MapStateDescriptor
+from operators.state.descriptors import MapStateDescriptor
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -194,5 +193,5 @@ class OperatorStateStore(ABC):
     """Hands out state that belongs to the subtask instead of a key."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> BroadcastState[K, V]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
         """The broadcast state of this name, made on first use."""

@@ -9,8 +9,8 @@ Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.heap.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from operators.functions.functions import AggregateFunction
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
+from operators.state.reducer_and_aggregator import Aggregator
 from operators.state.state_table import StateTable
 
 
@@ -129,7 +129,7 @@ class KeyedReducingState(ReducingState[Any]):
 class KeyedAggregatingState(AggregatingState[Any, Any]):
     """An accumulator. Source: HeapAggregatingState."""
 
-    def __init__(self, table: StateTable, scope: Scope, agg_function: AggregateFunction) -> None:
+    def __init__(self, table: StateTable, scope: Scope, agg_function: Aggregator) -> None:
         self._table, self._scope = table, scope
         self._function = agg_function
 

@@ -8,9 +8,9 @@ Source: org.apache.flink.runtime.state.ttl.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from operators.functions.functions import AggregateFunction
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
 from operators.state.keyed_states import Scope, merge_values
+from operators.state.reducer_and_aggregator import Aggregator
 from operators.state.state_table import StateTable
 from operators.state.ttl_config import StateTtlConfig
 
@@ -163,7 +163,7 @@ class ExpiringAggregatingState(_Expiring, AggregatingState[Any, Any]):
         scope: Scope,
         config: StateTtlConfig,
         clock: Callable[[], int],
-        agg_function: AggregateFunction,
+        agg_function: Aggregator,
     ) -> None:
         super().__init__(table, scope, config, clock)
         self._function = agg_function

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operators.chain.copies import copies
 from operators.chain.describe_error import Described, describe_record
@@ -16,10 +16,8 @@ from operators.windows.fold import fold_of
 from operators.windows.panes import Panes
 from operators.windows.time_triggers import EventTimeTrigger
 from operators.windows.window import TimeWindow
+from operators.windows.window_function_operator import WindowFunctionOperator
 from operators.windows.window_keeper import WindowKeeper
-
-if TYPE_CHECKING:
-    from operators.windows.window_operator import WindowOperator
 
 _KEYS_AT_ONCE = 1024
 
@@ -27,7 +25,7 @@ _KEYS_AT_ONCE = 1024
 class OperatorPanes(WindowKeeper):
     """The panes of an operator, and what its window function makes of them."""
 
-    def __init__(self, operator: "WindowOperator", size: int, slide: int, offset: int) -> None:
+    def __init__(self, operator: WindowFunctionOperator, size: int, slide: int, offset: int) -> None:
         super().__init__(operator)
         descriptor = operator.function.state_descriptor
         self._passes_through = operator.function.passes_value_through
@@ -138,7 +136,7 @@ class OperatorPanes(WindowKeeper):
         return self.operator.failed(error, Described(f"{window} of key {describe_record(original_key(key))}"))
 
 
-def make_panes(operator: "WindowOperator") -> OperatorPanes | None:
+def make_panes(operator: WindowFunctionOperator) -> OperatorPanes | None:
     """Panes if the operator's windows are tumbling or sliding in event time, with the trigger made for them.
 
     Subclasses, which may do anything, have none.

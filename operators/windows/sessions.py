@@ -9,7 +9,7 @@ EventTimeTrigger, for what happens; keeping sessions like this is our own.
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operators.chain.copies import copies
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
@@ -18,10 +18,8 @@ from operators.windows.fold import fold_of
 from operators.windows.session_windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows
 from operators.windows.time_triggers import EventTimeTrigger
 from operators.windows.window import TimeWindow, in_set_order
+from operators.windows.window_function_operator import WindowFunctionOperator
 from operators.windows.window_keeper import WindowKeeper
-
-if TYPE_CHECKING:
-    from operators.windows.window_operator import WindowOperator
 
 #: A session is a list of these: plain data, as it may go to disk.
 _START, _END, _CONTENTS, _NUMBER, _TIMER, _FIRED = range(6)
@@ -31,7 +29,7 @@ _Session = list[Any]
 class Sessions(WindowKeeper):
     """The open sessions of an operator; `gap_of` gives milliseconds for a record."""
 
-    def __init__(self, operator: "WindowOperator", gap_of: Callable[[Any], int] | int) -> None:
+    def __init__(self, operator: WindowFunctionOperator, gap_of: Callable[[Any], int] | int) -> None:
         super().__init__(operator)
         descriptor = operator.function.state_descriptor
         self._fold = fold_of(descriptor)
@@ -174,7 +172,7 @@ class Sessions(WindowKeeper):
             self.operator.emit(window, copies(result) if self._copies else result)
 
 
-def make_sessions(operator: "WindowOperator") -> Sessions | None:
+def make_sessions(operator: WindowFunctionOperator) -> Sessions | None:
     """Sessions if the operator's windows are sessions in event time, with the trigger made for them.
 
     Subclasses, which may do anything, have none.

@@ -6,12 +6,11 @@ org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operators.chain.copies import copies
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
 from operators.chain.results import frozen
-from operators.functions.runtime_context import RuntimeContext
 from operators.state.descriptors import ListStateDescriptor, ReducingStateDescriptor
 from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
 from operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
@@ -21,10 +20,8 @@ from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrig
 from operators.windows.trigger import Trigger, TriggerResult
 from operators.windows.window import CountWindow, TimeWindow
 from operators.windows.window_contexts import AssignerContext, TriggerContext
+from operators.windows.window_function_operator import WindowFunctionOperator
 from operators.windows.window_keeper import WindowKeeper
-
-if TYPE_CHECKING:
-    from operators.windows.window_operator import WindowOperator
 
 #: How many windows are remembered to be used again.
 _KNOWN_WINDOWS = 4096
@@ -33,7 +30,7 @@ _KNOWN_WINDOWS = 4096
 class TriggeredWindows(WindowKeeper):
     """Asks the assigner and the trigger for each record."""
 
-    def __init__(self, operator: "WindowOperator", runtime_context: RuntimeContext) -> None:
+    def __init__(self, operator: WindowFunctionOperator) -> None:
         super().__init__(operator)
         self._assigner, self._trigger = operator.assigner, operator.trigger
         self._merging_assigner = self._assigner if isinstance(self._assigner, MergingWindowAssigner) else None
@@ -45,8 +42,8 @@ class TriggeredWindows(WindowKeeper):
         self._keeps_lists = isinstance(descriptor, ListStateDescriptor)
         self._reduces = isinstance(descriptor, ReducingStateDescriptor)
         self._open_windows_by_key = self._backend.table("merging-window-set")
-        self._assigner_context = AssignerContext(operator, runtime_context)
-        self._trigger_context = TriggerContext(operator, runtime_context)
+        self._assigner_context = AssignerContext(operator, operator.runtime_context)
+        self._trigger_context = TriggerContext(operator, operator.runtime_context)
         self._fires_once = _fires_once(self._assigner, self._trigger)
         self._sets_cleanup_timer = not _trigger_cleans_up(self._assigner, self._trigger, self._lateness)
         self._set_timer = (

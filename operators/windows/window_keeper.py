@@ -1,18 +1,16 @@
 """The part of a window operator that keeps windows: the general way and the faster ones."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operators.chain.operator import Timestamps, Values
-
-if TYPE_CHECKING:
-    from operators.windows.window_operator import WindowOperator
+from operators.windows.window_function_operator import WindowFunctionOperator
 
 
 class WindowKeeper:
     """Keeps the open windows of `operator`, and has it run its window function on them."""
 
-    def __init__(self, operator: "WindowOperator") -> None:
+    def __init__(self, operator: WindowFunctionOperator) -> None:
         self.operator = operator
 
     def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:

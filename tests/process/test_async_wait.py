@@ -12,7 +12,7 @@ from operators.async_io.async_wait_operator import AsyncWaitOperator
 from operators.async_io.waiting_records import RecordsAsTheyCome, RecordsInOrder, WaitingRecord
 from operators.chain.errors import UserFunctionError
 from operators.chain.operator import MAX_WATERMARK
-from operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from operators.functions.async_functions import AsyncFunction
 from operators.functions.async_retry_predicates import (
     empty_result_predicate,
     exception_type_predicate,
@@ -20,6 +20,7 @@ from operators.functions.async_retry_predicates import (
 )
 from operators.functions.async_retry_strategies import (
     NO_RETRY_STRATEGY,
+    AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
     NoRetryStrategy,

@@ -14,7 +14,7 @@ from operators.windows.session_windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
 )
-from operators.windows.window_operator import LATE_RECORDS_DROPPED
+from operators.windows.window_function_operator import LATE_RECORDS_DROPPED
 from operators.windows.windowed_function import buffered
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.window_jobs import KINDS, operator

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from operators.chain.operator import OperatorContext, Timestamps, Values
-from operators.connectors.file_sinks.part_formats import RowFormat
+from operators.connectors.file_sinks.file_sink_settings import BucketAssigner, OutputFileConfig, RollingPolicy
+from operators.connectors.file_sinks.part_formats import PartFormat, RowFormat
 from operators.connectors.file_sinks.staged_files import StagedFiles
 from operators.connectors.sink import Committable, SinkWriter
 
-if TYPE_CHECKING:
-    from operators.connectors.file_sinks.file_sink import BucketedFileSink
+
+class PartFileSettings(Protocol):
+    """What a sink says about its part files."""
+
+    base_path: str
+    write_id: str
+    part_format: PartFormat
+    rolling_policy: RollingPolicy
+    bucket_assigner: BucketAssigner
+    output_file_config: OutputFileConfig
+    names_by_bucket: bool  #: names count within a bucket and have a random part; else within a subtask
 
 
 class _Part:
@@ -33,7 +43,7 @@ class _Part:
 class PartFilesWriter(SinkWriter):
     """One open file a bucket; a new one where the rolling policy says so."""
 
-    def __init__(self, sink: BucketedFileSink, context: OperatorContext) -> None:
+    def __init__(self, sink: PartFileSettings, context: OperatorContext) -> None:
         self._sink, self._context = sink, context
         self._files = StagedFiles(sink.base_path, sink.write_id, context)
         self._format, self._policy = sink.part_format, sink.rolling_policy

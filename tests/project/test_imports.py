@@ -1,0 +1,141 @@
+"""Who imports whom: nothing from above, and no circles.
+
+Imports inside functions count like all others: a late import only hides a circle. So do those under
+TYPE_CHECKING, but for the two classes of PyFlink's API that nearly all others name in their signatures.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: DataStream and StreamExecutionEnvironment are what the methods of their own parts give back, so that a type
+#: checker has to know both ends. When the program runs, only the import downwards is there.
+NAMED_BY_THEIR_PARTS = {"engine.datastream.data_stream", "engine.datastream.stream_execution_environment"}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of Penstock by its dotted name; the packages' are theirs without `__init__`."""
+    files = [
+        *(file for package in ("operators", "plans", "engine") for file in (ROOT / package).rglob("*.py")),
+        ROOT / "penstock_guard.py",
+    ]
+    return {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
+            file.read_text(encoding="utf-8")
+        )
+        for file in files
+        if "examples" not in file.parts
+    }
+
+
+def imported(tree: ast.AST, for_types: bool = False) -> Iterator[tuple[str, bool]]:
+    """What a module imports, names from a module as `module.name`, and whether only for types."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((f"{node.module}.{name.name}", for_types) for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((name.name, for_types) for name in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for part in node.body:
+                yield from imported(ast.Module([part], []), for_types=True)
+            for part in node.orelse:
+                yield from imported(ast.Module([part], []), for_types)
+        else:
+            yield from imported(node, for_types)
+
+
+@cache
+def imports() -> dict[str, dict[str, bool]]:
+    """Which modules of Penstock each one imports, and whether only for types."""
+    found: dict[str, dict[str, bool]] = {}
+    for module, tree in modules().items():
+        of_module = found[module] = {}
+        for name, for_types in imported(tree):
+            target = name if name in modules() else name.rpartition(".")[0]
+            if target in modules() and target != module:
+                of_module[target] = of_module.get(target, True) and for_types
+    return found
+
+
+@pytest.mark.parametrize(
+    ("package", "above"),
+    [
+        ("penstock_guard", ("operators", "plans", "engine")),
+        ("operators", ("plans", "engine")),
+        ("plans", ("engine",)),
+    ],
+)
+def test_nothing_is_imported_from_above(package, above):
+    upwards = [
+        (module, target)
+        for module, targets in imports().items()
+        for target in targets
+        if module.split(".")[0] == package and target.split(".")[0] in above
+    ]
+    assert not upwards
+
+
+def test_only_commands_import_commands():
+    from_below = [
+        (module, target)
+        for module, targets in imports().items()
+        for target in targets
+        if target.startswith("engine.commands.") and not module.startswith("engine.commands.")
+    ]
+    assert not from_below
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """The modules of a circle, the first one again at the end; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = {
+        module: {
+            target
+            for target, for_types in targets.items()
+            if not (for_types and target in NAMED_BY_THEIR_PARTS and module.startswith("engine.datastream."))
+        }
+        for module, targets in imports().items()
+    }
+    assert not circle(graph)
+
+
+def test_no_package_of_operators_imports_itself_by_way_of_others():
+    graph: dict[str, set[str]] = {}
+    for module, targets in imports().items():
+        package = ".".join(module.split(".")[:2])
+        of_package = graph.setdefault(package, set())
+        if package.startswith("operators."):
+            of_package |= {".".join(target.split(".")[:2]) for target in targets} - {package}
+    assert not circle(graph)
+
+
+def test_a_circle_is_found_wherever_the_import_stands():
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from a.b import c\nelse:\n    import d\n"
+        "def f():\n    if g():\n        from e import h\n"
+    )
+    assert list(imported(ast.parse(source))) == [
+        ("typing.TYPE_CHECKING", False),
+        ("a.b.c", True),
+        ("d", False),
+        ("e.h", False),
+    ]
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) in (
+        ["a", "b", "c", "a"],
+        ["b", "c", "a", "b"],
+        ["c", "a", "b", "c"],
+    )
