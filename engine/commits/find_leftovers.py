@@ -16,7 +16,7 @@ from pyarrow import fs
 from engine.commits.journal import RUNS, Run, runs_in
 from operators.connectors.delta.commit_delta import has_write, open_delta
 from operators.connectors.delta.delta_files import FILE_NAME
-from operators.connectors.files.filesystem import filesystem_of
+from operators.files.filesystem import filesystem_of
 
 _STAGED = re.compile(r"\.penstock-(?!runs$)([0-9A-Za-z-]+)")
 _LOG = "_delta_log"

@@ -34,14 +34,14 @@ from typing import Any
 
 from pyarrow import fs
 
-from operators.connectors.files.durable_files import (
+from operators.connectors.sink import Committable, Recovery
+from operators.files.durable_files import (
     make_folder,
     read_once_written,
     remove_folder,
     write_once,
 )
-from operators.connectors.files.filesystem import filesystem_of
-from operators.connectors.sink import Committable, Recovery
+from operators.files.filesystem import filesystem_of
 
 RUNS = ".penstock-runs"
 _FORMAT = 1

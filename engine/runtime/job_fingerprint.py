@@ -9,10 +9,10 @@ from pathlib import Path
 from engine.commits.acknowledge_runs import published_jobs
 from engine.datastream.job import Job
 from operators.connectors.delta.delta_source import DeltaSource
-from operators.connectors.files.file_source import FileSource
-from operators.connectors.files.filesystem import find_files
+from operators.connectors.file_source import FileSource
 from operators.connectors.recover_sinks import recovery_of
 from operators.connectors.sink import Sink
+from operators.files.filesystem import find_files
 
 
 def job_fingerprint(job: Job) -> str:

@@ -6,10 +6,10 @@ without paths; FileNotFoundError, when the job is planned, where one leads nowhe
 """
 
 from operators.common.typeinfo import RowTypeInfo, TypeInformation
-from operators.connectors.files.file_format import TextLineFormat
-from operators.connectors.files.file_source import FileSource
-from operators.connectors.files.filesystem import find_files
+from operators.connectors.file_source import FileSource
+from operators.files.filesystem import find_files
 from operators.formats.column_lines import CsvColumns, JsonLines
+from operators.formats.file_format import TextLineFormat
 from operators.formats.parquet_files import ParquetRows, type_of_parquet
 
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from operators.connectors.delta.commit_delta import DeltaWrite, abort_delta, commit_delta
 from operators.connectors.file_sinks.staged_files import abort_files, commit_files
-from operators.connectors.files.filesystem import filesystem_of
 from operators.connectors.sink import Committable, Recovery, Sink
+from operators.files.filesystem import filesystem_of
 
 
 def _publish_files(

@@ -17,7 +17,7 @@ import pyarrow as pa
 from operators.chain.operator import OperatorContext, Timestamps, Values
 from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import TypeInformation
-from operators.connectors.java_text import printed_text
+from operators.formats.java_text import printed_text
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from operators.common.typeinfo import (
     TypeInformation,
     Types,
 )
-from operators.connectors.java_text import java_timestamp
+from operators.formats.java_text import java_timestamp
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]

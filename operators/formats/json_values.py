@@ -33,8 +33,8 @@ from operators.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from operators.connectors.java_text import java_double, java_float, java_instant
 from operators.formats.csv_rows import parse_value
+from operators.formats.java_text import java_double, java_float, java_instant
 
 Convert = Callable[[Any], Any]
 

@@ -16,12 +16,12 @@ from operators.common.adapt_columns import as_arrow_type
 from operators.common.arrow_types import arrow_type, type_info_of_arrow
 from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import RowTypeInfo, TypeInformation
-from operators.connectors.file_sinks.part_formats import ParquetFormat, PartFormat
-from operators.connectors.files.file_format import BulkFormat
-from operators.connectors.files.filesystem import FileEntry, filesystem_of
-from operators.connectors.files.splits import FileSplit
+from operators.files.filesystem import FileEntry, filesystem_of
+from operators.files.splits import FileSplit
 from operators.formats.csv_files import check_rows
 from operators.formats.data_types import as_row_type
+from operators.formats.file_format import BulkFormat
+from operators.formats.part_formats import ParquetFormat, PartFormat
 from operators.formats.serialization import RowDataBulkWriterFactory
 
 _BATCH_ROWS = 4096

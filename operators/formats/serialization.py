@@ -10,8 +10,8 @@ from typing import Any
 
 from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import TypeInformation
-from operators.connectors.file_sinks.part_formats import PartFormat, TextLines
-from operators.connectors.files.lines import python_charset
+from operators.files.lines import python_charset
+from operators.formats.part_formats import PartFormat, TextLines
 
 __all__ = [
     "BulkWriterFactory",

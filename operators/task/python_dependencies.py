@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from operators.connectors.files.filesystem import relative_paths_from
+from operators.files.filesystem import relative_paths_from
 from operators.task.extract_archive import discard, extract_archive
 
 _PREPARED = "penstock-python-"

@@ -23,8 +23,8 @@ from operators.connectors.delta import commit_delta
 from operators.connectors.delta.delta_sink import DeltaSink
 from operators.connectors.file_sinks import staged_files
 from operators.connectors.file_sinks.plain_sinks import TextSink
-from operators.connectors.files import durable_files
 from operators.connectors.sink import Committable, Sink, SinkWriter
+from operators.files import durable_files
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, ROWS, begin, hidden, run, sinks_of, stage, visible
 

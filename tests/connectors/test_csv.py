@@ -11,7 +11,7 @@ from operators.common.row import Row
 from operators.common.typeinfo import Types
 from operators.connectors.file_sinks.file_sink import FileSink
 from operators.connectors.file_sinks.file_sink_settings import BucketAssigner
-from operators.connectors.files.file_source import FileSource
+from operators.connectors.file_source import FileSource
 from operators.formats import csv_blocks, csv_files
 from operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
 from operators.formats.csv_schema import CsvSchema

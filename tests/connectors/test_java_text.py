@@ -9,8 +9,8 @@ from operators.chain.operator import OperatorContext
 from operators.common.row import Row, RowKind
 from operators.common.time import Instant
 from operators.common.typeinfo import Types
-from operators.connectors.java_text import java_text, java_text_of_any, printed_text
 from operators.connectors.sink import PrintSink
+from operators.formats.java_text import java_text, java_text_of_any, printed_text
 
 
 @pytest.mark.parametrize(

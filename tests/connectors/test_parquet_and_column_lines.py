@@ -13,9 +13,9 @@ from operators.common.row import Row
 from operators.common.time import Instant
 from operators.common.typeinfo import Types
 from operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink
+from operators.connectors.file_source import FileSource
 from operators.connectors.file_sources import csv_source, json_lines_source, parquet_source
-from operators.connectors.files import splits
-from operators.connectors.files.file_source import FileSource
+from operators.files import splits
 from operators.formats.data_types import DataTypes
 from operators.formats.parquet_files import (
     AvroParquetReaders,

@@ -105,7 +105,7 @@ def test_a_failing_function_leaves_the_archives_too(spark, script_folder):
 
 
 def test_paths_of_sinks_lead_where_they_lead_without_archives(env, script_folder, monkeypatch):
-    from operators.connectors.files import filesystem
+    from operators.files import filesystem
 
     zipped("a.zip", {"a.txt": "1"})
     before = filesystem.filesystem_of("out")

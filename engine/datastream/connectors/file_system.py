@@ -9,13 +9,13 @@ from operators.connectors.file_sinks.file_sink_settings import (
     OutputFileConfig,
     RollingPolicy,
 )
-from operators.connectors.files.file_format import BulkFormat, StreamFormat
-from operators.connectors.files.file_source import (
+from operators.connectors.file_source import (
     FileEnumeratorProvider,
     FileSource,
     FileSourceBuilder,
     FileSplitAssignerProvider,
 )
+from operators.formats.file_format import BulkFormat, StreamFormat
 
 __all__ = [
     "BucketAssigner",

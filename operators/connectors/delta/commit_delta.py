@@ -18,9 +18,9 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow import fs
 
 from operators.connectors.delta.delta_files import FILE_NAME
-from operators.connectors.files.durable_files import force_file, force_folder
-from operators.connectors.files.filesystem import filesystem_of
 from operators.connectors.sink import Committable
+from operators.files.durable_files import force_file, force_folder
+from operators.files.filesystem import filesystem_of
 
 _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, beside the retries of deltalake itself

@@ -16,9 +16,9 @@ from pyarrow import fs
 
 from operators.common.no_java import NoJavaError
 from operators.connectors.file_sinks.staged_files import staging_folder
-from operators.connectors.files.durable_files import force_file
-from operators.connectors.files.filesystem import filesystem_of
 from operators.connectors.sink import Committable
+from operators.files.durable_files import force_file
+from operators.files.filesystem import filesystem_of
 
 _COMPACTED = "compacted"
 

@@ -28,9 +28,9 @@ from operators.connectors.file_sinks.file_sink_settings import (
     RollingPolicy,
 )
 from operators.connectors.file_sinks.part_files_writer import PartFilesWriter
-from operators.connectors.file_sinks.part_formats import PartFormat
 from operators.connectors.file_sinks.staged_files import abort_files, commit_files, prepare_files
 from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
+from operators.formats.part_formats import PartFormat
 from operators.formats.serialization import BulkWriterFactory, Encoder
 
 

@@ -14,7 +14,16 @@ import pyarrow as pa
 
 from operators.chain.operator import OperatorContext, Timestamps, Values
 from operators.common.typeinfo import TypeInformation
-from operators.connectors.file_sinks.part_formats import (
+from operators.connectors.file_sinks.staged_files import (
+    StagedFiles,
+    abort_files,
+    commit_files,
+    prepare_files,
+)
+from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
+from operators.files.lines import python_charset
+from operators.formats.json_values import to_json
+from operators.formats.part_formats import (
     CsvColumnsFormat,
     ParquetFormat,
     PartFormat,
@@ -22,15 +31,6 @@ from operators.connectors.file_sinks.part_formats import (
     RowFormat,
     TextLines,
 )
-from operators.connectors.file_sinks.staged_files import (
-    StagedFiles,
-    abort_files,
-    commit_files,
-    prepare_files,
-)
-from operators.connectors.files.lines import python_charset
-from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
-from operators.formats.json_values import to_json
 
 
 class PartFileSink(Sink):

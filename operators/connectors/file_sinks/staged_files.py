@@ -16,15 +16,15 @@ from typing import Any
 from pyarrow import fs
 
 from operators.chain.operator import OperatorContext
-from operators.connectors.files.durable_files import (
+from operators.connectors.sink import Committable
+from operators.files.durable_files import (
     force_file,
     force_folder,
     make_folder,
     move_file,
     remove_folder,
 )
-from operators.connectors.files.filesystem import filesystem_of
-from operators.connectors.sink import Committable
+from operators.files.filesystem import filesystem_of
 
 _BUFFER = 1 << 20
 

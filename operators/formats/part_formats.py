@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from operators.chain.operator import Values
 from operators.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
-from operators.connectors.java_text import java_text, java_text_of_any
-from operators.connectors.storage_columns import stored_batch, stored_schema, stored_values
+from operators.formats.java_text import java_text, java_text_of_any
+from operators.formats.storage_columns import stored_batch, stored_schema, stored_values
 
 
 class PartWriter(ABC):

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from operators.chain.operator import OperatorContext
-from operators.connectors.files.file_format import BulkFormat, FileFormat, StreamFormat
-from operators.connectors.files.filesystem import find_files
-from operators.connectors.files.splits import Cut, FileSplit, split_files, whole
 from operators.connectors.source import Chunk, Source, StampedBatch
+from operators.files.filesystem import find_files
+from operators.files.splits import Cut, FileSplit, split_files, whole
+from operators.formats.file_format import BulkFormat, FileFormat, StreamFormat
 
 
 class FileEnumeratorProvider:

@@ -10,7 +10,7 @@ import os
 import zlib
 from typing import IO, Any, cast
 
-from operators.connectors.files.filesystem import filesystem_of
+from operators.files.filesystem import filesystem_of
 
 _OPENERS: dict[str, Any] = {
     ".gz": gzip.open,
