@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 
 from operators.chain.operator import OperatorContext
 from operators.connectors.nexmark.source import TYPES, NexmarkSource
-from operators.connectors.source import StampedBatch
+from operators.formats.chunks import StampedBatch
 
 
 def write_nexmark(folder: Path, events: int, files: int = 2, kinds: Iterable[str] = TYPES) -> None:

@@ -14,8 +14,9 @@ from operators.chain.operator import OperatorContext, Values
 from operators.common.arrow_columns import from_arrow, to_arrow
 from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+from operators.connectors.source import Source
 from operators.connectors.wrap_integers import wrap_integers
+from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 
 class CollectionSource(Source):

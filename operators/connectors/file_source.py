@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from operators.chain.operator import OperatorContext
-from operators.connectors.source import Chunk, Source, StampedBatch
+from operators.connectors.source import Source
 from operators.files.filesystem import find_files
 from operators.files.splits import Cut, FileSplit, split_files, whole
+from operators.formats.chunks import Chunk, StampedBatch
 from operators.formats.file_format import BulkFormat, FileFormat, StreamFormat
 
 

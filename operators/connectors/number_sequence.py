@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from operators.chain.operator import OperatorContext
 from operators.common.typeinfo import Types
-from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+from operators.connectors.source import Source
+from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 _BATCH_ROWS = 65_536
 _LONGS = range(-(2**63), 2**63)

@@ -9,31 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import pyarrow as pa
-
-from operators.chain.operator import OperatorContext, Timestamps, Values
+from operators.chain.operator import OperatorContext
 from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import TypeInformation
-
-#: Values in a chunk, about; sources whose values may be large also keep chunks below CHUNK_BYTES.
-CHUNK_VALUES = 4096
-CHUNK_BYTES = 1 << 20
-
-
-class Chunk(NamedTuple):
-    """Some records of a split: a non-empty list of values and, beside it, their timestamps (milliseconds)."""
-
-    values: Values
-    timestamps: Timestamps = None
-
-
-class StampedBatch(NamedTuple):
-    """Some records of a split that never became Python objects, with timestamps (int64, milliseconds)."""
-
-    batch: pa.RecordBatch
-    timestamps: pa.Int64Array | None = None
+from operators.formats.chunks import Chunk, StampedBatch
 
 
 class Source:
@@ -83,14 +64,3 @@ class Source:
         other = copy.copy(self)
         other.columnar = columnar
         return other
-
-
-def chunks_of(values: Values, timestamps: Timestamps = None) -> Iterator[Chunk]:
-    """`values` cut into chunks of CHUNK_VALUES."""
-    if len(values) <= CHUNK_VALUES:
-        if values:
-            yield Chunk(values, timestamps)
-        return
-    for start in range(0, len(values), CHUNK_VALUES):
-        end = start + CHUNK_VALUES
-        yield Chunk(values[start:end], None if timestamps is None else timestamps[start:end])

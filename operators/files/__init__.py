@@ -1,1 +1,1 @@
-"""Reading files: which there are, how they are cut over the subtasks, and what their bytes mean."""
+"""Files, local and remote: found, cut over the subtasks, opened, read by lines, forced to disk."""

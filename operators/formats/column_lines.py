@@ -15,11 +15,11 @@ import pyarrow.json as pa_json
 
 from operators.common.arrow_types import arrow_type
 from operators.common.typeinfo import RowTypeInfo, TypeInformation
-from operators.connectors.source import Chunk, chunks_of
 from operators.files.filesystem import FileEntry
 from operators.files.lines import line_blocks
 from operators.files.open_file import is_compressed, open_bytes
 from operators.files.splits import FileSplit, by_bytes, whole
+from operators.formats.chunks import Chunk, chunks_of
 from operators.formats.data_types import as_row_type
 from operators.formats.file_format import StreamFormat
 from operators.formats.json_values import Convert, from_json, needs_decimals, parse_json

@@ -14,9 +14,9 @@ from itertools import islice
 from operators.chain.operator import Values
 from operators.common.row import Row, create_row
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
-from operators.connectors.source import CHUNK_VALUES, Chunk, chunks_of
 from operators.files.open_file import open_bytes, skip_bytes
 from operators.files.splits import FileSplit
+from operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
 from operators.formats.csv_blocks import can_be_plain, plain_blocks, rows_of_block
 from operators.formats.csv_rows import line_writer, parse_records, parsers, quoting
 from operators.formats.csv_schema import CsvSchema

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import TypeInformation, Types
-from operators.connectors.source import Chunk, chunks_of
 from operators.exchange.rows_and_batches import values_of_batch
 from operators.files.filesystem import FileEntry
 from operators.files.lines import can_be_cut, python_charset, read_lines
 from operators.files.open_file import is_compressed
 from operators.files.splits import FileSplit, by_bytes, whole
+from operators.formats.chunks import Chunk, chunks_of
 
 
 class FileFormat:

@@ -10,7 +10,8 @@ from operators.common.row import Row
 from operators.common.typeinfo import Types
 from operators.connectors.collection import CollectionSource
 from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.source import CHUNK_VALUES, Chunk, Source, chunks_of
+from operators.connectors.source import Source
+from operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
 from tests.connectors.run_connectors import context, read_batches, read_subtasks, read_values
 
 

@@ -6,7 +6,7 @@ from operators.connectors.nexmark import event_ids
 from operators.connectors.nexmark.event_ids import Dice, event_numbers, last_auction, last_person
 from operators.connectors.nexmark.source import TYPES, NexmarkSource
 from operators.connectors.nexmark.texts import CITIES, HOT_CHANNELS, STATES
-from operators.connectors.source import Chunk
+from operators.formats.chunks import Chunk
 from tests.connectors.run_connectors import context, read_batches, read_values, travel
 
 EVENTS = 500_000

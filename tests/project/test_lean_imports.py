@@ -1,9 +1,7 @@
 """What planning in process leaves out: pyspark, delta and pandas."""
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,28 +83,3 @@ def test_another_thread_may_import_pandas_meanwhile():
         )
         == "['left out', 'pandas']"
     )
-
-
-def imports_of(package: str) -> Iterator[tuple[Path, str]]:
-    """File and module of every import below a package, those inside functions too."""
-    for file in (ROOT / package).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                yield file.relative_to(ROOT), node.module
-            elif isinstance(node, ast.Import):
-                yield from ((file.relative_to(ROOT), name.name) for name in node.names)
-
-
-@pytest.mark.parametrize(("package", "above"), [("operators", {"plans", "engine"}), ("plans", {"engine"})])
-def test_nothing_is_imported_from_above(package, above):
-    upwards = [(str(file), name) for file, name in imports_of(package) if name.split(".")[0] in above]
-    assert not upwards
-
-
-def test_in_plans_only_joins_and_generators_import_pyspark():
-    elsewhere = [
-        (str(file), name)
-        for file, name in imports_of("plans")
-        if name.split(".")[0] in ("pyspark", "delta") and not {"joins", "generate"} & set(file.parts)
-    ]
-    assert not elsewhere

@@ -17,10 +17,11 @@ from operators.chain.operator import OperatorContext
 from operators.common.adapt_columns import as_arrow_type
 from operators.common.arrow_types import arrow_type, type_info_of_arrow
 from operators.common.typeinfo import RowTypeInfo
-from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch, chunks_of
+from operators.connectors.source import Source
 from operators.exchange.rows_and_batches import values_of_batch
 from operators.files.filesystem import filesystem_of
 from operators.files.splits import FileSplit, balanced
+from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
 from operators.formats.data_types import as_row_type
 
 #: What a table may ask of its readers.

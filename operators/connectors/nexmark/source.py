@@ -14,8 +14,9 @@ from operators.chain.operator import OperatorContext
 from operators.common.typeinfo import RowTypeInfo, Types
 from operators.connectors.nexmark import event_ids as ids
 from operators.connectors.nexmark import texts
-from operators.connectors.source import CHUNK_VALUES, Chunk, Source, StampedBatch
+from operators.connectors.source import Source
 from operators.exchange.rows_and_batches import values_of_batch
+from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 _L, _S = Types.LONG, Types.STRING
 
