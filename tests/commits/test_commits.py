@@ -1,8 +1,6 @@
 """Two sinks, one commit: failures before the decision undo both, failures after it are finished later."""
 
-import json
 import shutil
-import tempfile
 import threading
 from pathlib import Path
 
@@ -10,42 +8,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
-from pyarrow import fs
 
-from engine.commits import commit_run as commits
-from engine.commits import find_leftovers, journal, run_owner, settle_run, temporary_folders
-from engine.commits.acknowledge_runs import runs_acknowledged_at_end
+from engine.commits import journal, settle_run
 from engine.commits.commit_run import commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
 from engine.commits.errors import CommitError
-from operators.common.typeinfo import Types
 from operators.connectors.delta import commit_delta
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.file_sinks import staged_files
-from operators.connectors.file_sinks.plain_sinks import TextSink
 from operators.connectors.sink import Committable, Sink, SinkWriter
-from operators.files import durable_files
 from tests.commits.test_killed_drivers import recover
-from tests.commits.two_sinks import ALL, BOTH, NOTHING, ROWS, begin, hidden, run, sinks_of, stage, visible
-
-DEAD = {**run_owner.this_process(), "started": "1"}
-ELSEWHERE = {**DEAD, "host": "another", "boot": "another", "machine": "another"}
-
-
-@pytest.fixture
-def failing(monkeypatch):
-    """Let every transaction fail until the fixture is told otherwise."""
-    commit = commit_delta._commit
-
-    def fail(*arguments):
-        raise OSError("the store is away")
-
-    monkeypatch.setattr(commit_delta, "_commit", fail)
-    return lambda: monkeypatch.setattr(commit_delta, "_commit", commit)
-
-
-def of_owner(monkeypatch, owner):
-    monkeypatch.setattr(commits, "this_process", lambda: owner)
+from tests.commits.two_sinks import ALL, BOTH, NOTHING, begin, hidden, run, sinks_of, stage, visible
 
 
 def test_a_sink_that_fails_to_publish_hides_the_other_until_it_is_finished(tmp_path, failing):
@@ -202,89 +173,6 @@ def test_several_that_finish_one_run_at_once_publish_it_once(tmp_path, failing):
     assert visible(tmp_path) == BOTH
 
 
-def test_the_run_of_a_script_is_kept_until_its_end(tmp_path, monkeypatch):
-    with runs_acknowledged_at_end():
-        run(sinks_of(tmp_path))
-        (kept,) = journal.runs_in(str(tmp_path / "files"))
-        assert settle_run.state_of(kept) == "done"
-        copied = shutil.copytree(tmp_path, tmp_path.with_name("as the kill leaves it"))
-    assert hidden(tmp_path) == []
-    assert "done" in [file.name for file in copied.rglob("*")]
-
-
-def test_a_driver_killed_after_its_commit_is_not_run_again(tmp_path, monkeypatch):
-    of_owner(monkeypatch, DEAD)
-    opened, started = begin(sinks_of(tmp_path))
-    with opened:
-        commit_run(opened, stage(started))
-    assert run(sinks_of(tmp_path)) is False
-    assert visible(tmp_path) == BOTH
-    assert hidden(tmp_path) == []
-
-
-def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        of_owner(patched, ELSEWHERE)
-        opened, started = begin(sinks_of(tmp_path))
-        with opened:
-            commit_run(opened, stage(started))
-    assert run(sinks_of(tmp_path))
-    assert visible(tmp_path) == (sorted(ALL * 2),) * 2
-    assert list(journal.runs_in(str(tmp_path / "files"))) == [opened.run]
-
-
-def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
-    of_owner(monkeypatch, DEAD)
-    opened, started = begin(sinks_of(tmp_path))
-    with opened:
-        commit_run(opened, stage(started))
-    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) == opened.run
-    alive = {**run_owner.this_process(), "pid": "1", "started": run_owner._start_of(1) or ""}
-    claim = journal.read(opened.run, "claimed-0")
-    assert claim == run_owner.this_process()
-    monkeypatch.setattr(settle_run, "this_process", lambda: alive)
-    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
-
-
-def test_live_runs_are_left_alone(tmp_path, monkeypatch, capsys):
-    opened, started = begin(sinks_of(tmp_path))
-    with opened:
-        staged = stage(started)
-        assert recover("--clean", "--older-than", "0", tmp_path) == 0
-        assert f"left alone: process {DEAD['pid']}" in capsys.readouterr().out
-        run(sinks_of(tmp_path))
-        commit_run(opened, staged)
-    assert visible(tmp_path) == (sorted(ALL * 2),) * 2
-
-
-def test_a_run_of_another_machine_is_undone_after_a_day_of_silence(tmp_path, monkeypatch, capsys):
-    of_owner(monkeypatch, ELSEWHERE)
-    opened, started = begin(sinks_of(tmp_path))
-    with opened:
-        staged = stage(started)
-        journal.heartbeat(opened.run, 1)
-    assert recover(tmp_path) == 0
-    assert "may be running" in capsys.readouterr().out
-    monkeypatch.setattr(settle_run, "LONGEST_SILENCE_SECONDS", 0.0)
-    assert recover(tmp_path) == 0
-    assert hidden(tmp_path) == []
-    with pytest.raises((CommitError, FileNotFoundError)):
-        commit_run(opened, staged)
-    assert visible(tmp_path) == NOTHING
-
-
-def test_a_driver_that_was_taken_for_dead_does_not_publish(tmp_path):
-    opened, started = begin(sinks_of(tmp_path))
-    with opened:
-        staged = stage(started)
-        assert journal.decide_to_undo(opened.run)
-        with pytest.raises(CommitError, match=r"took its run .* for dead"):
-            commit_run(opened, staged)
-        undo_run(opened)
-    assert visible(tmp_path) == NOTHING
-    assert hidden(tmp_path) == []
-
-
 class Listed(Sink):
     """A sink of the user's: its commit appends to a file, once a write."""
 
@@ -326,87 +214,3 @@ def test_a_sink_of_the_users_own_is_told_of_retries_and_finished_by_its_job(tmp_
     with alone:
         assert list(journal.runs_in(str(tmp_path / "state" / "penstock"))) == [alone.run]
         commit_run(alone, [one])
-
-
-def test_leftovers_are_shown_and_removed_when_they_are_old(tmp_path, capsys):
-    run(sinks_of(tmp_path))
-    orphan = DeltaSink(str(tmp_path / "table"), ROWS).start()
-    stage([JobSink("", sinks_of(tmp_path)[0].sink.start(type_info=Types.LONG())), JobSink("", orphan)])
-    foreign = tmp_path / "table" / "part-00000-of-somebody-else.parquet"
-    foreign.write_bytes(b"x" * 7)
-    assert recover(tmp_path) == 0
-    shown = capsys.readouterr().out
-    lines = [line.split("\t") for line in shown.splitlines()[1:]]
-    assert len(lines) == 4  # a heading, staged files, two data files
-    assert all(int(line[1].replace(",", "")) > 100 for line in lines[1:])
-    before = sorted(tmp_path.rglob("*"))
-    assert recover("--clean", tmp_path) == 0
-    assert recover("--clean", "--older-than", "0", "--dry-run", tmp_path) == 0
-    assert sorted(tmp_path.rglob("*")) == before
-    assert recover("--clean", "--older-than", "0", tmp_path) == 0
-    assert hidden(tmp_path) == []
-    assert len(list((tmp_path / "table").glob("*.parquet"))) == 3
-    assert foreign.exists()
-    assert visible(tmp_path) == BOTH
-
-
-def test_a_journal_of_somebody_else_moves_nothing_out_of_its_folder(tmp_path, failing):
-    with pytest.raises(CommitError):
-        run(sinks_of(tmp_path))
-    failing()
-    secret = tmp_path / "secret"
-    secret.write_text("x")
-    (found,) = journal.runs_in(str(tmp_path / "files"))
-    decision = tmp_path / "files" / journal.RUNS / found.run_id / "decision"
-    value = json.loads(decision.read_text())
-    value["committables"][0][0]["staged"] = str(secret)
-    decision.write_text(json.dumps(value))
-    assert recover(tmp_path) == 1
-    assert secret.read_text() == "x"
-
-
-def test_file_systems_without_fsync_and_links(tmp_path, monkeypatch):
-    def remote(path):
-        system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-        return system, path.removeprefix("remote://").removeprefix(str(tmp_path))
-
-    for module in (journal, staged_files, find_leftovers):
-        monkeypatch.setattr(module, "filesystem_of", remote)
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    sinks = [JobSink(name, TextSink(f"remote://{name}"), Types.LONG()) for name in ("a", "b")]
-    move, calls = durable_files.move_file, []
-
-    def fail(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise OSError("the store is away")
-        move(*arguments)
-
-    monkeypatch.setattr(staged_files, "move_file", fail)
-    opened, started = begin(sinks)
-    with opened, pytest.raises(CommitError, match="recover remote://a remote://b"):
-        commit_run(opened, [stage(started[:1])[0], stage(started[1:])[0]])
-    assert recover("remote://") == 0
-    for name in ("a", "b"):
-        files = [one for one in (tmp_path / name).iterdir() if not one.name.startswith(".")]
-        assert sorted(int(n) for one in files for n in one.read_text().split()) == ALL
-        assert [one for one in (tmp_path / name).rglob(".penstock*") if any(one.iterdir())] == []
-
-
-def test_temporary_folders_of_dead_processes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    mine = temporary_folders.temporary_folder("py")
-    left = tmp_path / f"penstock-py-{DEAD['pid']}-1-abc"
-    left.mkdir()
-    (left / "code.zip").write_bytes(b"x" * 7)
-    assert recover(tmp_path) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "penstock-py" in line]
-    assert line.split("\t")[:2] == [str(left), "7"]
-    assert recover("--clean", tmp_path) == 0
-    assert (mine.exists(), left.exists()) == (True, False)
-
-
-def test_a_place_that_is_not_there(tmp_path, capsys):
-    assert recover(tmp_path / "nowhere") == 3
-    assert "no such folder" in capsys.readouterr().err

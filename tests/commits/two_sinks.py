@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from engine.commits import journal
+from engine.commits import journal, run_owner
 from engine.commits.acknowledge_runs import run_is_published
 from engine.commits.commit_run import NamedSink, begin_run, commit_run
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
@@ -29,6 +29,8 @@ ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 ALL = list(range(100))
 BOTH = (ALL, ALL)
 NOTHING: tuple[list[int], list[int]] = ([], [])
+#: The owner of a run whose driver is dead.
+DEAD = {**run_owner.this_process(), "started": "1"}
 
 #: What changes the disk: a kill before any of these calls has to be survived.
 STEPS = (

@@ -4,7 +4,12 @@ from typing import Any
 
 from engine.common.configuration import Configuration
 from engine.common.typeinfo import Types
-from engine.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
+from engine.datastream import (
+    DataStream,
+    ProcessFunction,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
 from engine.datastream.job import topology_of
 from engine.planning.plan_in_process import plan_in_process
 
@@ -75,3 +80,8 @@ class Plan:
             )
             for row in tables["job_edges"].to_pylist()
         )
+
+
+class Nothing(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return ()

@@ -1,13 +1,8 @@
 """Foreign text in the output of every command: shown, never obeyed by a terminal."""
 
-import ast
-import itertools
 import json
-import os
 import re
 import sys
-import termios
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -16,39 +11,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from rich.cells import cell_len
-from rich.table import Column
 
-import engine
 from engine.bench.write_page import render_page
 from engine.commands import bench, doctor
 from engine.commands.main import app
-from engine.output import people
-from engine.output.progress import progress
 from engine.planning.plan_in_process import plan_in_process
 from engine.spark.doctor import Finding
 from engine.store.require_target import require_target
 from engine.store.without_spark.plan_versions import is_store
 from engine.store.without_spark.write_plan import write_plan, write_version
 from plans.errors import StoreError
-from plans.printable import printable, printable_json, printable_lines
 from plans.tables import TABLES
+from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED, SHOWN
+from tests.project.on_terminal import on_terminal
 
-ROOT = Path(engine.__file__).parents[1]
-
-HOSTILE = (
-    "a\x00\x07\b\x1b[2J\x1b]0;t\x07\x1b[5;41mb\x7f\x80\x85\x9b31m\x9f\u202a\u202e\u2066\u2069\u200f\u061c"
-    "\u2028\u2029\u200b\ufeff\xad\U000e0041\r\n\t\v\f[bold]x[/bold] [/] \\x1b \\ 日本 👩‍👩‍👧 é"
-)
-SHOWN = (
-    r"a\x00\x07\x08\x1b[2J\x1b]0;t\x07\x1b[5;41mb\x7f\x80\x85\x9b31m\x9f\u202a\u202e\u2066\u2069\u200f\u061c"
-    r"\u2028\u2029\u200b\ufeff\xad\U000e0041\r\n\t\x0b\x0c[bold]x[/bold] [/] \\x1b \ 日本 👩‍👩‍👧 é"
-)
-OBEYED = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 OF_RICH = re.compile(r"\x1b\[[0-9;]*m")
-PROGRESS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
-FOREIGN_STYLE = "\x1b[5;41m"
 
 Run = Callable[..., tuple[str, str]]
 
@@ -70,7 +47,7 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pat
                     _call(command)
                 said = (tmp_path / "output").read_text(encoding="utf-8")
             else:
-                said = _on_terminal(lambda: _call(command), patch)
+                said = on_terminal(lambda: _call(command), patch)
         assert FOREIGN_STYLE not in said
         plain = OF_RICH.sub("", said) if request.param == "terminal" else said.replace("\t", " ")
         return plain, (tmp_path / "error").read_text(encoding="utf-8")
@@ -85,30 +62,6 @@ def _call(command: tuple[str | Callable[[], None], ...]) -> None:
         return
     with pytest.raises(SystemExit):
         app([str(argument) for argument in command], prog_name="penstock")
-
-
-def _on_terminal(action: Callable[[], None], patch: pytest.MonkeyPatch, stream: str = "stdout") -> str:
-    ours, theirs = os.openpty()
-    attributes = termios.tcgetattr(theirs)
-    attributes[1] &= ~termios.OPOST  # else line feeds become \r\n
-    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
-    read: list[bytes] = []
-
-    def follow() -> None:
-        try:
-            while chunk := os.read(ours, 65536):
-                read.append(chunk)
-        except OSError:  # the other end is closed
-            return
-
-    reader = threading.Thread(target=follow)
-    reader.start()
-    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
-        patch.setattr(sys, stream, terminal)
-        action()
-    reader.join()
-    os.close(ours)
-    return b"".join(read).decode()
 
 
 def unbroken(text: str) -> str:
@@ -207,7 +160,7 @@ def test_narrow_terminals_show_all_tables(monkeypatch, store, columns):
         ["runs", store],
     ):
         with monkeypatch.context() as patch:
-            said = _on_terminal(partial(_call, tuple(command)), patch)
+            said = on_terminal(partial(_call, tuple(command)), patch)
         plain = OF_RICH.sub("", said)
         assert OBEYED.findall(plain) == []
         assert max(map(cell_len, plain.splitlines())) <= int(columns)
@@ -333,70 +286,6 @@ def test_the_page_of_a_benchmark_holds_names_as_text():
     assert page.count("[bold]x[/bold]") >= 8
 
 
-def test_progress_shows_names_as_they_are(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "3000")
-    clock = itertools.count(0, 2.0)
-    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: next(clock))
-
-    def show() -> None:
-        with progress(2) as report:
-            report(f"one {HOSTILE}")
-            report("two [red]")
-
-    with monkeypatch.context() as patch:
-        said = _on_terminal(show, patch, "stderr")
-    plain = PROGRESS.sub("", said.replace(FOREIGN_STYLE, "obeyed"))
-    assert OBEYED.findall(plain) == []
-    assert "obeyed" not in plain
-    assert "[bold]x[/bold]" in plain
-
-
-def test_a_cell_holds_no_tab_and_no_line(capsys):
-    people.print_table([Column("a\tb"), Column("c")], [("1\t2\n3", ["x\t", "y"])], [("\\t", "\\")])
-    assert capsys.readouterr().out == "a\\tb\tc\n1\\t2\\n3\tx\\t; y\n\\\\t\t\\\n"
-
-
-def test_an_encoding_without_a_character_gets_an_escape(monkeypatch, tmp_path):
-    with (tmp_path / "out").open("w", encoding="ascii") as output, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", output)
-        people.say("日é")
-    assert (tmp_path / "out").read_text() == "\\u65e5\\xe9\n"
-
-
-def test_no_two_texts_look_alike():
-    characters = ["\\", "\x1b", "x", "1", "b", "n", "\n", "\u202e", "u", "2"]
-    texts = ["".join(some) for length in range(5) for some in itertools.product(characters, repeat=length)]
-    assert len(set(map(printable, texts))) == len(texts)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Source: a -> Map",
-        "C:\\dir",
-        "日本語 한국어 العربية עברית हिन्दी ไทย می‌خواهم",
-        "👩‍👩‍👧 ❤️ 👍🏽",
-        "\U0001f3f4\U000e0067\U000e0062\U000e007f",
-        "e\u0301 \xa0 [a] {b} $c",
-    ],
-)
-def test_ordinary_text_stays(text):
-    assert printable(text) == printable_lines(text) == text
-
-
-def test_messages_keep_their_lines_and_quoted_escapes():
-    assert printable_lines("a\n  hint: 'b\\x1b'\x1b\r") == "a\n  hint: 'b\\x1b'\\x1b\\r"
-
-
-def test_json_means_the_same():
-    for text in (HOSTILE, "\U000e0041\x7f", "plain", "日本"):
-        written = printable_json(json.dumps({"a": text}, ensure_ascii=False))
-        assert OBEYED.findall(written) == []
-        assert json.loads(written) == {"a": text}
-
-
 @pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])
 def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
     with pytest.raises(StoreError, match="which Delta tables cannot have"):
@@ -404,31 +293,3 @@ def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
     with pytest.raises(StoreError, match="which Delta tables cannot have"):
         require_target(str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_else_prints():
-    """Whatever speaks to people goes through engine.output.people, which escapes it."""
-    allowed = {
-        "engine/output/people.py",
-        "engine/output/progress.py",  # Rich's bar, of printable text
-        "engine/runtime/run_environment.py",
-        "engine/bench/measure_planner.py",  # JSON for the process that started it
-    }
-    found = []
-    for path in [*ROOT.glob("engine/**/*.py"), *ROOT.glob("plans/**/*.py")]:
-        name = path.relative_to(ROOT).as_posix()
-        if name in allowed or name.startswith("engine/examples/"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom | ast.Call) and _prints(node):
-                found.append(f"{name}:{node.lineno}")
-    assert found == []
-
-
-def _prints(node: ast.ImportFrom | ast.Call) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return node.module in ("rich.console", "rich.markup") or node.module == "rich" or (
-            node.module == "rich.table" and any(alias.name == "Table" for alias in node.names)
-        )  # fmt: skip
-    called = ast.unparse(node.func)
-    return called in ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write")

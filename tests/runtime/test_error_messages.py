@@ -11,11 +11,9 @@ import pytest
 
 from engine.common import Types, WatermarkStrategy
 from engine.common.watermark_strategy import TimestampAssigner
-from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from engine.datastream import RuntimeExecutionMode
 from engine.datastream.functions import (
-    KeySelector,
     MapFunction,
-    Partitioner,
     ProcessFunction,
 )
 from engine.runtime.compile_job import CompiledJob
@@ -24,20 +22,12 @@ from engine.runtime.errors import JobCompileError
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.send_once import send_once
 from operators.chain.describe_error import describe_error, describe_record
-from operators.chain.errors import UserFunctionError
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.common.row import Row
 from operators.task.report import Reporter
 from operators.task.run_task import _failure
-from tests.runtime.run_in_process import collected, compiled_job
-
-
-@pytest.fixture
-def env():
-    environment = StreamExecutionEnvironment.get_execution_environment()
-    environment.set_parallelism(1)
-    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    return environment
+from tests.runtime.failure_of import failure_of
+from tests.runtime.run_in_process import compiled_job
 
 
 class SilentError(Exception):
@@ -57,12 +47,6 @@ def raising(error):
         raise error
 
     return function
-
-
-def failure_of(stream):
-    with pytest.raises(UserFunctionError) as raised:
-        collected(stream)
-    return raised.value
 
 
 @pytest.mark.parametrize(
@@ -208,78 +192,6 @@ def test_functions_that_fail_downstream_are_not_blamed_on_those_before(env):
     stream = env.from_collection([1, 2]).flat_map(lambda value: iter(range(100_000))).name("Many")
     found = failure_of(stream.map(lambda value: 1 // (value - 77)).name("Divide"))
     assert (found.operator, found.record) == ("Divide", "77")
-
-
-class Counted:
-    """Counts calls of open and close in a class attribute, so that subtasks' copies share it."""
-
-    calls: "list[str]"
-
-    def open(self, runtime_context):
-        type(self).calls.append("open")
-
-    def close(self):
-        type(self).calls.append("close")
-
-
-CALLS: list[str] = []
-
-
-class Named(MapFunction):
-    def __init__(self, name):
-        self.name = name
-
-    def open(self, runtime_context):
-        CALLS.append(f"open {self.name}")
-
-    def close(self):
-        CALLS.append(f"close {self.name}")
-
-    def map(self, value):
-        return value
-
-
-class CountedSelector(Counted, KeySelector):
-    calls: "list[str]" = []  # noqa: RUF012
-
-    def get_key(self, value):
-        if value == 13:
-            raise ValueError("unlucky")
-        return value
-
-
-class CountedPartitioner(Counted, Partitioner):
-    calls: "list[str]" = []  # noqa: RUF012
-
-    def partition(self, key, num_partitions):
-        return key % num_partitions
-
-
-@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("kind", [CountedSelector, CountedPartitioner])
-def test_selectors_and_partitioners_are_closed_as_often_as_opened(env, kind, fails, mode):
-    env.set_runtime_mode(RuntimeExecutionMode[mode])
-    env.set_parallelism(2)
-    given = env.from_collection([1, 2, 13 if fails else 3])
-    kind.calls.clear()
-    if kind is CountedSelector:
-        stream = given.key_by(CountedSelector()).reduce(lambda one, other: one)
-        subtasks = 1 if fails else 3
-    else:
-        stream = given.partition_custom(CountedPartitioner(), CountedSelector()).map(lambda value: value)
-        subtasks = 1
-    if fails:
-        failure_of(stream)
-    else:
-        collected(stream)
-    assert kind.calls == ["open", "close"] * subtasks
-
-
-def test_operators_are_opened_and_closed_tail_first(env):
-    CALLS.clear()
-    collected(env.from_collection([1]).map(Named("head")).map(Named("tail")))
-    assert CALLS == ["open tail", "open head", "close tail", "close head"]
 
 
 def test_records_and_errors_as_text_are_short_whatever_they_are():

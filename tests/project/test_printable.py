@@ -1,0 +1,116 @@
+"""What becomes of text that a terminal could obey or a reader misread."""
+
+import ast
+import itertools
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from rich.table import Column
+
+import engine
+from engine.output import people
+from engine.output.progress import progress
+from plans.printable import printable, printable_json, printable_lines
+from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
+from tests.project.on_terminal import on_terminal
+
+
+def test_a_cell_holds_no_tab_and_no_line(capsys):
+    people.print_table([Column("a\tb"), Column("c")], [("1\t2\n3", ["x\t", "y"])], [("\\t", "\\")])
+    assert capsys.readouterr().out == "a\\tb\tc\n1\\t2\\n3\tx\\t; y\n\\\\t\t\\\n"
+
+
+def test_an_encoding_without_a_character_gets_an_escape(monkeypatch, tmp_path):
+    with (tmp_path / "out").open("w", encoding="ascii") as output, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", output)
+        people.say("日é")
+    assert (tmp_path / "out").read_text() == "\\u65e5\\xe9\n"
+
+
+def test_no_two_texts_look_alike():
+    characters = ["\\", "\x1b", "x", "1", "b", "n", "\n", "\u202e", "u", "2"]
+    texts = ["".join(some) for length in range(5) for some in itertools.product(characters, repeat=length)]
+    assert len(set(map(printable, texts))) == len(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Source: a -> Map",
+        "C:\\dir",
+        "日本語 한국어 العربية עברית हिन्दी ไทย می‌خواهم",
+        "👩‍👩‍👧 ❤️ 👍🏽",
+        "\U0001f3f4\U000e0067\U000e0062\U000e007f",
+        "e\u0301 \xa0 [a] {b} $c",
+    ],
+)
+def test_ordinary_text_stays(text):
+    assert printable(text) == printable_lines(text) == text
+
+
+def test_messages_keep_their_lines_and_quoted_escapes():
+    assert printable_lines("a\n  hint: 'b\\x1b'\x1b\r") == "a\n  hint: 'b\\x1b'\\x1b\\r"
+
+
+def test_json_means_the_same():
+    for text in (HOSTILE, "\U000e0041\x7f", "plain", "日本"):
+        written = printable_json(json.dumps({"a": text}, ensure_ascii=False))
+        assert OBEYED.findall(written) == []
+        assert json.loads(written) == {"a": text}
+
+
+ROOT = Path(engine.__file__).parents[1]
+
+
+def test_nothing_else_prints():
+    """Whatever speaks to people goes through engine.output.people, which escapes it."""
+    allowed = {
+        "engine/output/people.py",
+        "engine/output/progress.py",  # Rich's bar, of printable text
+        "engine/runtime/run_environment.py",
+        "engine/bench/measure_planner.py",  # JSON for the process that started it
+    }
+    found = []
+    for path in [*ROOT.glob("engine/**/*.py"), *ROOT.glob("plans/**/*.py")]:
+        name = path.relative_to(ROOT).as_posix()
+        if name in allowed or name.startswith("engine/examples/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom | ast.Call) and _prints(node):
+                found.append(f"{name}:{node.lineno}")
+    assert found == []
+
+
+def _prints(node: ast.ImportFrom | ast.Call) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module in ("rich.console", "rich.markup") or node.module == "rich" or (
+            node.module == "rich.table" and any(alias.name == "Table" for alias in node.names)
+        )  # fmt: skip
+    called = ast.unparse(node.func)
+    return called in ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write")
+
+
+PROGRESS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
+
+
+def test_progress_shows_names_as_they_are(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "3000")
+    clock = itertools.count(0, 2.0)
+    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: next(clock))
+
+    def show() -> None:
+        with progress(2) as report:
+            report(f"one {HOSTILE}")
+            report("two [red]")
+
+    with monkeypatch.context() as patch:
+        said = on_terminal(show, patch, "stderr")
+    plain = PROGRESS.sub("", said.replace(FOREIGN_STYLE, "obeyed"))
+    assert OBEYED.findall(plain) == []
+    assert "obeyed" not in plain
+    assert "[bold]x[/bold]" in plain
