@@ -59,7 +59,7 @@ def _column(values: Values, type_info: TypeInformation | None) -> pa.Array:
     try:
         return to_arrow(values, type_info)
     except OverflowError:
-        return to_arrow([wrap_integers(value, type_info) for value in values], type_info)
+        return to_arrow(wrap_integers(values, type_info), type_info)
 
 
 def _pickled(values: Values) -> bytes | list[bytes]:

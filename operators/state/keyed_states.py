@@ -6,7 +6,8 @@ the backend's namespace scope (whose key is that and a window).
 Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.heap.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import concat
 from typing import Any, Protocol
 
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
@@ -86,12 +87,7 @@ class KeyedListState(ListState[Any]):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Append the lists of the namespaces `sources`, which lose them, to that of `target`."""
-        keys = [self._scope.key_of(namespace) for namespace in sources]
-        into = self._scope.key_of(target)
-        entries = self._table.entries
-        merged = [element for key in keys for element in entries.pop(key, ())]
-        if merged:
-            entries[into] = entries.get(into, []) + merged
+        merge_namespaces(self._table, self._scope, target, sources, concat)
 
 
 class KeyedReducingState(ReducingState[Any]):
@@ -117,13 +113,7 @@ class KeyedReducingState(ReducingState[Any]):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Reduce the values of the namespaces `sources`, which lose them, into that of `target`."""
-        keys = [self._scope.key_of(namespace) for namespace in sources]
-        into = self._scope.key_of(target)
-        entries = self._table.entries
-        merged = merge_values(entries, keys, self._reduce)
-        if merged is not None:
-            current = entries.get(into)
-            entries[into] = merged if current is None else self._reduce(current, merged)
+        merge_namespaces(self._table, self._scope, target, sources, self._reduce)
 
 
 class KeyedAggregatingState(AggregatingState[Any, Any]):
@@ -155,13 +145,7 @@ class KeyedAggregatingState(AggregatingState[Any, Any]):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Merge the accumulators of the namespaces `sources`, which lose them, into that of `target`."""
-        keys = [self._scope.key_of(namespace) for namespace in sources]
-        into = self._scope.key_of(target)
-        entries = self._table.entries
-        merged = merge_values(entries, keys, self._function.merge)
-        if merged is not None:
-            current = entries.get(into)
-            entries[into] = merged if current is None else self._function.merge(current, merged)
+        merge_namespaces(self._table, self._scope, target, sources, self._function.merge)
 
 
 class KeyedMapState(MapState[Any, Any]):
@@ -225,11 +209,21 @@ class KeyedMapState(MapState[Any, Any]):
 _NOTHING: dict[Any, Any] = {}
 
 
-def merge_values(entries: dict[Any, Any], keys: Iterable[Any], merge: Any) -> Any:
-    """Take the values of `keys` out of `entries` and make one of them; None if there is none."""
+def merge_namespaces(
+    table: StateTable, scope: Scope, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]
+) -> None:
+    """Move what `table` has in the namespaces `sources` of the current key into the namespace `target`.
+
+    `merge` makes one value of two. The sources are merged with one another first, as in Flink.
+    """
+    keys = [scope.key_of(namespace) for namespace in sources]
+    into = scope.key_of(target)
+    entries = table.entries
     merged = None
     for key in keys:
         value = entries.pop(key, None)
         if value is not None:
             merged = value if merged is None else merge(merged, value)
-    return merged
+    if merged is not None:
+        current = entries.get(into)
+        entries[into] = merged if current is None else merge(current, merged)

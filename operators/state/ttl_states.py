@@ -6,10 +6,11 @@ Source: org.apache.flink.runtime.state.ttl.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import concat
 from typing import Any
 
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
-from operators.state.keyed_states import Scope, merge_values
+from operators.state.keyed_states import Scope, merge_namespaces
 from operators.state.reducer_and_aggregator import Aggregator
 from operators.state.state_table import StateTable
 from operators.state.ttl_config import StateTtlConfig
@@ -48,10 +49,6 @@ class _Expiring:
         return stamped[0]
 
     def _merge(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
-        keys = [self._scope.key_of(namespace) for namespace in sources]
-        into = self._scope.key_of(target)
-        entries = self._table.entries
-
         now = self._clock()
 
         def merge_stamped(one: _Stamped, other: _Stamped) -> _Stamped:
@@ -62,10 +59,7 @@ class _Expiring:
                 return other
             return (merge(*alive) if len(alive) > 1 else alive[0]), now
 
-        merged = merge_values(entries, keys, merge_stamped)
-        if merged is not None:
-            current = entries.get(into)
-            entries[into] = merged if current is None else merge_stamped(current, merged)
+        merge_namespaces(self._table, self._scope, target, sources, merge_stamped)
 
 
 class ExpiringValueState(_Expiring, ValueState[Any]):
@@ -117,12 +111,7 @@ class ExpiringListState(_Expiring, ListState[Any]):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Append the lists of the namespaces `sources`, which lose them, to that of `target`."""
-        keys = [self._scope.key_of(namespace) for namespace in sources]
-        into = self._scope.key_of(target)
-        entries = self._table.entries
-        merged = [element for key in keys for element in entries.pop(key, ())]
-        if merged:
-            entries[into] = entries.get(into, []) + merged
+        merge_namespaces(self._table, self._scope, target, sources, concat)
 
 
 class ExpiringReducingState(_Expiring, ReducingState[Any]):

@@ -3,7 +3,6 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,6 @@ import pytest
 from engine.common.typeinfo import Types
 from engine.pyflink_names import install, installed, uninstall
 from engine.pyflink_names.modules import MODULES, REFUSED_MODULES, REFUSED_NAMES
-
-
-@pytest.fixture
-def hook() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
 
 
 @pytest.mark.usefixtures("hook")

@@ -10,7 +10,6 @@ import pytest
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
 from engine.datastream.job import Job, topology_of
 from engine.planning.plan_in_process import plan_in_process
-from engine.pyflink_names import install, uninstall
 
 SHARED = Path(__file__).parent.parent / "pyflink"
 PROLOGUE, EPILOGUE, CASES = (
@@ -24,13 +23,6 @@ def scripts() -> Iterator[tuple[str, str, str, str]]:
         name, modes = (text.strip() for text in head.split("|"))
         for run in modes.split(", "):
             yield name, *run.split(), PROLOGUE + body.rstrip() + "\n" + EPILOGUE
-
-
-@pytest.fixture
-def hook() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
 
 
 @pytest.mark.usefixtures("hook")

@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame
 
 from plans.joins.spark_schemas import spark_schema
 from tests.passes.frames import extended
-from tests.reference.jobs import PlannedJob
+from tests.reference.jobs import PlannedJob, job_of_topology
+from tests.reference.random_topologies import MODES, random_topology
+from tests.reference.refusal import FlinkRefusalError
 from tests.reference.slot_groups import MUST_BE_PIPELINED, pipelined_regions
 
 _FLINK = Path(__file__).parent.parent / "slots" / "flink_slots.jsonl.gz"
@@ -120,3 +122,16 @@ def flink_tasks() -> list[dict[str, Any]]:
     """Topologies with the slots and regions of their tasks by Flink 2.3.0: see test_slot_sharing.py."""
     with gzip.open(_FLINK, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def jobs_of_random_topologies() -> dict[int, PlannedJob]:
+    """The jobs of random topologies of every mode that Flink does not refuse."""
+    jobs: dict[int, PlannedJob] = {}
+    for mode in MODES:
+        for seed in range(70):
+            try:
+                jobs[len(jobs)] = job_of_topology(random_topology(seed, 3 + seed % 40, mode=mode))
+            except FlinkRefusalError:
+                continue
+    assert len(jobs) > 180
+    return jobs

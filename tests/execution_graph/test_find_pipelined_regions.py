@@ -13,14 +13,13 @@ from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_re
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_table,
+    jobs_of_random_topologies,
     numbers_of_jobs,
     pass_tables,
 )
 from tests.passes.frames import make_frame
 from tests.reference.execution_graph import consumed_partitions
-from tests.reference.jobs import Edge, PlannedJob, job_of_topology, make_job, random_job
-from tests.reference.random_topologies import MODES, random_topology
-from tests.reference.refusal import FlinkRefusalError
+from tests.reference.jobs import Edge, job_of_topology, make_job, random_job
 from tests.reference.scheduling_regions import scheduling_regions
 
 BLOCKING = "BLOCKING"
@@ -113,14 +112,7 @@ def test_cycles_of_random_jobs_are_the_references():
 
 
 def test_topologies_have_the_references_regions():
-    jobs: dict[int, PlannedJob] = {}
-    for mode in MODES:
-        for seed in range(70):
-            try:
-                jobs[len(jobs)] = job_of_topology(random_topology(seed, 3 + seed % 40, mode=mode))
-            except FlinkRefusalError:
-                continue
-    assert len(jobs) > 180
+    jobs = jobs_of_random_topologies()
     assert regions_of(jobs) == [reference(planned) for planned in jobs.values()]
 
 

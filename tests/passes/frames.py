@@ -47,7 +47,7 @@ def make_frame(
         unknown = set(row) - set(struct.names)
         assert not unknown, f"no such columns: {unknown}"
         values.append(
-            tuple({**shared, **row}.get(f.name, None if f.nullable else _zero(f.dataType)) for f in struct)
+            tuple({**shared, **row}.get(f.name, None if f.nullable else zero_of(f.dataType)) for f in struct)
         )
     return spark.createDataFrame(values, struct).repartition(2, "topology_id")
 
@@ -90,7 +90,8 @@ def _field(name: str, kind: str, *not_null: str) -> StructField:
     return StructField(name, _TYPES[kind], not not_null)
 
 
-def _zero(data_type: DataType) -> Any:
+def zero_of(data_type: DataType) -> Any:
+    """What stands for a value that a test leaves out and that must not be null."""
     match data_type:
         case StringType():
             return ""

@@ -24,23 +24,9 @@ from operators.process.process_operators import ProcessOperator
 from operators.process.reduce_operator import ReduceOperator
 from operators.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Record, run
+from tests.windows.clicks import CLICKS, TIMED
 
 EXPECTED = Path(__file__).parents[1] / "pyflink" / "expected.jsonl"
-CLICKS = [
-    ("ann", 1000, 3),
-    ("bob", 2000, 5),
-    ("ann", 3500, 4),
-    ("cid", 4000, 1),
-    ("ann", 5200, 7),
-    ("bob", 9000, 2),
-    ("ann", 11000, 9),
-    ("dee", 12000, 6),
-    ("bob", 14999, 8),
-    ("bob", 15000, 1),
-    ("cid", 21000, 2),
-    ("ann", 21500, 2),
-]
-TIMED = [Record(click, click[1]) for click in CLICKS]
 LINES = ["to be or not to be", "that is the question", "be that as it may", "to the point"]
 WORDS = [word for line in LINES for word in line.split()]
 MODES = pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.common import Types
-from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from engine.datastream import RuntimeExecutionMode
 from engine.datastream.functions import (
     CoProcessFunction,
     KeyedProcessFunction,
@@ -30,14 +30,6 @@ from tests.runtime.run_in_process import collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
 MANY = 200_000
-
-
-@pytest.fixture
-def env():
-    environment = StreamExecutionEnvironment.get_execution_environment()
-    environment.set_parallelism(1)
-    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    return environment
 
 
 class Endless:

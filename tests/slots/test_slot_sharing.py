@@ -28,14 +28,13 @@ from plans.slots.prefer_local_inputs import prefer_producers_slots
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_table,
+    jobs_of_random_topologies,
     numbers_of_jobs,
     pass_tables,
 )
 from tests.passes.frames import make_frame
 from tests.reference import slot_strategies, slots
 from tests.reference.jobs import Edge, PlannedJob, job_of_topology, make_job, random_job
-from tests.reference.random_topologies import MODES, random_topology
-from tests.reference.refusal import FlinkRefusalError
 
 GOLDEN = sorted(
     path
@@ -188,15 +187,7 @@ def test_two_vertices_of_any_parallelism_have_the_references_slots(strategy):
 
 @pytest.fixture(scope="module")
 def topologies():
-    jobs: dict[int, PlannedJob] = {}
-    for mode in MODES:
-        for seed in range(70):
-            try:
-                jobs[len(jobs)] = job_of_topology(random_topology(seed, 3 + seed % 40, mode=mode))
-            except FlinkRefusalError:
-                continue
-    assert len(jobs) > 180
-    return jobs
+    return jobs_of_random_topologies()
 
 
 @every_strategy

@@ -13,9 +13,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from plans.joins.spark_schemas import spark_schema
+from tests.passes.frames import zero_of
 
 Line = dict[str, Any]
 Rows = dict[str, list[dict[str, Any]]]
@@ -49,26 +50,12 @@ def _frame(spark: SparkSession, table: str, rows: list[dict[str, Any]]) -> DataF
     schema = spark_schema(table)
     key, *others = schema.fields
     values = [
-        (row["topology_id"], *(row.get(f.name, None if f.nullable else _zero(f.dataType)) for f in others))
+        (row["topology_id"], *(row.get(f.name, None if f.nullable else zero_of(f.dataType)) for f in others))
         for row in rows
     ]
     named = StructType([StructField("topology_id", StringType(), key.nullable), *others])
     df = spark.createDataFrame(values, named)
     return df.select(F.xxhash64("topology_id").alias("topology_id"), *(f.name for f in others))
-
-
-def _zero(data_type: DataType) -> Any:
-    match data_type:
-        case StringType():
-            return ""
-        case BooleanType():
-            return False
-        case ArrayType():
-            return []
-        case MapType():
-            return {}
-        case _:
-            return 0
 
 
 def _add_topology(rows: Rows, topology: Line, expected: Line) -> None:

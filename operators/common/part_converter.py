@@ -1,0 +1,74 @@
+"""Converts parts of values, at any depth: fields of rows and tuples, elements of lists, values of maps."""
+
+from collections.abc import Callable
+from typing import Any
+
+from operators.common.row import Row, create_row
+from operators.common.typeinfo import (
+    BasicArrayTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+
+Convert = Callable[[Any], Any]
+
+_ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
+
+
+def part_converter(
+    type_info: TypeInformation | None, converter_of: Callable[[TypeInformation], Convert | None]
+) -> Convert | None:
+    """What converts a value of `type_info`; None if there is nothing to convert in it.
+
+    `converter_of` gives what converts values of a type as a whole, or None to look into their parts. Keys of
+    maps are no parts. None, and what does not look like its type, stays as it is.
+    """
+    if type_info is None:
+        return None
+    whole = converter_of(type_info)
+    if whole is not None:
+        return lambda value: None if value is None else whole(value)
+    if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
+        return _of_fields([part_converter(one, converter_of) for one in type_info.get_field_types()])
+    if isinstance(type_info, MapTypeInfo):
+        return _of_items(part_converter(type_info._value_type_info, converter_of))
+    if isinstance(type_info, ListTypeInfo):
+        return _of_elements(part_converter(type_info.elem_type, converter_of))
+    if isinstance(type_info, _ARRAYS):
+        return _of_elements(part_converter(type_info._element_type, converter_of))
+    return None
+
+
+def _of_fields(converters: list[Convert | None]) -> Convert | None:
+    if not any(converters):
+        return None
+
+    def convert(value: Any) -> Any:
+        given = value._values if isinstance(value, Row) else value
+        if not isinstance(given, (list, tuple)) or len(given) != len(converters):
+            return value
+        fields = [
+            one if convert is None else convert(one) for one, convert in zip(given, converters, strict=True)
+        ]
+        if isinstance(value, Row):
+            return create_row(value._names, fields, value._row_kind)
+        return tuple(fields) if isinstance(value, tuple) else fields
+
+    return convert
+
+
+def _of_items(item: Convert | None) -> Convert | None:
+    if item is None:
+        return None
+    return lambda value: {key: item(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _of_elements(element: Convert | None) -> Convert | None:
+    if element is None:
+        return None
+    return lambda value: type(value)(map(element, value)) if isinstance(value, (list, tuple)) else value
