@@ -1,4 +1,4 @@
-"""What Flink's operator behind each physical kind of transformation is.
+"""Which operator of Flink runs each physical kind of transformation.
 
 Source: the translators in `org.apache.flink.streaming.runtime.translators`, and the operator (factory)
 classes that they and the DataStream API use: SourceOperatorFactory, StreamSource, StreamMap,

@@ -25,9 +25,9 @@ from operators.records.user_function import FunctionOperator
 class AsyncWaitOperator(FunctionOperator):
     """An AsyncFunction.
 
-    At most `capacity` records wait, for their calls or (in order) behind others; more block the input.
-    Watermarks stay where they were among the records; at the end of input all calls are waited for. A timeout
-    of zero or less is none. Raises ValueError: a capacity that is not more than zero.
+    At most `capacity` records wait, for their calls or (in order) for earlier records; more block the input.
+    Watermarks keep their place among the records. At the end of input all calls are waited for. A timeout of
+    zero or less means none. Raises ValueError: a capacity that is not more than zero.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class AsyncWaitOperator(FunctionOperator):
         self._put_out()
 
     def process_watermark(self, watermark: int) -> None:
-        """Queue the watermark behind the records so far; at the last one wait for all of them."""
+        """Queue the watermark after the records so far; at the last one wait for all of them."""
         self._waiting.add_watermark(watermark)
         if watermark == MAX_WATERMARK:
             self._drain()

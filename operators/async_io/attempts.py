@@ -15,8 +15,8 @@ from operators.functions.async_retry_strategies import AsyncRetryStrategy
 class Attempts:
     """Makes the calls for the records of one subtask, and tells `finished` of each record once.
 
-    The time limit (seconds; None: no limit) is for all attempts of a record together. When it is over the
-    function's `timeout` has its say; a call under way goes on, but nobody waits for it.
+    The time limit (seconds; None: no limit) covers all attempts of a record together. When it is over, the
+    function's `timeout` is called instead; a call under way goes on, but its result is dropped.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ class EventLoop:
         self._thread.start()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have `function` called in the loop soon."""
+        """Schedule `function` to be called in the loop."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def stop(self) -> None:

@@ -20,8 +20,8 @@ class WaitingRecord:
         self.value, self.timestamp = value, timestamp
         self.results: Any = None
         self.error: Exception | None = None
-        self.settled = False  #: said in the event loop: what is to come of it is known
-        self.complete = False  #: said in the task's thread: it may leave
+        self.settled = False  #: set in the event loop: its outcome is known
+        self.complete = False  #: set in the task's thread: it may leave
         self.group: _Group | None = None
 
 
@@ -34,7 +34,7 @@ class WaitingRecords(Protocol):
         """A record's call has begun."""
 
     def add_watermark(self, watermark: int) -> None:
-        """A watermark came behind the records so far."""
+        """A watermark came after the records so far."""
 
     def complete(self, record: WaitingRecord) -> None:
         """The record has its results."""
@@ -83,7 +83,7 @@ class _Group:
     def __init__(self) -> None:
         self.pending = 0
         self.complete: deque[WaitingRecord] = deque()
-        self.watermark: int | None = None  #: the one behind the records
+        self.watermark: int | None = None  #: the one after the records
 
 
 class RecordsAsTheyCome:
@@ -94,7 +94,7 @@ class RecordsAsTheyCome:
         self.size = 0
 
     def add(self, record: WaitingRecord) -> None:
-        """Queue a record behind the last watermark."""
+        """Queue a record after the last watermark."""
         group = self._groups[-1]
         group.pending += 1
         record.group = group

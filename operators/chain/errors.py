@@ -29,7 +29,7 @@ class UserFunctionError(Exception):
 
 
 class EnoughResults(BaseException):
-    """Nobody takes further results: ends the calls of a chain, from the operator that puts out to the head.
+    """No further results are wanted: ends the calls of a chain, from the operator that puts out to the head.
 
     A BaseException, so that no function of the job's author that catches Exception keeps it.
     """

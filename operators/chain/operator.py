@@ -1,8 +1,8 @@
 """What every operator of a chain is: records in, records out, watermarks in between.
 
-Records travel in lists, not one by one: a list of values and, beside it, a list of their timestamps. That
-keeps the cost of a call per operator and list instead of per operator and record. An operator handles the
-records of a list in order, so that nothing but the moment of side effects tells the two apart.
+Records travel in lists, not one by one: a list of values and, beside it, a list of their timestamps. An
+operator is then called once per list, not once per record. It handles the records of a list in order, so that
+only the moment of side effects tells the two apart.
 
 Source: org.apache.flink.streaming.api.operators.{AbstractStreamOperator,Output,OneInputStreamOperator,
 TwoInputStreamOperator} and OperatorChain, for the calls and their order.
@@ -19,7 +19,7 @@ from operators.chain.describe_error import NO_RECORD, describe_error, describe_r
 from operators.chain.errors import EnoughResults, UserFunctionError
 
 Values = list[Any]
-#: Milliseconds since the epoch, one a value; None in place of the list: no value has one.
+#: Milliseconds since the epoch, one per value; None instead of a list: no value has one.
 Timestamps = list[int | None] | None
 
 MIN_WATERMARK = -(2**63)
@@ -31,7 +31,7 @@ def _now() -> int:
 
 
 class Output(Protocol):
-    """Where an operator puts its results: the operators chained behind it, side outputs and the network."""
+    """Where an operator puts its results: the operators chained to it, side outputs and the network."""
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the main output; the lists are the receiver's from here on."""
@@ -78,7 +78,7 @@ class Operator:
 
     #: True: takes record batches (`process_batch`); records are converted before they reach it.
     columnar: ClassVar[bool] = False
-    #: True: has a key selector an input, and keeps state by key.
+    #: True: has a key selector per input, and keeps state by key.
     keyed: ClassVar[bool] = False
     #: True: its records have to be of their declared type, though nothing encodes them on their way to it.
     wants_declared_types: bool = False
@@ -92,7 +92,7 @@ class Operator:
         self.output = output
 
     def open(self) -> None:
-        """Called tail first: what is behind this operator is open already."""
+        """Called tail first: the operators that read this one are open already."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the only input, or of the first of two."""

@@ -1,7 +1,8 @@
 """How many results leave an operator together: as many as a bounded number of bytes holds.
 
-Nobody knows how many results a function has for one record, nor how large they are. An operator therefore
-looks at what waits while it still takes results from the function, and puts it out once it is enough.
+How many results a function has for one record, and how large they are, is not known in advance. An operator
+therefore looks at what waits while it still takes results from the function, and puts it out once it is
+enough.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 In Flink a result is serialised the moment it is put out, so what a function does to the object later (a list
 kept in state, a Row that a reduce function changes) does not show. Here results wait until the list of
-records has been handled; therefore what can be changed is copied, unless nobody else refers to it.
+records has been handled; so values that can be changed are copied, unless nothing else refers to them.
 """
 
 import copy
@@ -50,7 +50,7 @@ def _references_of_new() -> int:
     return counts[0]
 
 
-#: How many references an object has in `add_other` if nobody but the loop that calls it has one.
+#: How many references an object has in `add_other` if only the loop that calls it has one.
 _UNSHARED = _references_of_new()
 
 
@@ -157,7 +157,7 @@ class Results:
 
 
 def close_iterator(rest: Iterable[Any] | None) -> None:
-    """End a generator that nobody takes further results of; what it raises on the way does not count."""
+    """End a generator whose further results are not wanted; what it raises on the way is dropped."""
     if isinstance(rest, GeneratorType):
         with suppress(BaseException):
             rest.close()

@@ -1,4 +1,4 @@
-"""How values of one type become a column and come back. One codec a type; see arrow_columns."""
+"""How values of one type become a column and come back. One codec per type; see arrow_columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

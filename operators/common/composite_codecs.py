@@ -1,4 +1,4 @@
-"""Codecs of tuples and rows: a column a field, handled column by column.
+"""Codecs of tuples and rows: one column per field, handled column by column.
 
 Source: pyflink.fn_execution.coder_impl_fast.{TupleCoderImpl,RowCoderImpl}.
 """
@@ -42,7 +42,7 @@ class FieldsCodec(NullableCodec):
         return [[row[at] for row in rows] for at in range(width)]
 
     def encoded(self, columns: Columns) -> list[pa.Array]:
-        """A column a field."""
+        """One column per field."""
         found = []
         for codec, field, values in zip(self._fields, self.arrow_type, columns, strict=True):
             try:

@@ -119,7 +119,7 @@ class Configuration:
         target_dict.update(self._entries)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Set all that `other` has, its keys behind `prefix`."""
+        """Set all that `other` has, its keys after `prefix`."""
         for key, value in other._entries.items():
             self._entries[(prefix or "") + key] = value
         return self

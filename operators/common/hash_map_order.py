@@ -11,7 +11,7 @@ from operators.common.polynomial_hashes import Hashes
 
 
 def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where the entries of many maps, one map behind the other, are found in the order of each map's HashMap.
+    """Positions of the entries of many maps, one map after the other, in the order of each map's HashMap.
 
     `hashes` are the hashCodes of all keys, `sizes` the number of keys of each map.
     """

@@ -1,10 +1,10 @@
-"""Calls of PyFlink's API that hand out Java objects: here there are none."""
+"""Refuses calls of PyFlink's API that hand out Java objects: there are none here."""
 
 from typing import NoReturn
 
 
 class NoJavaError(NotImplementedError):
-    """A call that is only of use with a Flink JVM."""
+    """A call that makes sense only with a Flink JVM."""
 
 
 def no_java(name: str) -> NoReturn:

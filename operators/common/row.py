@@ -203,7 +203,7 @@ def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[
     lists = list(map(list, zip(*columns, strict=True)))
     kind = _named_row(tuple(names))
     rows = list(map(kind.__new__, repeat(kind, len(lists))))
-    # no Python code a row: this loop is what reading rows costs
+    # no Python code per row: this loop is what reading rows costs
     deque(map(set_values, rows, lists), 0)
     deque(map(set_names, rows, repeat(names)), 0)
     deque(map(set_kind, rows, repeat(RowKind.INSERT)), 0)

@@ -35,7 +35,7 @@ class WatermarkStrategy:
         return self
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """This strategy, and a subtask without records for `idle_timeout` holds nobody's watermark back.
+        """This strategy; a subtask without records for `idle_timeout` does not hold back the watermark.
 
         ValueError unless it is positive.
         """
@@ -67,7 +67,10 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """Records are at most that late: watermarks stay that far behind. ValueError if it is negative."""
+        """Records are at most that late: watermarks stay that far below the largest timestamp.
+
+        ValueError if it is negative.
+        """
         milliseconds = _milliseconds(max_out_of_orderness, "max_out_of_orderness")
         if milliseconds < 0:
             raise ValueError(f"max_out_of_orderness of {milliseconds} ms: it must not be negative")

@@ -30,7 +30,7 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """One split a file."""
+        """One split per file."""
         return FileEnumeratorProvider(False)
 
 

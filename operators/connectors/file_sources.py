@@ -30,7 +30,7 @@ def csv_source(
 
 
 def json_lines_source(*paths: str, type_info: TypeInformation | None = None) -> FileSource:
-    """A value a line: rows of a type, or any JSON. See JsonLines."""
+    """One value per line: rows of a type, or any JSON. See JsonLines."""
     return FileSource(JsonLines(type_info), paths)
 
 

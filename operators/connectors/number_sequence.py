@@ -37,7 +37,7 @@ class NumberSequenceSource(Source):
         self.type_info = Types.LONG()
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """One range (first, last) a subtask, none for those that would get no number; longer ones first."""
+        """One range (first, last) per subtask, none for those that would get no number; longer ones first."""
         share, longer = divmod(self.end - self.start + 1, parallelism)
         ranges, first = [], self.start
         for subtask in range(parallelism):

@@ -63,7 +63,7 @@ class SinkWriter:
 class Sink:
     """Output of a job: made on the driver, pickled, written in the subtasks, committed on the driver.
 
-    The driver calls `start` once a run and uses the sink that it returns; then every attempt of a subtask
+    The driver calls `start` once per run and uses the sink that it returns; then every attempt of a subtask
     calls `writer`; then the driver calls `prepare` with the committables of one attempt of every subtask,
     and, when all sinks of the job have prepared, `commit` with what that returned; or else `abort`. Attempts
     that were lost or beaten leave staged files, which `commit` and `abort` remove.
@@ -187,7 +187,7 @@ class PrintSink(Sink):
         return ":".join(parts) + "> " if parts else ""
 
     def lines(self, values: Values, context: OperatorContext) -> list[str]:
-        """A line a value, without line ends of its own."""
+        """One line per value, without line ends of its own."""
         prefix = self.prefix(context)
         text = printed_text(self.type_info)
         return [prefix + text(value) for value in values]

@@ -21,8 +21,8 @@ class Source:
     """Bounded input of a job: made on the driver, pickled, read in the subtasks.
 
     A source gives rows (`Chunk`) or, where `columnar` is true, record batches (`StampedBatch`). One that can
-    do both gives rows until `batches()` is asked for. A batch of rows has a column a field; a batch of values
-    of another type has the one column `value`.
+    do both gives rows until `batches()` is asked for. A batch of rows has one column per field; a batch of
+    values of another type has the one column `value`.
     """
 
     #: Whether `read` gives record batches.

@@ -168,7 +168,7 @@ class ChannelWriter:
                 self._flush_batches(channel)
 
     def watermark(self, timestamp: int) -> None:
-        """Records from here on come behind this watermark."""
+        """Records from here on come after this watermark."""
         self.flush()
         self._watermark = timestamp
 

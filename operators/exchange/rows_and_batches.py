@@ -12,7 +12,7 @@ VALUE_COLUMN = "value"
 
 
 def batch_of_values(values: Values, type_info: TypeInformation | None) -> pa.RecordBatch:
-    """A column a field of a row or tuple type, else one column `value`; TypeError without a declared type."""
+    """One column per field of a row or tuple type, else one column `value`. TypeError: no declared type."""
     if is_pickled(type_info):
         raise TypeError("records of no declared type have no columns: declare the output type before")
     array = to_arrow(values, type_info)

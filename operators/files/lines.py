@@ -39,13 +39,13 @@ def read_lines(split: FileSplit, charset: str) -> Iterator[list[str]]:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.split("\n")
         if not lines[-1]:
-            lines.pop()  # behind the last line end there is no line
+            lines.pop()  # after the last line end there is no line
         if lines:
             yield lines
 
 
 def line_blocks(split: FileSplit) -> Iterator[bytes]:
-    """The bytes of the lines that start in a split of an uncompressed file, cut behind line ends."""
+    """The bytes of the lines that start in a split of an uncompressed file, cut after line ends."""
     end = split.start + split.length
     with open_at(split.path, max(split.start - 1, 0)) as file:
         rest = b"" if split.start == 0 else _behind_line_end(file)
@@ -73,7 +73,7 @@ def line_blocks(split: FileSplit) -> Iterator[bytes]:
 
 
 def _behind_line_end(file: IO[bytes]) -> bytes:
-    """Skip the line that starts before the split; what was read behind its end."""
+    """Skip the line that starts before the split; gives what was read after its end."""
     carry = b""
     while block := file.read(_BLOCK):
         block = carry + block
@@ -85,7 +85,7 @@ def _behind_line_end(file: IO[bytes]) -> bytes:
 
 
 def _line_end(block: bytes, start: int) -> int | None:
-    """Where the line that holds byte `start` ends (behind its line end); None if not within `block`."""
+    """Where the line that holds byte `start` ends (after its line end); None if not within `block`."""
     newline, carriage = block.find(b"\n", start), block.find(b"\r", start)
     if carriage < 0 or 0 <= newline < carriage:
         return None if newline < 0 else newline + 1

@@ -50,7 +50,7 @@ def open_at(path: str, start: int) -> IO[bytes]:
 
 
 def skip_bytes(file: IO[bytes], size: int) -> None:
-    """Read on until `size` bytes are behind; also of what can not be sought in."""
+    """Read and drop `size` bytes; works for streams that cannot seek."""
     while size and (data := file.read(min(size, _SKIPPED_AT_ONCE))):
         size -= len(data)
 

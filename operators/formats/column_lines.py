@@ -28,7 +28,7 @@ _HEADER_BLOCK = 1 << 16
 
 
 class LinesOfColumns(StreamFormat):
-    """A format of one record a line, in UTF-8; uncompressed files are cut."""
+    """A format of one record per line, in UTF-8; uncompressed files are cut."""
 
     has_batches = True
 
@@ -112,7 +112,7 @@ class CsvColumns(LinesOfColumns):
 
 
 class JsonLines(LinesOfColumns):
-    """A JSON value a line: rows of `type_info` by name, or without a type whatever the line holds.
+    """One JSON value per line: rows of `type_info` by name, or without a type whatever the line holds.
 
     Rows are made as by JsonRowDeserializationSchema; batches by pyarrow, which is strict about types. What a
     row's object lacks is null, what the type lacks is dropped. ValueError for a line that is wrong.

@@ -64,7 +64,7 @@ class CsvReaderFormat(StreamFormat):
                 yield Chunk(rows)
 
     def _rows(self, text: Iterable[str], records: int, lines: int) -> Iterator[Row]:
-        """The rows of the text behind so many records and lines."""
+        """The rows of the text, which follows `records` records and `lines` lines."""
         names, of_columns = self.type_info.get_field_names(), parsers(self.schema)
         for number, fields in enumerate(self._records(text, records, lines), records + 1):
             try:
@@ -97,7 +97,7 @@ class CsvReaderFormat(StreamFormat):
 
 
 class CsvLines(RowFormat):
-    """A line a Row (or tuple), values by position."""
+    """One line per Row (or tuple), values by position."""
 
     def __init__(self, schema: CsvSchema) -> None:
         self.schema = schema
@@ -127,7 +127,7 @@ class CsvBulkWriters:
 
 
 def check_rows(type_info: TypeInformation | None, fields: int) -> None:
-    """TypeError for streams of a declared type other than rows of so many fields."""
+    """TypeError for streams of a declared type other than rows of `fields` fields."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return
     if not isinstance(type_info, RowTypeInfo) or len(type_info.get_field_types()) != fields:

@@ -36,7 +36,7 @@ def parse_records(lines: Iterable[str], settings: CsvSettings, before: int = 0) 
     `before` lines of the file have been read. An empty line is a record of one empty field; a comment is
     none.
     """
-    # the limit is the process's; 128 KB a field would refuse what Flink reads
+    # the limit is the process's; 128 KB per field would refuse what Flink reads
     csv.field_size_limit(_FIELD_LIMIT)
     source = _Lines(lines, settings, before)
     reader = csv.reader(

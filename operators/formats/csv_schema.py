@@ -90,7 +90,7 @@ class CsvSchemaBuilder:
     def add_array_column(
         self, name: str, separator: str = ";", element_type: TypeInformation | None = None
     ) -> Self:
-        """A list whose elements (strings unless said otherwise) stand in one column."""
+        """A list whose elements (strings unless said otherwise) share one column."""
         element = Types.STRING() if element_type is None else as_type(element_type)
         self._columns.append(CsvColumn(name, Types.OBJECT_ARRAY(element), separator))
         return self
@@ -151,11 +151,11 @@ class CsvSchemaBuilder:
         return self._set(escape=None)
 
     def set_escape_char(self, char: str) -> Self:
-        """What takes its meaning from the character behind it, or gives it one (n, r, t, 0)."""
+        """Takes a character's meaning away, or gives it one (n, r, t, 0); written before it."""
         return self._set(escape=_one_character("Escape char", char))
 
     def set_line_separator(self, separator: str) -> Self:
-        """Behind every line that is written; reading knows \\n, \\r and \\r\\n."""
+        """Ends every line that is written; reading knows \\n, \\r and \\r\\n."""
         return self._set(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> Self:
@@ -171,7 +171,7 @@ class CsvSchemaBuilder:
         return self._set(quote=_one_character("Quote char", char))
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:
-        """Skip the first line, or the one behind the header."""
+        """Skip the first line, or the one after the header."""
         return self._set(skip_first_data_row=skip)
 
     def set_strict_headers(self, strict: bool = True) -> Self:

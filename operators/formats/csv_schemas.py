@@ -2,7 +2,7 @@
 
 Source: pyflink.datastream.formats.csv, and
 org.apache.flink.formats.csv.{CsvRowSerializationSchema,CsvRowDeserializationSchema}. Rows within a row and
-arrays stand in one column, their parts with the array element separator between them.
+arrays take one column, with the array element separator between their parts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Builder:
         return self._set(quote=_one_character(c))
 
     def set_escape_character(self, c: str) -> Self:
-        """What takes its meaning from the character behind it; none unless set."""
+        """Takes the meaning of the next character away; none unless set."""
         return self._set(escape=_one_character(c))
 
     def set_null_literal(self, null_literal: str) -> Self:

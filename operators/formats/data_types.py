@@ -24,13 +24,11 @@ from operators.common.typeinfo import (
 
 
 class DecimalTypeInfo(BasicTypeInfo):
-    """BIG_DEC with at most `precision` digits, `scale` of them behind the point; equal to BIG_DEC."""
+    """BIG_DEC with at most `precision` digits, `scale` of them after the point; equal to BIG_DEC."""
 
     def __init__(self, precision: int, scale: int) -> None:
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise ValueError(
-                f"DECIMAL({precision}, {scale}): at most 38 digits, and no more behind the point"
-            )
+            raise ValueError(f"DECIMAL({precision}, {scale}): at most 38 digits, and no more after the point")
         super().__init__(BasicType.BIG_DEC)
         self.precision, self.scale = precision, scale
 

@@ -44,7 +44,7 @@ def printed_text(type_info: TypeInformation | None) -> Text:
 
 
 def java_text(type_info: TypeInformation | None) -> Text:
-    """What Java's toString gives of a record of the type; str of records without a declared type."""
+    """Java's toString of a record of the type; str of records without a declared type."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return str
     text = _text_by_type(type_info)
@@ -99,13 +99,13 @@ def java_boolean(value: bool) -> str:
 
 
 def java_timestamp(value: datetime.datetime) -> str:
-    """`2024-02-03 04:05:06.12`: at least one digit behind the point, and no zeros at the end after it."""
+    """`2024-02-03 04:05:06.12`: at least one digit after the point, and no trailing zeros after that."""
     fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
     return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
 def java_instant(value: Instant) -> str:
-    """`1970-01-01T00:00:01.500Z`: no digits behind the point, or three, six or nine."""
+    """`1970-01-01T00:00:01.500Z`: no digits after the point, or three, six or nine."""
     moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
     fraction = f".{value.nanos:09d}" if value.nanos else ""
     while fraction.endswith("000"):
@@ -126,7 +126,7 @@ def _java_float(value: float, shortest: str, number: Any) -> str:
         shortest = np.format_float_scientific(number, trim="0")
         mantissa, _, exponent = shortest.partition("e")
     elif "." not in mantissa:
-        # Java wants a digit behind the point, and takes the one that is nearest to the number
+        # Java wants a digit after the point, and takes the one that is nearest to the number
         mantissa, _, exponent = f"{number:.1e}".partition("e")
     return f"{mantissa}E{int(exponent)}"
 

@@ -65,7 +65,7 @@ class ParquetRows(BulkFormat):
         return splits
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of a split; timestamps of a zone as instants, others as they stand."""
+        """The rows of a split; timestamps of a zone as instants, others as they are."""
         names = self.type_info.get_field_names()
         with _open(split.path) as opened:
             columns = self._columns(opened.schema_arrow.names, split.path)
@@ -111,7 +111,7 @@ def type_of_parquet(path: str) -> RowTypeInfo:
 class ParquetColumnarRowInputFormat(ParquetRows):
     """PyFlink's name of the format. A column that a file lacks is null.
 
-    `hadoop_config` is accepted and not used. Timestamps are read as they stand in the file whatever
+    `hadoop_config` is accepted and not used. Timestamps are read as the file has them, whatever
     `is_utc_timestamp` says; ones with a time zone, where the type has none, as UTC.
     """
 
@@ -146,7 +146,7 @@ class ParquetBulkWriters:
     ) -> RowDataBulkWriterFactory:
         """Files of rows of this type, in Snappy.
 
-        `hadoop_config` is accepted and not used. Timestamps are written as they stand, whatever
+        `hadoop_config` is accepted and not used. Timestamps are written as they are, whatever
         `utc_timestamp` says, instants in UTC. TypeError for another type than that of rows.
         """
         return RowDataBulkWriterFactory(ParquetRowsWriting(as_row_type(row_type)), row_type)

@@ -20,7 +20,7 @@ from operators.formats.storage_columns import stored_batch, stored_schema, store
 
 
 class PartWriter(ABC):
-    """Writes the records of one part file; whoever made it closes the stream."""
+    """Writes the records of one part file; its maker closes the stream."""
 
     @abstractmethod
     def write(self, values: Values) -> None:
@@ -31,7 +31,7 @@ class PartWriter(ABC):
         raise NotImplementedError
 
     def finish(self) -> None:  # noqa: B027 most formats have nothing there
-        """Write what belongs behind the last record."""
+        """Write what belongs after the last record."""
 
     def close(self) -> None:  # noqa: B027 most formats hold nothing
         """Let go of the stream without `finish`: nobody will read the file."""
@@ -77,7 +77,7 @@ class _RowWriter(PartWriter):
 
 
 class TextLines(RowFormat):
-    """A line a record, as Java's toString has it, `?` for what `charset` (Python's name) lacks.
+    """One line per record, as Java's toString has it, `?` for what `charset` (Python's name) lacks.
 
     Without `type_info` the classes of the values decide (`java_text_of_any`).
 

@@ -106,7 +106,7 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """A line a record, as Java's toString has it. LookupError for a charset that Python does not know."""
+        """One line per record, as Java's toString has it. LookupError: a charset unknown to Python."""
         return Encoder(TextLines(python_charset(charset_name)))
 
 

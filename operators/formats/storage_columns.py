@@ -1,6 +1,6 @@
 """Columns as tables of other systems have them: decimals and timestamps instead of texts and structs.
 
-`operators.common` carries BIG_INT and BIG_DEC as text and INSTANT as a struct, which nobody else would
+`operators.common` carries BIG_INT and BIG_DEC as text and INSTANT as a struct, which no other system would
 understand; in Parquet and Delta they are decimal(38, 0), decimal(38, 18) (PyFlink's DataTypes of these types)
 and timestamps of microseconds in UTC. `as_arrow_type` is the way back.
 """
@@ -36,7 +36,7 @@ _LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListT
 
 
 def stored_schema(type_info: TypeInformation | None) -> pa.Schema:
-    """A column a field of a row or tuple type, else the one column `value`.
+    """One column per field of a row or tuple type, else the one column `value`.
 
     TypeError for records without a declared type, also within another one.
     """

@@ -15,7 +15,7 @@ OUT = TypeVar("OUT")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Any results for a record, from calls that take time; many records are under way at once."""
+    """Any number of results per record, from calls that take time; many records are under way at once."""
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:

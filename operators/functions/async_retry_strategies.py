@@ -16,7 +16,7 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """After which results and exceptions there is another attempt."""
+    """Says which results and exceptions call for another attempt."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
@@ -28,7 +28,7 @@ class AsyncRetryPredicate(ABC, Generic[OUT]):
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """How many attempts there are, and how long after one another."""
+    """Says how many attempts there are, and how long to wait between them."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
@@ -100,7 +100,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """-1: of no meaning."""
+        """-1, which means nothing."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:

@@ -12,7 +12,7 @@ from operators.state.reducer_and_aggregator import Aggregator, Reducer
 
 
 class Function(ABC):  # noqa: B024 what functions have to do differs
-    """Anything of a job's author that an operator runs, with a beginning and an end in each subtask."""
+    """Anything written by a job's author that an operator runs; opened and closed in each subtask."""
 
     def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 may be left out
         """Called before the first record."""
@@ -22,7 +22,7 @@ class Function(ABC):  # noqa: B024 what functions have to do differs
 
 
 class MapFunction(Function):
-    """One result a record."""
+    """One result per record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
@@ -30,7 +30,7 @@ class MapFunction(Function):
 
 
 class CoMapFunction(Function):
-    """One result a record of either of two connected streams."""
+    """One result per record of either of two connected streams."""
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
@@ -42,7 +42,7 @@ class CoMapFunction(Function):
 
 
 class FlatMapFunction(Function):
-    """Any number of results a record."""
+    """Any number of results per record."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
@@ -50,7 +50,7 @@ class FlatMapFunction(Function):
 
 
 class CoFlatMapFunction(Function):
-    """Any number of results a record of either of two connected streams."""
+    """Any number of results per record of either of two connected streams."""
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
@@ -62,15 +62,15 @@ class CoFlatMapFunction(Function):
 
 
 class ReduceFunction(Function, Reducer):
-    """Makes one value of two of the same type; applied again and again until one is left."""
+    """Combines two values of one type into one; called again and again until one is left."""
 
 
 class AggregateFunction(Function, Aggregator):
-    """Adds values up in an accumulator of another type than values or result."""
+    """Adds values to an accumulator, whose type may be another than that of values and result."""
 
 
 class KeySelector(Function):
-    """Says what the key of a record is."""
+    """Gives the key of a record."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
@@ -78,7 +78,7 @@ class KeySelector(Function):
 
 
 class NullByteKeySelector(KeySelector):
-    """The same key for all records: what is keyed then works on a stream without keys."""
+    """The same key for all records: keyed operators then work on streams without keys."""
 
     def get_key(self, value: Any) -> int:
         """Zero."""

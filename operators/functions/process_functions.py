@@ -14,7 +14,7 @@ from operators.functions.timer_service import TimerService
 
 
 class _Context(ABC):
-    """What every process function may ask, while it is called and no longer."""
+    """What every process function may ask, and only while it is called."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
@@ -26,7 +26,7 @@ class _Context(ABC):
 
 
 class _KeyedContext(_Context):
-    """As well, on a keyed stream."""
+    """What it may also ask on a keyed stream."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
@@ -34,7 +34,7 @@ class _KeyedContext(_Context):
 
 
 class _OnTimerContext(_KeyedContext):
-    """As well, while a timer fires."""
+    """What it may also ask while a timer fires."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:

@@ -75,17 +75,17 @@ class RuntimeContext(KeyedStateStore):
         return DistributedCache(self._context.cached_files)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value a key. Raises Exception: the stream has no key."""
+        """One value per key. Raises Exception: the stream has no key."""
         state: ValueState[Any] = self._keyed(state_descriptor)
         return state
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list a key. Raises Exception: the stream has no key."""
+        """A list per key. Raises Exception: the stream has no key."""
         state: ListState[Any] = self._keyed(state_descriptor)
         return state
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary a key. Raises Exception: the stream has no key."""
+        """A dictionary per key. Raises Exception: the stream has no key."""
         state: MapState[Any, Any] = self._keyed(state_descriptor)
         return state
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class TimerService(ABC):
-    """Times in milliseconds; timers belong to the current key, and one exists at most once a key and time."""
+    """Times in milliseconds; timers belong to the current key, and there is at most one per key and time."""
 
     @abstractmethod
     def current_processing_time(self) -> int:

@@ -36,7 +36,7 @@ _NO_CONTEXT = _NoContext()
 
 
 class KeyedMapOperator(_OneInput):
-    """One result a record."""
+    """One result per record."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Map each record."""
@@ -45,7 +45,7 @@ class KeyedMapOperator(_OneInput):
 
 
 class KeyedFlatMapOperator(_OneInput):
-    """Any number of results a record."""
+    """Any number of results per record."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Flat map each record."""
@@ -65,7 +65,7 @@ class KeyedFilterOperator(_OneInput):
 
 
 class KeyedCoMapOperator(_TwoInputs):
-    """At most one result a record of either stream: as in PyFlink None is no result here."""
+    """At most one result per record of either stream: as in PyFlink None is no result here."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Map each record."""
@@ -80,7 +80,7 @@ class KeyedCoMapOperator(_TwoInputs):
 
 
 class KeyedCoFlatMapOperator(_TwoInputs):
-    """Any number of results a record of either stream."""
+    """Any number of results per record of either stream."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Flat map each record."""

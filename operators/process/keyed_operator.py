@@ -30,7 +30,7 @@ KEY_SELECTOR = "key selector"
 
 
 class KeyedOperator(Operator):
-    """An operator with a key selector an input, keyed state and timers.
+    """An operator with a key selector per input, keyed state and timers.
 
     Attributes in a subtask: `backend` (state, current key), `results` (filled by the subclass, put out by
     this class), `event_timers`, `processing_timers`, `watermark` (milliseconds).

@@ -1,4 +1,4 @@
-"""What process operators without keys share.
+"""What process operators without keys have in common.
 
 Source: org.apache.flink.streaming.api.operators.AbstractUdfStreamOperator.
 """

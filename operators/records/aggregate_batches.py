@@ -1,4 +1,4 @@
-"""Keyed aggregation over record batches: partial results before the exchange, final ones behind it.
+"""Keyed aggregation over record batches: partial results before the exchange, final ones after it.
 
 Source: Flink SQL's two-phase aggregation (TwoStageOptimizedAggregateRule), for the shape.
 """
@@ -39,10 +39,10 @@ class Aggregation(NamedTuple):
 
 
 class PartialAggregateOperator(Operator):
-    """Of each key seen in this subtask one row with partial results, at the end of the input or earlier.
+    """One row with partial results for each key seen in this subtask, at the end of the input or earlier.
 
-    In: record batches with the columns of `keys` and `aggregations`. Out: `keys`, and of each aggregation
-    what is kept (`_KEPT`), as columns `<column>$<function>`.
+    In: record batches with the columns of `keys` and `aggregations`. Out: `keys`, and what
+    is kept for each aggregation (`_KEPT`), as columns `<column>$<function>`.
     """
 
     columnar = True
@@ -121,7 +121,7 @@ class PartialAggregateOperator(Operator):
 
 
 class FinalAggregateOperator(PartialAggregateOperator):
-    """Of each key one row: `keys`, then a column an aggregation; at the end of the input.
+    """One row for each key: `keys`, then one column per aggregation; at the end of the input.
 
     In: what PartialAggregateOperator puts out, all rows of a key in one subtask.
     """

@@ -1,4 +1,4 @@
-"""Map and flat map of two connected streams: one function a stream."""
+"""Map and flat map of two connected streams: one function for each stream."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from operators.records.user_function import FunctionOperator
 
 
 class CoMapOperator(FunctionOperator):
-    """One result a record, by `map1` or `map2`; as in PyFlink, None is no result.
+    """One result per record, by `map1` or `map2`; as in PyFlink, None is no result.
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamMap.
     """
@@ -34,7 +34,7 @@ class CoMapOperator(FunctionOperator):
 
 
 class CoFlatMapOperator(FunctionOperator):
-    """Any number of results a record, by `flat_map1` or `flat_map2`.
+    """Any number of results per record, by `flat_map1` or `flat_map2`.
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamFlatMap.
     """

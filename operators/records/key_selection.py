@@ -50,7 +50,7 @@ class OpenedMethod:
     """A method of a function object that is opened before its first call in a subtask, and closed.
 
     Key selectors and partitioners are called where a record's subtask is chosen and where its key is needed,
-    which may be in one subtask: whoever calls them opens and closes them, and they take the first `open` and
+    which may be in one subtask: each caller opens and closes them, and they take the first `open` and
     the first `close` of each subtask.
     """
 

@@ -13,7 +13,7 @@ from operators.records.user_function import FunctionOperator, method
 
 
 class MapOperator(FunctionOperator):
-    """One result a record. Source: org.apache.flink.streaming.api.operators.StreamMap."""
+    """One result per record. Source: org.apache.flink.streaming.api.operators.StreamMap."""
 
     def open(self) -> None:
         """Open the function."""
@@ -109,7 +109,7 @@ class FilterOperator(FunctionOperator):
 
 
 class FlatMapOperator(FunctionOperator):
-    """Any number of results a record: what the function returns or yields; None is no result.
+    """Any number of results per record: what the function returns or yields; None is no result.
 
     Source: org.apache.flink.streaming.api.operators.StreamFlatMap.
     """
@@ -217,7 +217,7 @@ def _references(value: Any) -> int:
     return getrefcount(result)
 
 
-#: How many references a result has that nobody but the loop refers to: `value` of `_references` is one more.
+#: How many references a result has that only the loop refers to: `value` of `_references` is one more.
 _UNSHARED = _references(object()) - 1
 
 

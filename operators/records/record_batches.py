@@ -1,4 +1,4 @@
-"""Vectorised operators: pyarrow record batches in, record batches out, no Python object a record."""
+"""Vectorised operators: pyarrow record batches in, record batches out, no Python object per record."""
 
 from collections.abc import Callable, Iterable
 

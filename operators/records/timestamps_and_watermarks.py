@@ -8,7 +8,7 @@ from operators.records.map_records import current
 
 
 class TimestampsAndWatermarksOperator(Operator):
-    """Timestamps by the strategy's assigner; watermarks behind the largest one.
+    """Timestamps by the strategy's assigner; watermarks that follow the largest one.
 
     `strategy` has `timestamp_assigner` (None: records keep the timestamp they have) and
     `out_of_orderness_milliseconds` (None: no watermarks but the last). In STREAMING mode a watermark comes
@@ -76,7 +76,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
 
 def _as_longs(stamps: list[Any]) -> Timestamps:
-    """Timestamps as an int each; floats lose their fraction, as in PyFlink. TypeError for anything else."""
+    """Timestamps, each an int; floats lose their fraction, as in PyFlink. TypeError for anything else."""
     if {int}.issuperset(map(type, stamps)):
         return stamps
     for stamp in stamps:

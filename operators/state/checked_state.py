@@ -1,8 +1,8 @@
 """State that takes only what its declared types can hold.
 
 PyFlink encodes what a function has put into state, and fails where a value is not of the declared type. Here
-state mostly stays in memory as Python objects, so that each value is looked at when it is put in. Of single
-values and tuples of these everything is checked, of rows, lists and maps only what they are.
+state mostly stays in memory as Python objects, so that each value is looked at when it is put in. Single
+values and tuples of these are checked in full; of rows, lists and maps only the class is.
 
 Source: pyflink.fn_execution.state_impl.
 """

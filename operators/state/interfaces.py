@@ -25,7 +25,7 @@ class State(ABC):
 
 
 class ValueState(State, Generic[T]):
-    """One value a key."""
+    """One value per key."""
 
     @abstractmethod
     def value(self) -> T:
@@ -49,19 +49,19 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two instances can become one (windows that merge need that)."""
+    """Appending state that can be merged, as windows that merge need."""
 
 
 class ReducingState(MergingState[T, T]):
-    """One value a key: what a reduce function makes of all added ones. `get` gives None if none was."""
+    """One value per key: what a reduce function makes of all that is added. `get` gives None before that."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One accumulator a key. `get` gives the aggregate function's result; None if nothing was added."""
+    """One accumulator per key. `get` gives the aggregate function's result; None if nothing was added."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list a key; `get` gives an iterable, empty where nothing was added."""
+    """A list per key; `get` gives an iterable, empty where nothing was added."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
@@ -135,7 +135,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class MapState(State, Generic[K, V]):
-    """A dictionary a key (of the stream), from keys of its own to values."""
+    """A dictionary per stream key, with keys of its own."""
 
     @abstractmethod
     def get(self, key: K) -> V:

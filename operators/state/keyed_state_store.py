@@ -21,22 +21,22 @@ class KeyedStateStore(ABC):
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value a key."""
+        """One value per key."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list a key."""
+        """A list per key."""
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary a key."""
+        """A dictionary per key."""
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One value a key, into which a reduce function folds what is added."""
+        """One value per key, into which a reduce function folds what is added."""
 
     @abstractmethod
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """One accumulator a key, into which an aggregate function adds."""
+        """One accumulator per key, into which an aggregate function adds."""

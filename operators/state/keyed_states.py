@@ -91,7 +91,7 @@ class KeyedListState(ListState[Any]):
 
 
 class KeyedReducingState(ReducingState[Any]):
-    """What is left after reducing. Source: HeapReducingState."""
+    """The reduced value. Source: HeapReducingState."""
 
     def __init__(self, table: StateTable, scope: Scope, reduce_function: Any) -> None:
         self._table, self._scope = table, scope

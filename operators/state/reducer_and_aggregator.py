@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Reducer(ABC):
-    """Makes one value of two of the same type; applied again and again until one is left."""
+    """Combines two values of one type into one; called again and again until one is left."""
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
@@ -17,7 +17,7 @@ class Reducer(ABC):
 
 
 class Aggregator(ABC):
-    """Adds values up in an accumulator of another type than values or result."""
+    """Adds values to an accumulator, whose type may be another than that of values and result."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:

@@ -1,8 +1,8 @@
 """The values of one state by key: in memory in two generations, the rest on disk.
 
-All access is to `entries`, a plain dictionary. Before keys are worked on they are loaded into it, so that
-whoever handles them need not know of the rest. When memory is short the generations shift: what has not been
-loaded since the last time goes to disk, which is close to least recently used at no cost an access.
+All access is to `entries`, a plain dictionary. Keys are loaded into it before they are worked on, so that
+the operators need not know of the rest. When memory is short the generations shift: what has not been loaded
+since the last shift goes to disk. That comes close to "least recently used" and costs nothing per access.
 """
 
 from collections.abc import Collection

@@ -1,8 +1,8 @@
 """Timers in order of their time, each at most once, until they fire or are deleted.
 
 Timers are grouped by time: a heap holds the distinct times, a dictionary the timers of each. Registering and
-deleting are a dictionary access, and the many timers that windows set for the same moment cost one heap
-entry.
+deleting cost one dictionary access each, and the many timers that windows set for the same moment share one
+heap entry.
 
 Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl, HeapPriorityQueueSet; for rounds
 org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator.advanceWatermark.

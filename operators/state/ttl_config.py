@@ -9,8 +9,8 @@ from operators.state.ttl_cleanup import CleanupStrategies as _CleanupStrategies
 class StateTtlConfig:
     """When what is kept for a key expires, by the clock: a time to live after the last write, or access.
 
-    `Disabled` never expires. What has expired is dropped when it is next read; by default nobody sees it any
-    more, with `ReturnExpiredIfNotCleanedUp` that one read still does.
+    `Disabled` never expires. What has expired is dropped when it is next read. By default that read returns
+    nothing; with `ReturnExpiredIfNotCleanedUp` it still returns what it drops.
     """
 
     class UpdateType(Enum):

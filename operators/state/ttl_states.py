@@ -115,7 +115,7 @@ class ExpiringListState(_Expiring, ListState[Any]):
 
 
 class ExpiringReducingState(_Expiring, ReducingState[Any]):
-    """What is left after reducing, as long as it lives. Source: TtlReducingState."""
+    """The reduced value, as long as it lives. Source: TtlReducingState."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What pushes, turned into what is pulled from.
+"""Turns a function that pushes into an iterator to pull from.
 
 Spark pulls: it takes a subtask's rows from an iterator, and stops when it has enough. Operators push: a row
 is put out deep inside calls from operator to operator. `pulled` runs the pushing side in a thread, and only
@@ -26,7 +26,7 @@ _LEAST_STACK_BYTES = 8 << 20
 def pulled(
     push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000
 ) -> Generator[T, None, None]:
-    """Whatever `push` hands to the function it is given, one by one, as it is asked for.
+    """Yields what `push` hands to the function it is given, one by one, on request.
 
     `push` runs in a thread called `name`, with room for `calls` nested Python calls. What it raises is raised
     here. When the iterator is closed, the function it was given raises EnoughResults from then on.

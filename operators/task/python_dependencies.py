@@ -1,4 +1,4 @@
-"""What functions of a job need beside themselves: their modules can be imported, their archives can be read.
+"""Makes what a job's functions need available: modules to import, archives to read.
 
 In PyFlink a worker starts in a folder that holds the extracted archives, and its PYTHONPATH begins with the
 job's Python files and packages. Spark's workers serve one job after the other; here a subtask goes to such a
@@ -81,7 +81,7 @@ def module_folders(dependencies: PythonDependencies, folder: Path) -> list[str]:
 
 
 def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Path:
-    """The folder with everything in place: made once a machine and application, whole or not at all."""
+    """The folder with everything in place: made once per machine and application, whole or not at all."""
     shipped = (*dependencies.modules, *dependencies.archives)
     place = Path(spark_file(shipped[0].sent_as)).parent
     folder = place / f"{_PREPARED}{hashlib.sha256(repr(dependencies).encode()).hexdigest()[:32]}"

@@ -97,7 +97,7 @@ def _attempt(
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Looking for cycles among records each time that some hundred are made takes longer than making them."""
+    """Collect garbage rarely: a search for cycles every few hundred records costs more than the records."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
     try:
@@ -109,7 +109,7 @@ def _rare_collections() -> Iterator[None]:
 def subtask_of(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """Which subtask this is, and the same batches again.
+    """The number of this subtask, and the same batches again.
 
     Where Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks; the
     first row tells: of a source it holds the subtask, of an exchange it is the one that greets each subtask.

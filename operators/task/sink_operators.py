@@ -36,7 +36,7 @@ class TerminalOperator(Operator):
         self._sequence = 0
 
     def process_watermark(self, watermark: int) -> None:
-        """Nothing is behind a sink."""
+        """Nothing comes after a sink."""
 
     def send(self, payload: bytes) -> None:
         """A row for the driver."""

@@ -64,7 +64,7 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> "CountSlidingWindowAssigner[T]":
-        """Windows of this many records, one every so many."""
+        """Windows of `window_size` records, one every `window_slide` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def assign_windows(

@@ -26,7 +26,7 @@ class Buffer:
         self._watermark = watermark
 
     def add(self, time: int, value: Any) -> None:
-        """Keep a record behind those of the same time."""
+        """Keep a record after those of the same time."""
         if not self.times or time >= self.times[-1]:
             self.times.append(time)
             self.values.append(value)
@@ -36,7 +36,7 @@ class Buffer:
             self.values.insert(place, value)
 
     def forget(self, watermark: int, kept_for: int) -> None:
-        """Forget the records that are so far behind the watermark, unless they came after it."""
+        """Forget the records that the watermark has left that far behind, unless they came after it."""
         if watermark == self._watermark:
             return
         self._watermark = watermark
@@ -57,7 +57,7 @@ class _Side(NamedTuple):
     table: StateTable
     lower: int  #: what it joins with is at least this much later than its own records
     upper: int  #: and at most this much
-    kept_for: int  #: its records stay until the watermark is this much behind them
+    kept_for: int  #: its records stay until the watermark is this much past them
     late_tag: OutputTag | None
 
 
@@ -164,7 +164,7 @@ class IntervalJoinOperator(KeyedOperator):
         self.results.add(self._join(left, right, context), max(left_time, right_time))
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """Forget what the current key keeps of input `namespace` in vain, and look at the rest later."""
+        """Forget what can no longer join of the current key and input `namespace`; look at the rest later."""
         side, key = self._sides[namespace - 1], self.backend.key
         buffer = side.table.entries.get(key)
         if buffer is None:

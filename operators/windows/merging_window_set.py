@@ -1,4 +1,4 @@
-"""Which windows of a key are open, and under which of the windows they grew from their contents are kept.
+"""The open windows of a key, and for each the window under which its contents are kept.
 
 When windows merge, the result keeps the state of one of them, so that most merges move no data.
 

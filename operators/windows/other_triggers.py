@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class CountTrigger(Trigger[T, CountWindow]):
-    """Fires with every `window_size`-th record of a window."""
+    """Fires at every `window_size`-th record of a window."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size

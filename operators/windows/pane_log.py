@@ -1,4 +1,4 @@
-"""What a window holds beyond its memory: records as they came, in a file, by parts of the keys.
+"""What a window holds when memory is short: records as they came, in a file, divided by key.
 
 Contents of a key that were in memory come before its records, so that replaying a part gives exactly what
 memory would hold. A window is worked out one part after the other.
@@ -19,7 +19,7 @@ _ENTRIES_A_BLOCK = 128
 
 
 class PaneLog:
-    """Entries (whether it is contents, key, contents or record) of one window on disk."""
+    """Entries of one window on disk: (whether it is contents, key, contents or record)."""
 
     __slots__ = ("_blocks", "_buffers", "_file")
 

@@ -1,4 +1,4 @@
-"""Panes at work in a window operator: which windows they suit, and what becomes of their contents."""
+"""Panes in a window operator: for which windows they are used, and what becomes of their contents."""
 
 from collections.abc import Iterable
 from itertools import islice

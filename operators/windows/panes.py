@@ -22,12 +22,12 @@ from operators.windows.window import TimeWindow
 #: How many records are handled before memory is looked at again.
 _RECORDS_A_CHECK = 1 << 16
 _SAMPLE = 32
-#: Stands for "not one dictionary" where a record goes.
+#: Stands for "not just one dictionary" as the place for a record.
 _SEVERAL: dict[Any, Any] = {}
 
 
 class PaneListener(Protocol):
-    """What happens to keys of windows. Keys are dictionary keys."""
+    """Told what happens to windows of keys. Keys are dictionary keys."""
 
     def emit(self, key: Any, window: TimeWindow, contents: Any) -> None:
         """The window of a key fires."""

@@ -1,7 +1,8 @@
-"""Event-time sessions with the default trigger, without trigger calls, window objects and a timer a record.
+"""Event-time sessions with the default trigger, kept without trigger calls.
 
-A key's sessions are a list. A session has one timer, set when it opens; if the session has grown when that
-fires, it is set again for the new end. Results are those of the window operator's general way.
+Records need no window object and no timer of their own. A key's sessions are a list. A session has one timer,
+set when it opens; if the session has grown when that fires, it is set again for the new end. Results are those
+of the window operator's general way.
 
 Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,MergingWindowSet} with
 EventTimeTrigger, for what happens; keeping sessions like this is our own.

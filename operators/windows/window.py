@@ -23,7 +23,7 @@ def long_to_int_with_bit_mixing(x: int) -> int:
 def mod_inverse(x: int) -> int:
     """The inverse of an odd `x` modulo 2**24 in its low bits; the others stay, as in PyFlink.
 
-    Newton's iteration, which doubles the number of right bits a step.
+    Newton's iteration, which doubles the number of right bits at each step.
     """
     inverse = x**3
     for _ in range(3):

@@ -45,7 +45,7 @@ class FileCompactStrategy:
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Compact after so many checkpoints. ValueError for a number that is not positive."""
+            """Compact after this many checkpoints. ValueError for a number that is not positive."""
             if num_checkpoints_before_compaction <= 0:
                 raise ValueError("the number of checkpoints before compaction must be more than 0")
             self._strategy = replace(
@@ -54,7 +54,7 @@ class FileCompactStrategy:
             return self
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact when files of so many bytes are there."""
+            """Compact when there are files of this many bytes."""
             self._strategy = replace(self._strategy, size_threshold=size_threshold)
             return self
 
@@ -83,7 +83,7 @@ class FileCompactor:
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """The files one behind the other, with `file_delimiter` between neighbours."""
+        """The files one after the other, with `file_delimiter` between neighbours."""
         return ConcatFileCompactor(file_delimiter or b"")
 
     @staticmethod
@@ -97,7 +97,7 @@ class FileCompactor:
 
 
 class ConcatFileCompactor(FileCompactor):
-    """Files one behind the other."""
+    """Files one after the other."""
 
     def __init__(self, file_delimiter: bytes) -> None:
         self.file_delimiter = file_delimiter

@@ -97,7 +97,7 @@ class _Builder:
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Which folder records go to; one an hour unless set."""
+        """Which folder records go to; one per hour unless set."""
         self._sink.bucket_assigner = _of_type(bucket_assigner, BucketAssigner)
         return self
 

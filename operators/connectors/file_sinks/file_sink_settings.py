@@ -24,14 +24,14 @@ class BucketAssigner:
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """All files stand in the base path itself."""
+        """All files lie in the base path itself."""
         return BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(
         format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
     ) -> BucketAssigner:
-        """A folder an hour, or whatever part of the time `format_str` shows.
+        """One folder per hour, or per whatever part of the time `format_str` shows.
 
         The time is the processor's; `format_str` is a pattern of Java's DateTimeFormatter (JavaDateFormat
         says which letters are supported), the time zone the machine's own if None. ValueError for another

@@ -26,7 +26,7 @@ class JavaDateFormat:
         _zone(timezone_id)
 
     def text(self, milliseconds: int) -> str:
-        """The time so many milliseconds after the epoch."""
+        """The time that many milliseconds after the epoch."""
         moment = datetime.datetime.fromtimestamp(milliseconds // 1000, datetime.UTC)
         moment = moment.astimezone(_zone(self.timezone_id)).replace(microsecond=milliseconds % 1000 * 1000)
         return "".join(part(moment) for part in _parts(self.pattern))

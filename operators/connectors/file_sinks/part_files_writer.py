@@ -41,7 +41,7 @@ class _Part:
 
 
 class PartFilesWriter(SinkWriter):
-    """One open file a bucket; a new one where the rolling policy says so."""
+    """One open file per bucket; a new one where the rolling policy says so."""
 
     def __init__(self, sink: PartFileSettings, context: OperatorContext) -> None:
         self._sink, self._context = sink, context

@@ -1,7 +1,7 @@
-"""Sinks of files in one folder: text, CSV, JSON lines, Parquet. A file a subtask, all visible at the commit.
+"""Sinks of files in one folder: text, CSV, JSON lines, Parquet.
 
-Files are `part-<subtask>-<write id><suffix>` in `path`, beside whatever is there; a subtask without records
-writes none.
+Each subtask writes one file, `part-<subtask>-<write id><suffix>` in `path`, beside whatever is there; all become
+visible at the commit. A subtask without records writes none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from operators.formats.part_formats import (
 
 
 class PartFileSink(Sink):
-    """One file a subtask, of a format."""
+    """One file per subtask, of one format."""
 
     def __init__(self, path: str, part_format: PartFormat, suffix: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class PartFileSink(Sink):
 
 
 class TextSink(PartFileSink):
-    """A line a record, as Java's toString has it; strings as they are. LookupError for unknown charsets."""
+    """One line per record, as Java's toString has it; strings as they are. LookupError: unknown charset."""
 
     def __init__(self, path: str, *, charset: str = "UTF-8", suffix: str = ".txt") -> None:
         super().__init__(path, TextLines(python_charset(charset)), suffix)
@@ -87,7 +87,7 @@ class CsvSink(PartFileSink):
 
 
 class JsonLinesSink(PartFileSink):
-    """A JSON value a line: objects of rows, or without `type_info` whatever orjson writes of a value.
+    """One JSON value per line: objects of rows, or without `type_info` whatever orjson writes of a value.
 
     Floats are as orjson writes them; those that are no finite number are null.
     """
@@ -111,7 +111,7 @@ class ParquetSink(PartFileSink):
 
 
 class JsonLinesFormat(RowFormat):
-    """A JSON value and a line feed a record."""
+    """A JSON value and a line feed for each record."""
 
     def __init__(self, type_info: TypeInformation | None) -> None:
         self.type_info = type_info

@@ -21,7 +21,7 @@ FIRST_PERSON_ID = FIRST_AUCTION_ID = 1000
 FIRST_CATEGORY_ID, CATEGORIES = 10, 5
 
 HOT_AUCTION_RATIO, HOT_SELLERS_RATIO, HOT_BIDDERS_RATIO = 2, 4, 4
-HOT_GROUP = 100  #: one id of so many is hot
+HOT_GROUP = 100  #: one of this many ids is hot
 AUCTIONS_IN_FLIGHT = 100
 ACTIVE_PEOPLE = 1000
 ID_LEAD = 10  #: ids that events may name a little before they exist
@@ -62,12 +62,12 @@ class Dice:
         self._throws = 0
 
     def bits(self) -> Draws:
-        """64 bits an event."""
+        """64 bits per event."""
         self._throws += 1
         return mix(self._states + np.uint64(self._throws * int(_GAMMA) & (2**64 - 1)))
 
     def below(self, limit: Any) -> Longs:
-        """From 0 to `limit` - 1, which is one number or one an event, each below 2**31."""
+        """From 0 to `limit` - 1, which is one number or one per event, each below 2**31."""
         high = self.bits() >> np.uint64(32)
         return (high * np.asarray(limit, np.uint64) >> np.uint64(32)).view(np.int64)
 

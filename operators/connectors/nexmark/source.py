@@ -84,12 +84,12 @@ class NexmarkSource(Source):
         self.type_info: RowTypeInfo = TYPES[kind]
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """At most one split a subtask: (its first block, number of blocks to the next one of its own)."""
+        """At most one split per subtask: (its first block, number of blocks to the next one of its own)."""
         blocks = -(-self.events // self._block)
         return [[(subtask, parallelism)] if subtask < blocks else [] for subtask in range(parallelism)]
 
     def read(self, split: tuple[int, int], context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The events of the split's blocks: a batch, or a list, a block."""
+        """The events of the split's blocks: one batch, or one list, per block."""
         block = self._block
         first, step = split
         for start in range(first * block, self.events, step * block):

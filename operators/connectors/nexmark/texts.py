@@ -1,6 +1,6 @@
 """Names and filler of Nexmark's events, as Arrow string arrays to take from.
 
-Nexmark makes each text letter by letter. Here a text is one of POOL that are made once a subtask, which the
+Nexmark makes each text letter by letter. Here a text is one of POOL that are made once per subtask, which the
 benchmark's queries cannot tell: lengths, alphabet and, for what queries select on, the values are Nexmark's.
 """
 
