@@ -1,8 +1,8 @@
 """Event-time sessions with the default trigger, kept without trigger calls.
 
 Records need no window object and no timer of their own. A key's sessions are a list. A session has one timer,
-set when it opens; if the session has grown when that fires, it is set again for the new end. Results are those
-of the window operator's general way.
+set when it opens; if the session has grown when that fires, it is set again for the new end. Results are
+those of the window operator's general way.
 
 Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,MergingWindowSet} with
 EventTimeTrigger, for what happens; keeping sessions like this is our own.

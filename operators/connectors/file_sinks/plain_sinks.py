@@ -1,7 +1,7 @@
 """Sinks of files in one folder: text, CSV, JSON lines, Parquet.
 
-Each subtask writes one file, `part-<subtask>-<write id><suffix>` in `path`, beside whatever is there; all become
-visible at the commit. A subtask without records writes none.
+Each subtask writes one file, `part-<subtask>-<write id><suffix>` in `path`, beside whatever is there. All files
+become visible at the commit. A subtask without records writes none.
 """
 
 from __future__ import annotations
