@@ -1,6 +1,6 @@
 """Sinks of files in one folder: text, CSV, JSON lines, Parquet.
 
-Each subtask writes one file, `part-<subtask>-<write id><suffix>` in `path`, beside whatever is there. All files
+Each subtask writes one file, `part-<subtask>-<write id><suffix>` in `path`, beside others. All files
 become visible at the commit. A subtask without records writes none.
 """
 
