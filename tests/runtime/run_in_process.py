@@ -4,16 +4,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark import cloudpickle
 
 from engine.datastream.data_stream import DataStream
+from engine.datastream.job import Job
+from engine.runtime import run_job
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.plan_job import plan_job
-from engine.runtime.run_job import _values
+from engine.runtime.run_job import RunControl, _values
 from engine.runtime.run_settings import task_settings
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from operators.task.run_task import run_task
 from operators.task.task_spec import TaskSettings, TaskSpec
+
+#: Edge, channel, sequence, payload.
+TerminalRow = tuple[int, int, int, pa.Buffer]
 
 
 def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
@@ -28,6 +35,32 @@ def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[Compiled
 def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
     """The records of `stream` as they reach the driver; whatever a subtask raises."""
     compiled, settings = compiled_job(stream, limit)
+    (terminal,) = compiled.terminals
+    values: list[Any] = []
+    for *_, payload in terminal_rows(compiled, settings):
+        values += _values(payload, terminal)
+    return values
+
+
+def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all jobs of a test run here: what `execute` does otherwise stays the same."""
+    monkeypatch.setattr(run_job, "run_session", lambda slots: None)
+    monkeypatch.setattr(run_job, "_driver_host", lambda spark: "127.0.0.1")
+    monkeypatch.setattr(run_job, "_run", _run)
+
+
+def _run(
+    spark: None, job: Job, control: RunControl, compiled: CompiledJob, monitor: JobMonitor
+) -> list[TerminalRow]:
+    settings = task_settings(job, control.job_id, monitor.address, {})
+    monitor.submitted()
+    rows = terminal_rows(compiled, settings)
+    monitor.ended(finished=True)
+    return rows
+
+
+def terminal_rows(compiled: CompiledJob, settings: TaskSettings) -> list[TerminalRow]:
+    """What the subtasks of all vertices have for the driver, in order."""
     rows: list[dict[str, Any]] = []
     for vertex in compiled.vertices:
         produced = []
@@ -35,13 +68,13 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
             for batch in run_task(sent(vertex, settings), inputs(vertex, subtask, rows)):
                 produced += batch.to_pylist()
         rows += produced
-    (terminal,) = compiled.terminals
-    mine = [row for row in rows if row["edge"] == terminal.edge]
-    mine.sort(key=lambda row: (row["channel"], row["sequence"]))
-    values: list[Any] = []
-    for row in mine:
-        values += _values(pa.py_buffer(row["payload"]), terminal)
-    return values
+    edges = {terminal.edge for terminal in compiled.terminals}
+    found = [
+        (row["edge"], row["channel"], row["sequence"], pa.py_buffer(row["payload"]))
+        for row in rows
+        if row["edge"] in edges
+    ]
+    return sorted(found, key=lambda row: row[:3])
 
 
 def sent(vertex: CompiledVertex, settings: TaskSettings) -> TaskSpec:
