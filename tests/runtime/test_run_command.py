@@ -10,6 +10,8 @@ import zipfile
 
 import pytest
 
+from engine.commands.main import main
+
 SCRIPT = """
 import sys
 from pyflink.common import Types
@@ -57,6 +59,21 @@ def penstock(*arguments, cwd):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
 
 
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """Call a command in this process: gives exit code, standard output and standard error."""
+
+    def call(*arguments, cwd):
+        capsys.readouterr()
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return call
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("scripts")
@@ -67,7 +84,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_a_script_runs_with_what_it_imports_and_is_recorded(folder):
+def test_a_script_runs_with_what_it_imports_and_is_recorded(folder, here):
     done = penstock(
         "run", "-p", 2, "--py-files", "more.zip", "--to", "store", "script.py", "named", cwd=folder
     )
@@ -76,15 +93,14 @@ def test_a_script_runs_with_what_it_imports_and_is_recorded(folder):
     assert lines == ["+I[3]", "+I[5]", "+I[7]"]
     assert "job 'named': version 1 of store" in done.stderr
 
-    listed = penstock("runs", "store", cwd=folder)
-    heading, row = (line.split("\t") for line in listed.stdout.splitlines())
+    _, listed, _ = here("runs", "store", cwd=folder)
+    heading, row = (line.split("\t") for line in listed.splitlines())
     run = dict(zip(heading, row, strict=True))
     assert (run["job"], run["mode"], run["state"], run["subtasks"]) == ("named", "STREAMING", "FINISHED", "3")
-    attempts = penstock("runs", "store", "--run", run["run"], cwd=folder).stdout.splitlines()
+    attempts = here("runs", "store", "--run", run["run"], cwd=folder)[1].splitlines()
     assert len(attempts) == 4
     assert all("\tFINISHED\t" in line for line in attempts[1:])
-    shown = penstock("show", "store", "--topology", "named", cwd=folder)
-    assert "Map -> Sink: Print to Std. Out" in shown.stdout
+    assert "Map -> Sink: Print to Std. Out" in here("show", "store", "--topology", "named", cwd=folder)[1]
 
 
 def test_info_plans_and_runs_nothing(folder):
@@ -100,7 +116,7 @@ def test_info_plans_and_runs_nothing(folder):
     (folder / "zipped.py").unlink()
 
 
-def test_mistakes_are_told_without_a_traceback(folder):
+def test_mistakes_are_told_without_a_traceback(folder, here):
     (folder / "wrong.py").write_text(
         "import pyflink.datastream\nfrom pyflink.table import TableEnvironment\n"
     )
@@ -111,10 +127,10 @@ def test_mistakes_are_told_without_a_traceback(folder):
         (["run", "-D", "oops", "script.py"], 2, "-D oops: not KEY=VALUE"),
         (["runs", "nostore"], 4, "not a plan store"),
     ):
-        done = penstock(*arguments, cwd=folder)
-        assert done.returncode == code, done.stderr
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
+        ended, _, complaint = here(*arguments, cwd=folder)
+        assert ended == code, complaint
+        assert said in complaint
+        assert "Traceback" not in complaint
 
 
 def test_ctrl_c_cancels_and_commits_nothing(folder, tmp_path):
