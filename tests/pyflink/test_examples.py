@@ -10,6 +10,7 @@ import pytest
 
 from engine.commands.run_script import run_script
 from engine.datastream.environment_settings import EnvironmentSettings
+from tests.runtime.run_in_process import run_jobs_in_process
 
 EXAMPLES = Path(__file__).parent / "examples"
 EXPECTED = json.loads((EXAMPLES / "expected.json").read_text(encoding="utf-8"))
@@ -20,8 +21,22 @@ def without_subtasks(lines):
     return sorted(re.sub(r"^\d+> ", "", line) for line in lines)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+#: Alike but for their windows: their subtasks run in this process, those of all others on Spark.
+OF_WINDOWS = sorted(name for name in EXPECTED if name.startswith("windowing/"))
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(OF_WINDOWS)))
 def test_an_example_prints_what_it_prints_with_pyflink(spark, name):
+    prints_what_it_prints_with_pyflink(name)
+
+
+@pytest.mark.parametrize("name", OF_WINDOWS)
+def test_an_example_of_windows_prints_what_it_prints_with_pyflink(monkeypatch, name):
+    run_jobs_in_process(monkeypatch)
+    prints_what_it_prints_with_pyflink(name)
+
+
+def prints_what_it_prints_with_pyflink(name):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         run_script(str(EXAMPLES / name), [], EnvironmentSettings())

@@ -7,7 +7,7 @@ import pytest
 from engine.common import Types
 from engine.datastream.job import Job
 from engine.datastream.transformations import Transformation, reachable
-from engine.runtime.run_job import collect_job, run_job
+from engine.runtime.run_job import run_job
 from operators.chain.operator import MAX_WATERMARK, Operator
 from operators.connectors.number_sequence import NumberSequenceSource
 from operators.connectors.sink import CollectSink
@@ -58,9 +58,10 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
         kind="sink", name="Collect", inputs=[number], operator=CollectSink(), output_type=PAIR, parallelism=1
     )
     job = Job(name="inputs", transformations=reachable([sink]), parallelism=2)
-    found = Counter(collect_job(job, sink))
+    result = run_job(job)
+    found = Counter(result.collected[sink.created])
     expected = Counter((value // 10 + 1, value) for value in range(30))
     expected += Counter([(-1, 0), (-1, 1)])
     assert found == expected
-    names = [vertex.chain.name for vertex in run_job(job).compiled.vertices]
+    names = [vertex.chain.name for vertex in result.compiled.vertices]
     assert any(name.startswith("Number [Source: numbers, Source: numbers") for name in names), names
