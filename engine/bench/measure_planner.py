@@ -61,7 +61,7 @@ def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
-    from engine.bench.digest_plans import digest_plans
+    from engine.planning.digest_plans import digest_plans
 
     try:
         planner = load_planner(chosen.planner)

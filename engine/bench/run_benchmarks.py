@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from engine.bench.digest_plans import Digests, find_differences
 from engine.bench.planners import PLANNERS
 from engine.bench.prepare_inputs import Input
 from engine.bench.run_child import measure_planner_command, run_child
 from engine.bench.suites import Case
+from engine.planning.digest_plans import Digests, find_differences
 from plans.vocabulary import Layer
 
 Measure = Callable[[str, Path], dict[str, Any]]

@@ -27,13 +27,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.machine.describe_memory_error import (
+from engine.output.people import complain, say
+from engine.output.redaction import redact, remember_secret_arguments
+from engine.spark.describe_memory_error import (
     describe_memory_error,
     is_out_of_memory,
     jvm_ran_out_of_memory,
 )
-from engine.output.people import complain, say
-from engine.output.redaction import redact, remember_secret_arguments
 from plans.errors import NotEnoughMemoryError, PenstockError
 from plans.printable import printable_lines
 

@@ -9,9 +9,9 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from engine.bench.digest_plans import REFUSAL, comparable_layers
 from engine.flink.flink_jars import compiled_planner, flink_jars
 from engine.flink.plan_with_flink import plan_with_flink
+from engine.planning.digest_plans import REFUSAL, comparable_layers
 from engine.planning.foresee_memory import require_memory_to_read_on
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_process import PlannedTables, plan_frames

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from engine.machine.require_memory_in_worker import require_memory_in_worker
+from engine.planning.require_memory_in_worker import require_memory_in_worker
 from engine.spark.scoped_settings import scoped_settings
 from plans.choices import Choices
 from plans.columnar.packed_tables import PACKED, divide, unpack

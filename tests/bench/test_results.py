@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from engine.bench.digest_plans import digest_plans, find_differences
 from engine.bench.plot_svg import Line, label, plot_svg, ticks
 from engine.bench.print_results import equality_lines
 from engine.bench.summarise import best_planning, compare_results, summarise
 from engine.bench.write_page import render_page
 from engine.bench.write_results import read_results
+from engine.planning.digest_plans import digest_plans, find_differences
 from plans.errors import InputError
 from tests.bench.made_up import record, results, times
 

@@ -20,7 +20,6 @@ from engine.commands.main import app
 from engine.machine import available_memory as available
 from engine.machine import memory_cgroups
 from engine.machine.available_memory import Available, available_memory
-from engine.machine.describe_memory_error import describe_memory_error, is_out_of_memory
 from engine.machine.machine import memory_bytes
 from engine.planning import choose_planner as choosing
 from engine.planning import foresee_memory as foresee
@@ -29,6 +28,7 @@ from engine.planning.estimate_size import estimate_size
 from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_into_store import Stored
+from engine.spark.describe_memory_error import describe_memory_error, is_out_of_memory
 from plans.errors import InputError, NotEnoughMemoryError
 from plans.execution_graph.columnar import count_task_rows as counting
 from plans.execution_graph.columnar.count_task_rows import TaskRows
@@ -286,7 +286,7 @@ def test_a_process_with_too_little_memory_says_so(tmp_path):
 
 def test_the_check_of_workers_imports_no_polars_before_it_is_called():
     code = (
-        "import sys, engine.machine.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
+        "import sys, engine.planning.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
