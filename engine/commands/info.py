@@ -59,7 +59,7 @@ def command(
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
     from engine.commands.run_script import key_values, run_script
     from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.datastream.job import Job
+    from engine.runtime.job import Job
     from plans.errors import InputError
 
     if to is not None:
@@ -127,9 +127,9 @@ def _show(tables: dict[str, Any]) -> None:
 
 
 def _store(to: str, jobs: list[Any]) -> None:
-    from engine.datastream.job import topology_of
     from engine.planning.plan_in_process import plan_in_process
     from engine.planning.plan_into_store import DEFAULT_OPTIONS
+    from engine.runtime.job import topology_of
     from engine.store.without_spark.write_plan import write_plan
 
     planned = plan_in_process([topology_of(job) for job in jobs])

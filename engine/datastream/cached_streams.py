@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.datastream.transformations import Transformation, reachable
+from engine.runtime.transformations import Transformation, reachable
 from operators.connectors.collection import CollectionSource
 
 

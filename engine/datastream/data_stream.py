@@ -22,10 +22,10 @@ from engine.datastream.pickled import Pickled
 from engine.datastream.state import MapStateDescriptor
 from engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
 from engine.datastream.stream_outputs import StreamOutputs
-from engine.datastream.transformations import Transformation
 from engine.datastream.unsettable_stream import UnsettableStream
 from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from engine.runtime.transformations import Transformation
 from operators.records.key_selection import KeyedRow, typed_keys
 from operators.records.map_records import MapOperator
 

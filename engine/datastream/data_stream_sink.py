@@ -9,7 +9,7 @@ from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.operator_settings import check_parallelism, check_uid_hash
 from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.datastream.transformations import Transformation
+from engine.runtime.transformations import Transformation
 
 
 class DataStreamSink:

@@ -18,7 +18,6 @@ from engine.datastream.environment_settings import (
     set_default_local_parallelism,
 )
 from engine.datastream.execution_mode import RuntimeExecutionMode
-from engine.datastream.job import RUNTIME_MODE, CachedFile
 from engine.datastream.operator_settings import check_max_parallelism
 from engine.datastream.python_options import (
     FILE_DELIMITER,
@@ -29,6 +28,7 @@ from engine.datastream.python_options import (
     PYTHON_REQUIREMENTS,
 )
 from engine.datastream.slot_sharing_group import SlotSharingGroup
+from engine.runtime.job import RUNTIME_MODE, CachedFile
 from plans.topology import flink_options as options
 from plans.topology.flink_options import FlinkOption, read_option
 

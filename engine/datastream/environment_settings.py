@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from engine.datastream.job import Job
 from engine.machine.machine import cores
+from engine.runtime.job import Job
 
 
 class JobCaptured(BaseException):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.datastream.job import Job, topology_of
 from engine.datastream.job_plan import job_plan
+from engine.runtime.job import Job, topology_of
 
 
 def execution_plan_json(job: Job) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.datastream.environment_options import EnvironmentOptions
-from engine.datastream.job import RUNTIME_MODE, CachedFile, Job
 from engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -17,7 +16,8 @@ from engine.datastream.python_options import (
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
-from engine.datastream.transformations import Transformation, reachable
+from engine.runtime.job import RUNTIME_MODE, CachedFile, Job
+from engine.runtime.transformations import Transformation, reachable
 from plans.topology import flink_options as options
 from plans.topology.flink_options import read_option
 

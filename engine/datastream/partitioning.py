@@ -15,7 +15,7 @@ from engine.datastream.operator_settings import check_function
 from engine.datastream.pickled import Pickled
 from engine.datastream.record_operations import RecordOperations
 from engine.datastream.state import MapStateDescriptor
-from engine.datastream.transformations import Transformation
+from engine.runtime.transformations import Transformation
 from operators.records.key_selection import OpenedMethod
 
 if TYPE_CHECKING:

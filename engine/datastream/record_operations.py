@@ -24,7 +24,7 @@ from engine.datastream.functions import (
 )
 from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from engine.datastream.stream_settings import StreamSettings
-from engine.datastream.transformations import effective_parallelism
+from engine.runtime.transformations import effective_parallelism
 from operators.process.process_operators import ProcessOperator
 from operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
 from operators.records.project_records import Projection

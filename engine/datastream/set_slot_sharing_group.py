@@ -5,7 +5,7 @@ Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.slo
 
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.datastream.transformations import Transformation
+from engine.runtime.transformations import Transformation
 
 
 def set_slot_sharing_group(

@@ -7,7 +7,7 @@ from typing import Any
 from engine.common.typeinfo import TypeInformation
 from engine.datastream.operator_settings import as_output_type
 from engine.datastream.output_tag import OutputTag
-from engine.datastream.transformations import Transformation
+from engine.runtime.transformations import Transformation
 from operators.connectors.source import Source
 
 #: Types by the operator that has the side output, and the tag's id.

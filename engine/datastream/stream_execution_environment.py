@@ -23,13 +23,13 @@ from engine.datastream.data_stream import DataStream
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.environment_settings import JobCaptured, current_settings, default_local_parallelism
 from engine.datastream.execution_plan import execution_plan_json
-from engine.datastream.job import Job, topology_of
 from engine.datastream.job_from_environment import is_batch, job_from_environment
 from engine.datastream.job_plan import job_plan
 from engine.datastream.operator_settings import as_output_type
 from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
-from engine.datastream.transformations import Transformation
+from engine.runtime.job import Job, topology_of
+from engine.runtime.transformations import Transformation
 from operators.connectors.collection import CollectionSource
 from operators.connectors.dataframe_source import DataFrameSource
 from operators.connectors.source import Source

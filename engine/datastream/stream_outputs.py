@@ -13,7 +13,7 @@ from engine.datastream.data_stream_sink import DataStreamSink
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.source_checks import side_output_type
 from engine.datastream.stream_settings import StreamSettings
-from engine.datastream.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
+from engine.runtime.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
 from operators.connectors.sink import CollectSink, PrintSink, Sink
 
 if TYPE_CHECKING:

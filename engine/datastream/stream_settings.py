@@ -17,7 +17,7 @@ from engine.datastream.operator_settings import (
 from engine.datastream.pickled import Pickled
 from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
+from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
 
 if TYPE_CHECKING:
     from engine.datastream.data_stream import DataStream

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.datastream.transformations import Transformation
 from engine.runtime.resolve_inputs import StreamInput
+from engine.runtime.transformations import Transformation
 from operators.exchange.output_spec import GateSpec, OutputSpec
 
 Rows = list[dict[str, Any]]

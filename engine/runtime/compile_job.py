@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.datastream.transformations import VIRTUAL_KINDS, Transformation
 from engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
 from engine.runtime.errors import JobCompileError
 from engine.runtime.resolve_inputs import StreamInput, inputs_of
+from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
 from operators.connectors.sink import CollectSink, Sink
 from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from operators.task.build_chain import chain_order

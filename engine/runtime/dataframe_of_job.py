@@ -7,15 +7,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from engine.datastream.job import Job
-from engine.datastream.transformations import Transformation
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from engine.runtime.exchange_on_spark import JobFrames
+from engine.runtime.job import Job
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session
 from engine.runtime.run_job import required_slots, source_dataframes
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
+from engine.runtime.transformations import Transformation
 from operators.common.arrow_columns import arrow_type
 from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.exchange.blocks import is_pickled

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.commits.acknowledge_runs import published_jobs
-from engine.datastream.job import Job
+from engine.runtime.job import Job
 from operators.connectors.delta.delta_source import DeltaSource
 from operators.connectors.file_source import FileSource
 from operators.connectors.recover_sinks import recovery_of

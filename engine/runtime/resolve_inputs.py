@@ -5,7 +5,7 @@ Source: org.apache.flink.streaming.api.graph.StreamGraph.addEdgeInternal.
 
 from dataclasses import dataclass
 
-from engine.datastream.transformations import Transformation
+from engine.runtime.transformations import Transformation
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from engine.datastream.job import CachedFile
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
+from engine.runtime.job import CachedFile
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.send_once import send_once
 from engine.spark.session import get_session

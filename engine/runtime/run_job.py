@@ -23,19 +23,19 @@ from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
 from engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
 from engine.commits.journal import Run
-from engine.datastream.job import Job
-from engine.datastream.transformations import Transformation
 from engine.output.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.describe_failure import describe_failure
 from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
+from engine.runtime.job import Job
 from engine.runtime.job_fingerprint import job_fingerprint
 from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
+from engine.runtime.transformations import Transformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Committable, PrintSink, Sink
 from operators.exchange.blocks import decode

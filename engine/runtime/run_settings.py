@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
-from engine.datastream.job import Job
 from engine.runtime.errors import JobCompileError
+from engine.runtime.job import Job
 from engine.spark.scoped_settings import scoped_settings
 from operators.task.task_spec import ReportAddress, TaskSettings
 

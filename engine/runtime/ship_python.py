@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark import SparkContext, SparkFiles
 
 from engine.commits.temporary_folders import temporary_folder
-from engine.datastream.job import Job
 from engine.runtime.errors import JobCompileError
+from engine.runtime.job import Job
 from engine.runtime.send_once import send_once
 from operators.task.extract_archive import is_tar
 from operators.task.python_dependencies import (

@@ -5,7 +5,7 @@ Source: org.apache.flink.core.execution.JobClient.
 
 import threading
 
-from engine.datastream.job import Job
+from engine.runtime.job import Job
 from engine.runtime.run_job import JobResult, RunControl, run_job
 
 

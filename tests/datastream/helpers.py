@@ -10,8 +10,8 @@ from engine.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from engine.datastream.job import topology_of
 from engine.planning.plan_in_process import plan_in_process
+from engine.runtime.job import topology_of
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]

@@ -20,8 +20,8 @@ from engine.datastream.environment_settings import (
     set_default_local_parallelism,
     use_settings,
 )
-from engine.datastream.job import CachedFile, Job, topology_of
 from engine.machine.machine import cores
+from engine.runtime.job import CachedFile, Job, topology_of
 from operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.datastream.helpers import environment, pairs
 

@@ -7,10 +7,10 @@ import pytest
 
 from engine.common.typeinfo import Types
 from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.job import Job
-from engine.datastream.transformations import Transformation
 from engine.runtime import dataframe_of_job as lazily
 from engine.runtime import run_job as runtime
+from engine.runtime.job import Job
+from engine.runtime.transformations import Transformation
 from operators.chain.operator import OperatorContext
 from operators.connectors.sink import CollectSink
 from tests.datastream.helpers import environment, pairs

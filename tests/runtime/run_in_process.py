@@ -8,9 +8,9 @@ import pytest
 from pyspark import cloudpickle
 
 from engine.datastream.data_stream import DataStream
-from engine.datastream.job import Job
 from engine.runtime import run_job
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_job import RunControl, _values

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from engine.common import Types
-from engine.datastream.job import Job
-from engine.datastream.transformations import Transformation, reachable
+from engine.runtime.job import Job
 from engine.runtime.run_job import run_job
+from engine.runtime.transformations import Transformation, reachable
 from operators.chain.operator import MAX_WATERMARK, Operator
 from operators.connectors.number_sequence import NumberSequenceSource
 from operators.connectors.sink import CollectSink

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.datastream.transformations import Transformation, to_topology
+from engine.runtime.transformations import Transformation, to_topology
 from plans.topology import flink_options as options
 from plans.topology.flink_options import read_option
 
@@ -27,7 +27,7 @@ class Job:
     """Everything that planning and running need; nothing of it changes once the job is made."""
 
     name: str
-    transformations: list[Transformation]  #: as engine.datastream.transformations.reachable gives them
+    transformations: list[Transformation]  #: as engine.runtime.transformations.reachable gives them
     parallelism: int
     max_parallelism: int | None = None
     chaining: bool = True
