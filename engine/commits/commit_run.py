@@ -18,10 +18,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from engine.commits import journal
-from engine.commits.errors import CommitError, NeedsItsJobError
+from engine.commits.errors import CommitError, JobCancelledError, NeedsItsJobError
 from engine.commits.journal import Run, SinkOfRun
 from engine.commits.run_owner import this_process
-from engine.runtime.errors import JobCancelledError
 from operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from operators.connectors.sink import Committable, Sink
 from plans.errors import PenstockError

@@ -1,6 +1,9 @@
 """What can go wrong between a job and its result."""
 
+from engine.commits.errors import JobCancelledError
 from plans.errors import PenstockError
+
+__all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError"]
 
 
 class JobCompileError(PenstockError):
@@ -14,12 +17,3 @@ class JobExecutionError(PenstockError):
 
     Source: org.apache.flink.runtime.client.JobExecutionException.
     """
-
-
-class JobCancelledError(PenstockError):
-    """A job was cancelled.
-
-    Source: org.apache.flink.runtime.client.JobCancellationException.
-    """
-
-    exit_code = 130
