@@ -1,9 +1,7 @@
 """Whatever goes wrong in a job is told in one message: job, operator, subtask, record, exception, hint."""
 
-import functools
 import subprocess
 import sys
-import threading
 import time
 from typing import Any
 
@@ -18,11 +16,9 @@ from engine.datastream.functions import (
 )
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.describe_failure import describe_failure
-from engine.runtime.errors import JobCompileError
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.send_once import send_once
 from operators.chain.describe_error import describe_error, describe_record
-from operators.common.describe_unpicklable import describe_unpicklable
 from operators.common.row import Row
 from operators.task.report import Reporter
 from operators.task.run_task import _failure
@@ -222,43 +218,6 @@ def test_the_traceback_of_a_failure_is_the_functions_own(env):
     text = _failure(found)["traceback"]
     assert "lambda value: 1 // 0" in text
     assert len(text) < 4000
-
-
-def test_what_keeps_a_function_from_being_pickled_is_found():
-    lock = threading.Lock()
-    deep = {"a": [1, (2, lock)]}
-
-    class Holds(MapFunction):
-        def __init__(self):
-            self.inner = functools.partial(print, lock)
-
-        def map(self, value):
-            return value
-
-    def captures(value):
-        return value, deep
-
-    def by_default(value, other=lock):
-        return value
-
-    for function, parts in (
-        (captures, ("captures", "captured variable 'deep', item 'a', element 1, element 1", "_thread.lock")),
-        (by_default, ("default value 0", "_thread.lock")),
-        (Holds(), ("class", "Holds", "attribute 'inner', argument 0", "_thread.lock")),
-        (Holds().map, ("the object of its method 'map'", "attribute 'inner'")),
-        (lock, ("it is of type _thread.lock",)),
-    ):
-        text = describe_unpicklable(function, "map's function", TypeError("cannot pickle"))
-        for part in (*parts, "map's function", "cannot pickle", "hint", "open()"):
-            assert part in text, text
-
-
-def test_an_operator_that_cannot_be_pickled_is_named(env):
-    lock = threading.Lock()
-    with pytest.raises(JobCompileError) as raised:
-        env.from_collection([1]).map(lambda value: (value, lock))
-    for part in ("Map: its function", "captured variable 'lock'", "_thread.lock", "hint"):
-        assert part in str(raised.value)
 
 
 def test_a_dead_worker_is_told_by_vertex_and_subtask(env):
