@@ -8,15 +8,15 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from engine.store import find_damage as local
 from engine.store.data_files import Damage, DataFile, compare_files, miscounted
 from engine.store.delta_tables import WRITE_ID, table_path
 from engine.store.is_local import is_local
 from engine.store.plan_versions import PlanVersion
-from engine.store.without_spark import find_damage as local
 
 
 def find_damage(spark: SparkSession, store: str, version: PlanVersion, tables: Sequence[str]) -> list[Damage]:
-    """As engine.store.without_spark.find_damage; bytes only of local stores: other file
+    """As engine.store.find_damage; bytes only of local stores: other file
     systems have checksums of their own."""
     if is_local(store):
         return local.find_damage(store, version, tables)

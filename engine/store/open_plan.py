@@ -8,11 +8,11 @@ from typing import NamedTuple
 import polars as pl
 
 from engine.store.data_files import damaged
+from engine.store.find_damage import find_damage
 from engine.store.is_local import is_local, local_folder
+from engine.store.listed_files import listed_files
 from engine.store.plan_versions import PlanVersion
 from engine.store.store_errors import store_errors
-from engine.store.without_spark.find_damage import find_damage
-from engine.store.without_spark.listed_files import listed_files
 from engine.store.without_spark.plan_versions import find_version
 from plans.columnar.frames import empty, from_arrow
 from plans.tables import TABLES

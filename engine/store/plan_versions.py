@@ -150,8 +150,8 @@ def publish(spark: SparkSession, store: str, candidate: PlanVersion) -> int:
 
     Raises StoreError if `remove_unfinished` has given the write up.
     """
+    from engine.store.listed_files import log_version
     from engine.store.newest_version import newest_version
-    from engine.store.without_spark.listed_files import log_version
     from engine.store.without_spark.plan_versions import note_published
 
     path = table_path(store, MANIFEST)

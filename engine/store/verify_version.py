@@ -2,10 +2,10 @@
 
 from engine.store import plan_versions
 from engine.store.data_files import Damage
+from engine.store.find_damage import find_damage
 from engine.store.is_local import is_local
 from engine.store.plan_versions import PlanVersion
 from engine.store.store_errors import store_errors
-from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.plan_versions import find_version
 
 

@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 
 from engine.store.data_files import DataFile
 from engine.store.delta_tables import WRITE_ID, append_rows, delete_rows, table_path
+from engine.store.discard import remove_files, set_aside_unreadable
 from engine.store.find_damage_on_spark import listed_files
 from engine.store.is_local import is_local
+from engine.store.listed_files import log_version, make_write_durable, recorded_files
 from engine.store.plan_versions import PlanVersion, State, is_published, is_store, publish
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.unchanged_topologies import nothing_changed
-from engine.store.without_spark.discard import remove_files, set_aside_unreadable
-from engine.store.without_spark.listed_files import log_version, make_write_durable, recorded_files
 from plans.errors import PenstockError, StoreError
 from plans.tables import TABLES
 

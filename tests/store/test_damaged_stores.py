@@ -230,7 +230,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
     def refuse(path: str) -> str:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("engine.store.without_spark.find_damage.checksum", refuse)
+    monkeypatch.setattr("engine.store.find_damage.checksum", refuse)
     for command in ("show", "verify"):
         code, said = run(command, "store")
         assert (code, "reading store: Permission denied" in said) == (8, True)

@@ -23,7 +23,7 @@ from engine.store.delta_tables import (
     table_path,
 )
 from engine.store.is_local import is_local, local_folder
-from engine.store.without_spark.write_file import add_action, make_log_durable, write_file
+from engine.store.write_file import add_action, make_log_durable, write_file
 from plans.errors import SchemaError
 from plans.tables import TABLES, require_schema
 from plans.tables.type_names import type_name

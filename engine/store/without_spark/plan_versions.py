@@ -33,7 +33,7 @@ from engine.store.without_spark.delta_tables import (
     retry_conflicts,
     to_table,
 )
-from engine.store.without_spark.write_file import add_action, make_log_durable, write_file
+from engine.store.write_file import add_action, make_log_durable, write_file
 from plans.errors import PenstockError, StoreError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

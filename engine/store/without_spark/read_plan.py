@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from engine.store.data_files import damaged
+from engine.store.find_damage import find_damage
 from engine.store.require_columns import require_columns_to_read
 from engine.store.store_errors import store_errors
 from engine.store.without_spark.delta_tables import read_rows
-from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.plan_versions import find_version
 from plans.errors import StoreError
 

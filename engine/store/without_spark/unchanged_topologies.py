@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from engine.store.find_damage import find_damage
 from engine.store.newest_version import has_lost_newest
 from engine.store.plan_versions import PlanVersion, complete
 from engine.store.store_errors import store_errors
 from engine.store.unchanged_topologies import REFUSAL, TOPOLOGY_KEY, comparable
 from engine.store.without_spark.delta_tables import read_rows
-from engine.store.without_spark.find_damage import find_damage
 from engine.store.without_spark.plan_versions import all_writes, list_versions
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from engine.store.discard import discard, set_aside_unreadable
+from engine.store.listed_files import recorded_files
 from engine.store.plan_versions import PlanVersion, State
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.without_spark.delta_tables import append_rows
-from engine.store.without_spark.discard import discard, set_aside_unreadable
-from engine.store.without_spark.listed_files import recorded_files
 from engine.store.without_spark.plan_versions import is_store, publish
 from engine.store.without_spark.unchanged_topologies import nothing_changed
 from engine.store.write_plan import PARALLEL_WRITES, new_write_id, require_plan

@@ -11,8 +11,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from engine.store.data_files import Damage, DataFile, compare_files, miscounted
 from engine.store.is_local import is_local, local_folder
+from engine.store.listed_files import checksum, listed_files
 from engine.store.plan_versions import PlanVersion
-from engine.store.without_spark.listed_files import checksum, listed_files
 
 PARALLEL_CHECKS = 4
 

@@ -13,7 +13,7 @@ from engine.store.data_files import DataFile
 from engine.store.delta_tables import WRITE_ID, table_path
 from engine.store.is_local import is_local, local_folder
 from engine.store.without_spark.delta_tables import open_table, to_table
-from engine.store.without_spark.write_file import make_log_durable
+from engine.store.write_file import make_log_durable
 
 PARALLEL_READS = 4
 _BYTES_AT_A_TIME = 1 << 20
