@@ -46,9 +46,9 @@ def plan_into_store_by_columns(
     from engine.store.write_plan import write_plan
 
     if choice.planner is Planner.FLINK:
-        from engine.planning.plan_beside_flink import plan_by_flink
+        from engine.planning.plan_beside_flink import plan_beside_flink
 
-        planned = plan_by_flink(
+        planned = plan_beside_flink(
             list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
         )
     else:

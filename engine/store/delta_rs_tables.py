@@ -8,10 +8,11 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -68,28 +69,47 @@ class DeltaRsTables:
     def append(self, table: str, rows: pa.Table, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError."""
         require_rows(rows, table)
-        made = create_table(table_path(self.store, table), table)
-        since = made.version()
-        if len(rows) and made.transaction_version(application_id(write_id)) is None:
-            (self._append_files if is_local(self.store) else self._append_remotely)(
-                made, table, rows, write_id
-            )
         if is_local(self.store):
-            make_log_durable(local_folder(self.store, table), since)
+            self.append_parts(table, [rows], write_id)
+            return
+        path = table_path(self.store, table)
+        made = create_table(path, table)
+        if len(rows) and made.transaction_version(application_id(write_id)) is None:
+            tagged = _tagged(rows, table, write_id)
+            retry_conflicts(
+                self,
+                lambda: write_deltalake(path, tagged(), mode="append", commit_properties=_once(write_id)),
+                f"writing {path}",
+            )
 
-    def _append_remotely(self, _: DeltaTable, table: str, rows: pa.Table, write_id: str) -> None:
-        path, tagged = table_path(self.store, table), _tagged(rows, table, write_id)
-        retry_conflicts(
-            self,
-            lambda: write_deltalake(path, tagged(), mode="append", commit_properties=_once(write_id)),
-            f"writing {path}",
-        )
-
-    def _append_files(self, made: DeltaTable, table: str, rows: pa.Table, write_id: str) -> None:
-        # Not write_deltalake: where the disk is full, it prints a Rust panic.
+    def append_parts(self, table: str, parts: Iterable[pa.Table], write_id: str) -> int:
+        """As `append`, of all `parts` in turn, to a table of a local store; how many rows they are."""
         path, folder = table_path(self.store, table), local_folder(self.store, table)
-        file = write_file(folder, f"{WRITE_ID}={write_id}", _as_stored(rows, table), _in_files(table))
-        action = add_action(folder, file, len(rows), {WRITE_ID: write_id})
+        made = create_table(path, table)
+        since, rows = made.version(), 0
+
+        def stored_parts() -> Iterator[pa.Table]:
+            nonlocal rows
+            for part in parts:
+                require_rows(part, table)
+                rows += len(part)
+                yield from _as_stored(part, table)
+
+        if made.transaction_version(application_id(write_id)) is None:
+            # Not write_deltalake: where the disk is full, it prints a Rust panic.
+            stored = stored_parts()
+            first = next(stored, None)
+            if first is not None:
+                inside = f"{WRITE_ID}={write_id}"
+                file = write_file(folder, inside, chain([first], stored), _in_files(table))
+                self._commit_file(made, table, file, rows, write_id)
+        make_log_durable(folder, since)
+        return rows
+
+    def _commit_file(self, made: DeltaTable, table: str, file: str, rows: int, write_id: str) -> None:
+        """Make a file that was written a part of the table, unless this write has one there."""
+        path, folder = table_path(self.store, table), local_folder(self.store, table)
+        action = add_action(folder, file, rows, {WRITE_ID: write_id})
         newest = [made]
 
         def commit() -> None:

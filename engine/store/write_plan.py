@@ -43,7 +43,7 @@ def write_plan(
     Raises StoreError (unknown table, no table topologies, given up while it ran, a path that is no place for
     a store), MachineError (no space, no permission) and SchemaError.
     """
-    _require_plan(tables)
+    require_plan(tables)
     if is_store(delta):
         version = nothing_changed(delta, tables, planner_version=planner_version, options=options)
         if version is not None:
@@ -60,30 +60,42 @@ def write_version(
     rows: Mapping[str, int] | None = None,
 ) -> int:
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
-    _require_plan(tables)
+    require_plan(tables)
     require_target(delta.store)
     write_id = new_write_id()
     with store_errors(delta.store, "writing"):
         try:
             set_aside_unreadable(delta.store, tables)
             _append_all(delta, tables, write_id, rows or {})
-            written = PlanVersion(
-                version=None,
-                write_id=write_id,
-                state=State.COMPLETE,
-                published_at=datetime.now(UTC),
-                planner_version=planner_version,
-                options=options,
-                tables=tuple(name for name in TABLES if name in tables),
-                topologies=0,
-                rejected=0,
-                files=recorded_files(delta, tables, write_id),
-            )
-            topologies, rejected = (_rows_of(delta, written, name) for name in ("topologies", "rejected"))
-            return publish(delta, replace(written, topologies=topologies, rejected=rejected))
+            return publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)
             raise
+
+
+def publish_write(
+    delta: StoreTables[Rows],
+    tables: Collection[str],
+    write_id: str,
+    *,
+    planner_version: str,
+    options: Mapping[str, str],
+) -> int:
+    """The number of the version that a write becomes, whose `tables` all have their rows."""
+    written = PlanVersion(
+        version=None,
+        write_id=write_id,
+        state=State.COMPLETE,
+        published_at=datetime.now(UTC),
+        planner_version=planner_version,
+        options=options,
+        tables=tuple(name for name in TABLES if name in tables),
+        topologies=0,
+        rejected=0,
+        files=recorded_files(delta, tables, write_id),
+    )
+    topologies, rejected = (_rows_of(delta, written, name) for name in ("topologies", "rejected"))
+    return publish(delta, replace(written, topologies=topologies, rejected=rejected))
 
 
 def new_write_id() -> str:
@@ -91,7 +103,7 @@ def new_write_id() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{uuid4().hex[:12]}"
 
 
-def _require_plan(tables: Collection[str]) -> None:
+def require_plan(tables: Collection[str]) -> None:
     """StoreError unless these are tables of a plan, with topologies among them."""
     unknown = sorted(set(tables) - set(TABLES))
     if unknown or "topologies" not in tables:

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from engine.commands import edges, export
 from engine.commands.main import app
-from engine.store import open_plan
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.read_plan import read_plan
 from engine.store.spark_tables import SparkTables
@@ -106,7 +105,7 @@ COMMANDS = (
 def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeypatch):
     local = [run(name, planned, *options) for name, *options in COMMANDS]
     assert [code for code, _ in local] == [*[0] * 9, 4]
-    monkeypatch.setattr(open_plan, "is_local", lambda _: False)
+    monkeypatch.setattr("engine.store.tables_of.is_local", lambda _: False)
     for (name, *options), found in zip(COMMANDS, local, strict=True):
         assert run(name, planned, *options) == found
 

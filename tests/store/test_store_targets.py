@@ -19,6 +19,7 @@ from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.manifest import MANIFEST
 from engine.store.plan_versions import list_versions
 from engine.store.require_target import require_target
+from engine.store.write_file import write_file
 from plans.errors import MachineError, StoreError
 from tests.store.arrow_plans import names, plan_of, rows_in, write
 
@@ -95,7 +96,6 @@ def test_a_write_to_a_full_disk_leaves_nothing_and_can_be_tried_again(
     store = str(tmp_path / "store")
     write(store, plan_of(a="1"))
     before = set(Path(store).rglob("*.parquet"))
-    write_file = delta_rs_tables.write_file
 
     def full(folder, *arguments):
         written = write_file(folder, *arguments)
