@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from engine.output.people import say_beside_output
+from engine.output.say import say_beside_output
 from engine.output.write_lines import write_pieces
 from engine.store.is_local import is_local, local_folder
 from engine.store.require_target import require_target
