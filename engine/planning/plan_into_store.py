@@ -41,7 +41,7 @@ def plan_into_store_by_columns(
     choice: Choice,
     max_line_bytes: int,
 ) -> Stored:
-    """By the columnar planner, in this process, without Spark; beside Flink, if that was chosen."""
+    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen."""
     from engine.store.delta_rs_tables import DeltaRsTables
     from engine.store.write_plan import write_plan
 

@@ -35,7 +35,7 @@ def write_plan(
     was written by the same planner with the same options from the same topologies (by fingerprint) and has
     the same refusals, nothing is written and its number is returned. Else each table gets its rows in one
     transaction, and a row of the manifest makes all of them visible at once. `options`: what the plan depends
-    on beside its input. `rows`: about how many rows a table has, if the caller knows; Spark divides large
+    on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark divides large
     tables into files by that.
 
     What was written to a local store is on disk before its version can be seen. A write that fails deletes

@@ -29,7 +29,7 @@ def layered(spec: Spec) -> Fleet:
     """`width` sources, layers of `width` operators, `width` sinks.
 
     `width` (default: about the square root of `operators`): operators of a layer. There are as many whole
-    layers as fit `operators`, at least one beside sources and sinks. The operator in column c reads column c
+    layers as fit `operators`, at least one besides sources and sinks. The operator in column c reads column c
     of the layer before; a join (12 of 100 operators) also the next column. One in 4 operators reads its
     first input through a hash, rebalance or rescale partition; all other edges are forward.
     """

@@ -59,7 +59,7 @@ def transformations_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
 
 
 def _parameters(spec: Spec) -> list[str]:
-    """`name=value` of all that a topology's rows depend on beside its index."""
+    """`name=value` of all that a topology's rows depend on besides its index."""
     names = [field.name for field in fields(spec) if field.name != "topologies"]
     return [f"{name}={getattr(spec, name)}" for name in names]
 

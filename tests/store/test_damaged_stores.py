@@ -16,6 +16,7 @@ from engine.store import open_plan as opening
 from engine.store import plan_versions
 from engine.store import write_plan as writing
 from engine.store.delta_rs_tables import DeltaRsTables, to_table
+from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from engine.store.plan_versions import find_version, list_versions
 from engine.store.read_plan import read_plan
@@ -260,9 +261,11 @@ def test_remote_stores_are_checked_by_their_logs(
         assert (code, "has lost it" in said) == ((0, False) if command == "rejected" else (4, True))
 
 
+@pytest.mark.parametrize("through", ["delta-rs", "spark"])
 def test_what_a_version_holds_is_on_disk_before_it_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
 ):
+    spark = request.getfixturevalue("spark") if through == "spark" else None
     synced: set[str] = set()
     fsync = os.fsync
 
@@ -280,7 +283,10 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
     monkeypatch.setattr(os, "fsync", record)
     monkeypatch.setattr(writing, "publish", record_and_publish)
     store = tmp_path / "store"
-    write(str(store), plan_of(a="1"))
+    if spark is None:
+        write(str(store), plan_of(a="1"))
+    else:
+        spark_write(spark, store, "1")
     written = {str(path) for path in store.rglob("*") if MANIFEST not in path.parts}
     assert written <= at_publication
     assert {str(store), str(tmp_path)} <= at_publication
@@ -288,6 +294,9 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
         str(path) for path in store.rglob("*") if MANIFEST in path.parts and path.parent.name[0] != "_"
     }
     assert {str(logs(store / MANIFEST)[-1]), *manifest} <= synced
+    before = {str(path) for path in store.rglob("*")}
+    drop_version(DeltaRsTables(str(store)) if spark is None else SparkTables(spark, str(store)), 1)
+    assert {str(path) for path in store.rglob("*")} - before <= synced
 
 
 def test_stores_with_columns_of_another_penstock_are_read_but_not_written_to(tmp_path: Path):

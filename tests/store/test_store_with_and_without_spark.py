@@ -91,6 +91,9 @@ def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, stor
     assert write(store, plan_of(c="1")) == 3
     drop_version(SparkTables(spark, store), 2)
     assert [v.version for v in list_versions(DeltaRsTables(store))] == [1, 3]
+    drop_version(DeltaRsTables(store), 1)
+    assert [v.version for v in list_versions(SparkTables(spark, store))] == [3]
+    assert spark_write(spark, store, plan_of(c="1")) == 3
     assert write(store, plan_of(d="1")) == 4
 
 

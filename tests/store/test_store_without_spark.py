@@ -1,6 +1,7 @@
 """The store through delta-rs: what the store with Spark promises."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 
@@ -10,10 +11,13 @@ import pytest
 from engine.store import plan_versions
 from engine.store import write_plan as writing
 from engine.store.delta_rs_tables import DeltaRsTables, create_table
+from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST
 from engine.store.plan_versions import list_versions
 from engine.store.read_plan import read_plan
+from engine.store.remove_unfinished import remove_unfinished
 from engine.store.unchanged_topologies import unchanged_topologies
+from engine.store.write_plan import new_write_id
 from plans.errors import SchemaError, StoreError
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
@@ -129,3 +133,46 @@ def test_what_is_no_store_or_no_plan_is_said_so(store: str):
         write(store, {**plan_of(a="1"), "surprises": topologies()})
     with pytest.raises(StoreError, match="has the table topologies"):
         write(store, {"rejected": plan_of()["rejected"]})
+
+
+def test_a_dropped_version_is_gone_and_its_number_is_not_used_again(store: str):
+    delta = DeltaRsTables(store)
+    assert write(store, plan_of(b="1"), until="slots") == 2
+    kept = list_versions(delta)[0]
+    drop_version(delta, 2)
+    assert (list_versions(delta), names(store), rows_in(store)) == ([kept], {"a"}, 1)
+    with pytest.raises(StoreError, match="version 2; found 1"):
+        read_plan(delta, 2)
+    assert write(store, plan_of(b="1"), until="slots") == 3
+
+
+def test_a_version_is_dropped_while_others_are_written(store: str):
+    delta = DeltaRsTables(store)
+    assert write(store, plan_of(b="1")) == 2
+    with ThreadPoolExecutor(2) as pool:
+        dropped = pool.submit(drop_version, delta, 1)
+        written = pool.submit(lambda: [write(store, plan_of(**{f"t{i}": "1"})) for i in range(5)])
+        assert (dropped.result(), written.result()) == (None, [3, 4, 5, 6, 7])
+    assert [v.version for v in list_versions(delta)] == [*range(2, 8)]
+    assert rows_in(store) == 6
+
+
+def test_what_a_killed_write_left_is_removed_and_nothing_else(store: str):
+    delta = DeltaRsTables(store)
+    delta.append("topologies", topologies(b="1"), new_write_id())
+    assert (remove_unfinished(delta), rows_in(store)) == ([], 2)
+    assert len(remove_unfinished(delta, timedelta(seconds=-60))) == 1
+    assert (names(store), rows_in(store), remove_unfinished(delta, timedelta(seconds=-60))) == ({"a"}, 1, [])
+
+
+def test_a_running_write_that_was_given_up_is_not_published(store: str, monkeypatch: pytest.MonkeyPatch):
+    append_all = writing._append_all
+
+    def append_and_be_given_up(*arguments):
+        append_all(*arguments)
+        remove_unfinished(DeltaRsTables(store), timedelta(seconds=-60))
+
+    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    with pytest.raises(StoreError, match="removed as unfinished"):
+        write(store, plan_of(b="1"))
+    assert (names(store), rows_in(store)) == ({"a"}, 1)
