@@ -25,6 +25,7 @@ from engine.bench.peak_memory import peak_memory
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan_tables
 from engine.spark.session import get_session
+from plans.generate.joins.generate_on_spark import generate_on_spark
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
 from plans.joins.passes import produced
@@ -78,7 +79,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
     spark = get_session(app_name=f"bench {name}")
     shapes = {entry.name: entry for entry in SHAPES}
     with tempfile.TemporaryDirectory() as folder:
-        topologies, transformations = shapes[shape].generate(spark, spec)
+        topologies, transformations = generate_on_spark(spark, shapes[shape].fleet(spec))
         topologies.write.format("delta").save(f"{folder}/topologies")
         transformations.write.format("delta").save(f"{folder}/transformations")
         runs = []

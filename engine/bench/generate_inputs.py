@@ -1,44 +1,55 @@
-"""Makes generated topologies with Spark: a JSON list of what is wanted on standard input.
+"""Makes generated topologies: a JSON list of what is wanted on standard input.
 
 Each entry: `shape`, `spec` (of plans.generate.spec), `tables` and `lines` (where to put the tables and the
 topology lines; null for not wanted).
 """
 
 import json
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from engine.machine.die_with_parent import die_with_parent
-from engine.output.write_lines import write_lines
-from engine.spark.session import get_session
+from engine.output.write_lines import write_pieces
+from plans.generate.fleet import ROWS_OF_A_PART, Fleet
+from plans.generate.rows import topologies_table, transformations_table
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
-from plans.generate.to_topology_lines import to_topology_lines
-from plans.joins.spark_schemas import conform
+from plans.generate.topology_lines import topology_lines
 
 
 def main() -> None:
-    """Make all that is wanted in one session."""
+    """Make all that is wanted in this process."""
     die_with_parent()
-    spark = get_session(app_name="penstock bench inputs")
     for entry in json.load(sys.stdin):
-        _generate(spark, entry)
+        _generate(entry)
 
 
-def _generate(spark: SparkSession, entry: dict[str, Any]) -> None:
+def _generate(entry: dict[str, Any]) -> None:
     shape = next(shape for shape in SHAPES if shape.name == entry["shape"])
-    topologies, transformations = shape.generate(spark, Spec(**entry["spec"]))
+    fleet = shape.fleet(Spec(**entry["spec"]))
     if entry["tables"]:
         folder = Path(entry["tables"])
-        conform(topologies, "topologies").write.mode("overwrite").parquet(f"{folder}/topologies")
-        conform(transformations, "transformations").write.mode("overwrite").parquet(
-            f"{folder}/transformations"
-        )
+        _write(folder / "topologies", fleet, topologies_table, fleet.spec.topologies, ROWS_OF_A_PART)
+        _write(folder / "transformations", fleet, transformations_table, fleet.units, fleet.units_of_a_part)
     if entry["lines"]:
-        write_lines(to_topology_lines(topologies, transformations).orderBy("name"), Path(entry["lines"]))
+        write_pieces(topology_lines(fleet), Path(entry["lines"]))
+
+
+def _write(
+    folder: Path, fleet: Fleet, make: Callable[[Fleet, int, int], pa.Table], units: int, step: int
+) -> None:
+    """The rows of a table as Parquet files, one for each part, which Spark reads side by side."""
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    folder.mkdir(parents=True)
+    parts = (make(fleet, start, min(start + step, units)) for start in range(0, units, step))
+    for number, part in enumerate(parts):
+        pq.write_table(part, folder / f"part-{number:05}.parquet")
 
 
 if __name__ == "__main__":

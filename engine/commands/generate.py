@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pyspark.sql import DataFrame
 
-from engine.output.people import say_beside_output
-from engine.output.write_lines import write_lines
-from engine.spark.session import get_session
+from engine.output.say import say_beside_output
+from engine.output.write_lines import write_pieces
 from engine.store.is_local import is_local, local_folder
 from engine.store.require_target import require_target
+from engine.store.write_topology_tables import write_topology_tables
 from plans.errors import ConfigurationError
+from plans.generate.fleet import Fleet
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec
-from plans.generate.to_topology_lines import to_topology_lines
-from plans.joins.spark_schemas import conform
+from plans.generate.topology_lines import topology_lines
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
@@ -50,7 +49,10 @@ def command(
     ] = None,
     width: Annotated[int | None, typer.Option("--width", help=_WIDTHS)] = None,
 ) -> None:
-    """Make synthetic topologies, the same for the same seed on any cluster."""
+    """Make synthetic topologies, the same for the same seed on any machine.
+
+    They are made in this process; if DIR is on another file system, by Spark's workers.
+    """
     found = _shape(shape)
     if width is not None and not found.width:
         raise ConfigurationError(f"--width: the shape {found.name} has none", f"shapes that have: {_WIDTHS}")
@@ -62,15 +64,14 @@ def command(
         share_of_uids=share_of_uids,
         width=width,
     )
-    to_file = out.endswith((".jsonl", ".jsonl.gz"))
-    if not to_file:
+    fleet = found.fleet(spec)
+    if out.endswith((".jsonl", ".jsonl.gz")):
+        write_pieces(topology_lines(fleet), Path(out))
+    elif is_local(out):
         _require_new(out)
-    spark = get_session(app_name=f"penstock generate {found.name}")
-    tables = found.generate(spark, spec)
-    if to_file:
-        write_lines(to_topology_lines(*tables).orderBy("name", "line"), Path(out))
+        write_topology_tables(fleet, out)
     else:
-        _write_tables(tables, out)
+        _write_on_spark(fleet, out)
     say_beside_output(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}")
 
 
@@ -84,13 +85,15 @@ def _shape(name: str) -> Shape:
 
 
 def _require_new(directory: str) -> None:
-    if not is_local(directory):
-        return
     if os.path.lexists(local_folder(directory)):
         raise ConfigurationError(f"--out {directory}: is already there", "choose another, or remove it first")
     require_target(directory)
 
 
-def _write_tables(tables: tuple[DataFrame, DataFrame], directory: str) -> None:
-    for name, df in zip(("topologies", "transformations"), tables, strict=True):
-        conform(df, name).write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")
+def _write_on_spark(fleet: Fleet, directory: str) -> None:
+    from engine.spark.session import get_session
+    from plans.generate.joins.generate_on_spark import generate_on_spark
+
+    spark = get_session(app_name=f"penstock generate {fleet.shape}")
+    for name, df in zip(("topologies", "transformations"), generate_on_spark(spark, fleet), strict=True):
+        df.write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")

@@ -130,8 +130,11 @@ def _store(to: str, jobs: list[Any]) -> None:
     from engine.planning.plan_in_process import plan_in_process
     from engine.planning.plan_into_store import DEFAULT_OPTIONS
     from engine.runtime.job import topology_of
-    from engine.store.without_spark.write_plan import write_plan
+    from engine.store.delta_rs_tables import DeltaRsTables
+    from engine.store.write_plan import write_plan
 
     planned = plan_in_process([topology_of(job) for job in jobs])
-    number = write_plan(to, planned.tables, planner_version=version("penstock"), options=DEFAULT_OPTIONS)
+    number = write_plan(
+        DeltaRsTables(to), planned.tables, planner_version=version("penstock"), options=DEFAULT_OPTIONS
+    )
     say(f"version {number} of {to}")

@@ -1,5 +1,6 @@
 """The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
 
+import gc
 import os
 import sys
 import traceback
@@ -20,6 +21,7 @@ from engine.machine.stop_on_signals import (
 if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
     end_at_once_on_signals()
     open_missing_standard_files()
+    gc.disable()  # until the command is imported: what imports leave behind is no garbage
 
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
@@ -27,8 +29,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.output.people import complain, say
 from engine.output.redaction import redact, remember_secret_arguments
+from engine.output.say import complain, say
 from engine.spark.describe_memory_error import (
     describe_memory_error,
     is_out_of_memory,
@@ -172,6 +174,9 @@ def _load(module: str, line: str | None) -> Any:
     """The function `command` of `module` as a command of its own."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     loaded = import_module(module)
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
     single.command(help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from engine.output.people import Styled, say, say_beside_output
 from engine.output.progress import progress
 from engine.output.redaction import redact_value, remember_secrets
+from engine.output.say import Styled, say, say_beside_output
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
 from engine.store.require_target import require_target

@@ -10,7 +10,8 @@ from engine.commands.reads_store import reads_store
 from engine.output.people import print_table, say
 from engine.output.redaction import redact
 from engine.store.open_plan import open_plan
-from engine.store.without_spark.plan_versions import list_versions
+from engine.store.plan_versions import list_versions
+from engine.store.tables_of import tables_of
 
 
 @reads_store
@@ -26,7 +27,7 @@ def command(
     """List the runs of a store, oldest first; or every attempt of one of them."""
     found = [
         (version.version, open_plan(store, version.version))
-        for version in list_versions(store)
+        for version in list_versions(tables_of(store))
         if "runs" in version.tables
     ]
     if run is None:

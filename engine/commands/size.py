@@ -10,8 +10,8 @@ from rich.table import Column
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
 from engine.output.people import Piece, Styled, print_table, say
+from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
-from engine.store.plan_versions import PlanVersion
 from plans.errors import ConfigurationError, StoreError
 from plans.resources.columnar.place_jobs import place_jobs
 from plans.resources.place_jobs import MODES, require_task_managers

@@ -8,7 +8,8 @@ from rich.table import Column
 from engine.commands.reads_store import reads_store
 from engine.output.people import print_table, say
 from engine.store.data_files import Damage, damaged
-from engine.store.plan_versions import PlanVersion
+from engine.store.manifest import PlanVersion
+from engine.store.tables_of import tables_of
 from engine.store.verify_version import verify_version
 
 
@@ -27,7 +28,7 @@ def command(
     which recorded neither, "not recorded" is said, and only what shows without that is checked. On a file
     system that is not local, the tables' logs are compared: bytes are checked by that file system.
     """
-    found, damage = verify_version(store, version)
+    found, damage = verify_version(tables_of(store), version)
     _print_tables(found.tables, found.files is not None, damage)
     if damage:
         raise damaged(store, found.version, damage)

@@ -5,43 +5,32 @@ Tables and lines are coloured and cut to a terminal, plain and whole where piped
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from engine.output.redaction import redact
-from plans.printable import printable, printable_lines
+from engine.output.say import Piece, Styled, complain, encodable, plain, say, say_beside_output
+from plans.printable import printable
 
+__all__ = [
+    "Cell",
+    "Piece",
+    "Styled",
+    "complain",
+    "is_terminal",
+    "print_rows",
+    "print_table",
+    "print_table_beside_output",
+    "printable_text",
+    "said_on_terminal",
+    "say",
+    "say_beside_output",
+]
 
-class Styled(NamedTuple):
-    """Text in one of Rich's styles, such as `bold` or `red`, on a terminal that has colours."""
-
-    text: str
-    style: str
-
-
-Piece = str | Styled
 Cell = Piece | Sequence[str]
 """A sequence of strings: lines of one cell."""
-
-
-def say(*pieces: Piece) -> None:
-    """One line on standard output."""
-    _say(sys.stdout, pieces)
-
-
-def say_beside_output(*pieces: Piece) -> None:
-    """One line on standard error: what is said beside the output of a command or script."""
-    _say(sys.stderr, pieces)
-
-
-def complain(message: str) -> None:
-    """A message of one line or more on standard error, without the secrets of settings."""
-    with suppress(OSError):  # nobody may be there to read it
-        sys.stderr.write(_encodable(printable_lines(redact(message)), sys.stderr) + "\n")
 
 
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
@@ -63,7 +52,7 @@ def print_table_beside_output(columns: Sequence[Column], rows: Iterable[Sequence
 def print_rows(rows: Iterable[Sequence[Cell]]) -> None:
     """Lines of cells with tabs between; no cell holds a tab or a line feed."""
     for row in rows:
-        sys.stdout.write(_encodable("\t".join(map(_plain, row)), sys.stdout) + "\n")
+        sys.stdout.write(encodable("\t".join(map(_plain, row)), sys.stdout) + "\n")
 
 
 def is_terminal() -> bool:
@@ -74,15 +63,15 @@ def is_terminal() -> bool:
 def printable_text(piece: Piece, stream: TextIO) -> Text:
     """`piece` as Rich prints it on `stream`: no markup, no control codes."""
     text, style = (piece, "") if isinstance(piece, str) else piece
-    return Text(_encodable(printable(text), stream), style)
+    return Text(encodable(printable(text), stream), style)
 
 
-def _say(stream: TextIO, pieces: Sequence[Piece]) -> None:
+def said_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
+    """Print one line, unless `stream` is no terminal; whether it was printed."""
     console = _console(stream)
     if console.is_terminal:
         console.print(Text.assemble(*(printable_text(piece, stream) for piece in pieces)))
-    else:
-        stream.write(_encodable("".join(map(_plain, pieces)), stream) + "\n")
+    return console.is_terminal
 
 
 def _table(columns: Sequence[Column], groups: Iterable[Iterable[Sequence[Cell]]], stream: TextIO) -> Table:
@@ -108,16 +97,8 @@ def _cell(cell: Cell, stream: TextIO) -> Text:
 
 
 def _plain(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return printable(cell)
-    return printable(cell.text) if isinstance(cell, Styled) else "; ".join(map(printable, cell))
+    return plain(cell) if isinstance(cell, str | Styled) else "; ".join(map(printable, cell))
 
 
 def _console(stream: TextIO) -> Console:
     return Console(highlight=False, file=stream)
-
-
-def _encodable(text: str, stream: TextIO) -> str:
-    """What `stream` can write: a character that its encoding lacks becomes an escape."""
-    encoding = stream.encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)

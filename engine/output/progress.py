@@ -4,31 +4,39 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.text import Text
-
+from engine.output.say import may_be_terminal
 from plans.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Report = Callable[[str], None]
 """Called with a stage's name when that stage starts; the one before it has ended then."""
 
 
 @contextmanager
-def progress(total: int, *, console: Console | None = None) -> Iterator[Report]:
+def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report]:
     """A Report for a run of `total` stages.
 
     On a terminal (standard error by default): a bar with the running stage's name, and a line with the
     seconds of every stage that took one or more. Not on a terminal: nothing at all.
     """
+    if console is None and not may_be_terminal(sys.stderr):
+        yield lambda stage: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
     shown = Console(file=sys.stderr) if console is None else console
     if not shown.is_terminal:
         yield lambda stage: None

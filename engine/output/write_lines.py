@@ -5,21 +5,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from engine.machine.replace_file import replace_file
 from plans.printable import printable_json
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
-def write_lines(lines: "DataFrame", target: Path | None) -> None:
-    """Write column `line` of a Spark DataFrame, in the order of its partitions and rows.
-
-    The driver holds one partition of the lines at most. Target and errors: as write_texts.
-    """
-    write_texts((row["line"] for row in lines.select("line").toLocalIterator()), target)
 
 
 def write_texts(texts: Iterable[str], target: Path | None) -> None:
@@ -29,10 +18,14 @@ def write_texts(texts: Iterable[str], target: Path | None) -> None:
     `target`: a file as of replace_file, gzip-compressed if it ends in .gz; None is standard output. Raises
     ConfigurationError and MachineError.
     """
+    write_pieces((f"{text}\n" for text in texts), target)
+
+
+def write_pieces(pieces: Iterable[str], target: Path | None) -> None:
+    """As write_texts, of JSON text in pieces of any length, line feeds included."""
     with _open(target) as out:
-        for text in texts:
-            out.write(printable_json(text).encode())
-            out.write(b"\n")
+        for piece in pieces:
+            out.write(printable_json(piece).encode())
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def choose_on_spark(asked: Planner, largest: int, most_tasks: int = 0) -> Choice
     Raises ConfigurationError if Flink was asked for.
     """
     if asked is Planner.FLINK:
-        hint = "call engine.planning.plan_beside_flink.plan_by_flink"
+        hint = "call engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink: plans without Spark", hint)
     if asked in (Planner.SPARK, Planner.COLUMNAR):
         return Choice(asked, "as asked", on_spark=True)

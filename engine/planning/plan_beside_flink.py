@@ -37,7 +37,7 @@ PLANNERS_DISAGREE = "PlannersDisagree"
 _DISAGREE_HINT = "this is a bug in Penstock: please report it with the topology"
 
 
-def plan_by_flink(
+def plan_beside_flink(
     paths: Sequence[str | Path],
     *,
     until: Layer = Layer.SLOTS,

@@ -28,7 +28,7 @@ Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
 
 
 class PlannedTables(NamedTuple):
-    """As plans.joins.run_passes.Planned, with Arrow tables in the place of DataFrames."""
+    """As plans.joins.run_passes.Planned, with Arrow tables instead of DataFrames."""
 
     tables: dict[str, pa.Table]
     inputs: int

@@ -46,7 +46,7 @@ def plan_in_workers(
     """As run_passes, with the same rows: topologies are divided into `partitions`, each planned by one call.
 
     Given tables are validated by the same call. Every topology has to fit a worker. Tables travel in blocks
-    (PACKED); those of the plan are kept so, and unpacked by whoever reads them.
+    (PACKED); those of the plan stay packed until they are read.
     """
     report("plan whole topologies")
     started = time.monotonic()

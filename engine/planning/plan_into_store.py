@@ -41,13 +41,14 @@ def plan_into_store_by_columns(
     choice: Choice,
     max_line_bytes: int,
 ) -> Stored:
-    """By the columnar planner, in this process, without Spark; beside Flink, if that was chosen."""
-    from engine.store.without_spark.write_plan import write_plan
+    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen."""
+    from engine.store.delta_rs_tables import DeltaRsTables
+    from engine.store.write_plan import write_plan
 
     if choice.planner is Planner.FLINK:
-        from engine.planning.plan_beside_flink import plan_by_flink
+        from engine.planning.plan_beside_flink import plan_beside_flink
 
-        planned = plan_by_flink(
+        planned = plan_beside_flink(
             list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
         )
     else:
@@ -57,7 +58,9 @@ def plan_into_store_by_columns(
             list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
         )
     report("write the version")
-    number = write_plan(out, planned.tables, planner_version=version("penstock"), options=options)
+    number = write_plan(
+        DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options
+    )
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
 
 
@@ -77,6 +80,7 @@ def plan_into_store_on_spark(
     """On Spark: by columns in its workers, or by the passes over DataFrames (see choose_on_spark)."""
     from engine.planning.plan_topologies import plan_tables, read_topologies
     from engine.spark.session import get_session
+    from engine.store.spark_tables import SparkTables
     from engine.store.write_plan import write_plan
 
     report("start Spark")
@@ -86,8 +90,7 @@ def plan_into_store_on_spark(
     planned = plan_tables(spark, given, until, report, choices, choice.planner)
     report("write the version")
     number = write_plan(
-        spark,
-        out,
+        SparkTables(spark, out),
         planned.tables,
         planner_version=version("penstock"),
         options=options,

@@ -62,7 +62,7 @@ MODULES: dict[str, str] = {
     **{f"pyflink.datastream.{name}": f"engine.datastream.{name}" for name in _DATASTREAM},
     "pyflink.metrics": "engine.metrics",
     "pyflink.table": "engine.table",
-    "pyflink.version": "engine.version",
+    "pyflink.version": "engine.pyflink_names.version",
 }
 
 _TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"

@@ -60,10 +60,11 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
 
 def write_run(store: str, result: JobResult) -> int:
     """The number of the new version of `store` that holds the run and the plan it ran; StoreError."""
-    from engine.store.without_spark.write_plan import write_version
+    from engine.store.delta_rs_tables import DeltaRsTables
+    from engine.store.write_plan import write_version
 
     return write_version(
-        store,
+        DeltaRsTables(store),
         {**result.tables, **tables_of_run(result)},
         planner_version=version("penstock"),
         options={**DEFAULT_OPTIONS, "run": result.job_id},

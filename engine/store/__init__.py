@@ -6,4 +6,7 @@ write appends to each table in one blind transaction and then, last, publishes: 
 the next free version number into `plan_versions`. Readers take write_ids from there and nowhere else, so a
 write that died is never seen, and two writers only ever meet in that last, tiny transaction, where the loser
 takes the next number.
+
+The functions here take the tables of a store as `StoreTables`. There are two adapters: `DeltaRsTables` works
+in this process, `SparkTables` through a Spark session. Each reads and appends to what the other wrote.
 """

@@ -1,18 +1,16 @@
 """Drop a version on purpose."""
 
-from pyspark.sql import SparkSession
-
-from engine.store.delta_tables import delete_rows
 from engine.store.plan_versions import find_version, mark_dropped
+from engine.store.store_tables import Rows, StoreTables
 
 
-def drop_version(spark: SparkSession, store: str, version: int) -> None:
+def drop_version(delta: StoreTables[Rows], version: int) -> None:
     """No reader sees the version any more, then its rows are deleted; its number is not used again.
 
-    Readers that have begun go on reading: the files stay until Delta's VACUUM. Dropping that was interrupted
-    is finished by `remove_unfinished`. Raises StoreError where there is no such version.
+    Readers that have begun go on reading: the files stay until Delta's VACUUM. `remove_unfinished` finishes a
+    drop that was interrupted. Raises StoreError where there is no such version.
     """
-    found = find_version(spark, store, version)
-    mark_dropped(spark, store, found)
+    found = find_version(delta, version)
+    mark_dropped(delta, found)
     for table in found.tables:
-        delete_rows(spark, store, table, [found.write_id])
+        delta.delete(table, [found.write_id])

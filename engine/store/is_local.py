@@ -3,7 +3,7 @@
 import os
 from urllib.parse import unquote
 
-from engine.store.delta_tables import table_path
+from engine.store.table_path import table_path
 from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import local_path
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from engine.machine.make_durable import sync_folder
 from engine.store.is_local import is_local, local_folder
-from engine.store.plan_versions import MANIFEST, PlanVersion
+from engine.store.manifest import MANIFEST, PlanVersion
 from plans.errors import StoreError
 
 _NOTES = "_newest_version"
@@ -23,6 +23,8 @@ def newest_version(store: str, versions: Iterable[PlanVersion] = ()) -> int:
 
 def note_newest_version(store: str, number: int) -> None:
     """Note in a local store that `number` is published, and forget lower numbers."""
+    if not is_local(store):
+        return
     folder = _folder(store)
     os.makedirs(folder, exist_ok=True)
     os.close(os.open(os.path.join(folder, f"{number:020}"), os.O_CREAT | os.O_WRONLY, 0o666))

@@ -1,26 +1,20 @@
 """The tables of one version as polars frames: without Spark where the store is local, else through Spark."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import polars as pl
 
-from engine.store.data_files import damaged
-from engine.store.is_local import is_local, local_folder
-from engine.store.plan_versions import PlanVersion
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.manifest import PlanVersion
+from engine.store.plan_versions import find_version
+from engine.store.read_plan import require_intact
+from engine.store.scan_stored_table import BY_NAME, scan_stored_table
 from engine.store.store_errors import store_errors
-from engine.store.without_spark.find_damage import find_damage
-from engine.store.without_spark.listed_files import listed_files
-from engine.store.without_spark.plan_versions import find_version
-from plans.columnar.frames import empty, from_arrow
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_id import topology_id
+from engine.store.tables_of import tables_of
 
-BY_NAME = ("topologies", "rejected")
-"""Tables that know topologies by name; in `rejected` the key may be null."""
+__all__ = ["BY_NAME", "StoredPlan", "open_plan"]
 
 
 class StoredPlan(NamedTuple):
@@ -43,61 +37,19 @@ def open_plan(store: str, version: int | None = None, topology: str | None = Non
     Raises StoreError: not a store, no such version. A table that is asked for is first checked: StoreError if
     it is damaged.
     """
-    return (_open_files if is_local(store) else _open_on_spark)(store, version, topology)
-
-
-def _open_files(store: str, version: int | None, topology: str | None) -> StoredPlan:
-    found = find_version(store, version)
+    delta = tables_of(store)
+    found = find_version(delta, version)
 
     @cache
     def table(name: str) -> pl.LazyFrame:
-        with store_errors(store, "reading"):
-            damage = find_damage(store, found, [name])
-            if damage:
-                raise damaged(store, found.version, damage)
-            recorded = found.files_of(name)
-            held = listed_files(store, name, found.write_id) if recorded is None else recorded
-        files = [os.path.join(local_folder(store, name), file.path) for file in held]
-        columns = TABLES[name].names
-        rows = pl.scan_parquet(files, glob=False).select(columns) if files else empty(name).lazy()
-        if topology is None:
-            return rows
-        chosen = pl.col("name") == topology if name in BY_NAME else pl.col(TOPOLOGY) == topology_id(topology)
-        return rows.filter(chosen)
+        require_intact(delta, found, [name])
+        if isinstance(delta, DeltaRsTables):
+            with store_errors(store, "reading"):
+                recorded = found.files_of(name)
+                files = delta.listed_files(name, found.write_id) if recorded is None else recorded
+            return scan_stored_table(store, name, files or [], topology)
+        from engine.store.scan_spark_rows import scan_spark_rows
 
-    return StoredPlan(found, table)
-
-
-def _open_on_spark(store: str, version: int | None, topology: str | None) -> StoredPlan:
-    from polars.io.plugins import register_io_source
-    from pyspark.sql import functions as F
-
-    from engine.spark.session import get_session
-    from engine.store import plan_versions, read_plan
-
-    spark = get_session(app_name="penstock")
-    found = plan_versions.find_version(spark, store, version)
-
-    @cache
-    def table(name: str) -> pl.LazyFrame:
-        read_plan.require_intact(spark, store, found, [name])
-        rows = read_plan.rows_of(spark, store, found, name)
-        if topology is not None:
-            by_name = F.col("name") == topology
-            rows = rows.where(by_name if name in BY_NAME else F.col(TOPOLOGY) == topology_id(topology))
-
-        @cache
-        def fetched(*columns: str) -> pl.DataFrame:
-            return from_arrow(rows.select(*columns).toArrow())
-
-        def source(
-            columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _: int | None
-        ) -> Iterator[pl.DataFrame]:
-            frame = fetched(*(rows.columns if columns is None else columns))
-            yield (frame if predicate is None else frame.filter(predicate)).head(
-                frame.height if most is None else most
-            )
-
-        return register_io_source(source, schema=empty(name).schema)
+        return scan_spark_rows(delta.read(name, found.write_id), name, topology)
 
     return StoredPlan(found, table)

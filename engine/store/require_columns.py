@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
-from engine.store.delta_tables import stored_schema, table_path
-from engine.store.without_spark.delta_tables import open_table
+from engine.store.delta_rs_tables import delta_rs_schema, open_table
+from engine.store.table_path import table_path
 from plans.errors import StoreError
 
 
@@ -50,7 +50,7 @@ def _stored(store: str, table: str) -> dict[str, str] | None:
 
 
 def _declared(table: str) -> dict[str, str]:
-    return _columns(Schema.from_json(stored_schema(table).json()))
+    return _columns(delta_rs_schema(table))
 
 
 def _columns(schema: Schema) -> dict[str, str]:

@@ -7,11 +7,13 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from engine.machine.machine_error import machine_error
-from engine.store.delta_tables import WRITE_ID, table_path
+from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import is_local, local_folder
-from engine.store.plan_versions import MANIFEST
+from engine.store.manifest import MANIFEST
+from engine.store.plan_versions import all_writes, is_store
 from engine.store.require_columns import require_columns_to_write
-from engine.store.without_spark.plan_versions import all_writes, is_store
+from engine.store.stored_tables import WRITE_ID
+from engine.store.table_path import table_path
 from plans.errors import MachineError, StoreError
 from plans.tables import TABLES
 
@@ -55,8 +57,9 @@ def _existing(path: str) -> str:
 def _require_empty_or_store(store: str, folder: str) -> None:
     names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
     if MANIFEST in names:
-        if is_store(store):
-            all_writes(store)
+        delta = DeltaRsTables(store)
+        if is_store(delta):
+            all_writes(delta)
         require_columns_to_write(store, TABLES)
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]

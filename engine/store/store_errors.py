@@ -32,11 +32,21 @@ def store_errors(store: str, doing: str) -> Iterator[None]:
             raise refused from error
         if of_spark and doing != "reading":  # what is written is planned at that moment
             raise
-        lines = (_said_by_spark(error) if of_spark else str(error).strip()).splitlines()
-        lines = lines or [type(error).__name__]
         raise StoreError(
-            f"{doing} {store} failed: {lines[0]}", f"penstock verify {store} lists damage, if there is any"
+            f"{doing} {store} failed: {first_line(error)}",
+            f"penstock verify {store} lists damage, if there is any",
         ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message, or its name if it has none; of Spark's without stacks."""
+    if _is_from_spark(error):
+        from engine.spark.describe_spark_error import describe_spark_error
+
+        said = describe_spark_error(error)
+    else:
+        said = str(error).strip()
+    return (said.splitlines() or [type(error).__name__])[0]
 
 
 def _is_from_below(error: BaseException) -> bool:
@@ -59,9 +69,3 @@ def _is_from_spark(error: BaseException) -> bool:
     from pyspark.errors import PySparkException
 
     return isinstance(error, Py4JError | PySparkException)
-
-
-def _said_by_spark(error: BaseException) -> str:
-    from engine.spark.describe_spark_error import describe_spark_error
-
-    return describe_spark_error(error)

@@ -1,1 +1,6 @@
-"""Synthetic topologies as tables, made on Spark, deterministic in their seed whatever the partition count."""
+"""Synthetic topologies as tables, deterministic in their seed however they are divided into parts.
+
+A shape describes a `Fleet`: how many units it has, and how polars makes the rows of any of them. This process
+makes them one part after another (`rows`, `topology_lines`), Spark in its Python workers
+(`joins/generate_on_spark`).
+"""

@@ -6,17 +6,16 @@ parallelisms, a uid used twice, a co-location group over two slot sharing groups
 rarer as topologies get larger, so that large ones are planned, too.
 """
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import polars as pl
 
 from plans.generate.draws import Draw, below, draws, pick, pick_weighted
+from plans.generate.fleet import ID, INDEX, Fleet, literal
 from plans.generate.random_options import draw_options, operator_options
-from plans.generate.rows import topologies, transformations
 from plans.generate.spec import Spec
 from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 CHUNK = 10_000
-"""Transformations that one row of the range unfolds to, so that one large topology is made by many tasks."""
+"""Transformations of a unit, so that one large topology is made in many parts."""
 
 TRANSFORMATIONS_PER_OPERATOR = 1.6
 SIZES = (0.25, 1.75)
@@ -36,7 +35,7 @@ KINDS: tuple[tuple[Kind, float], ...] = (
     (Kind.UNION, 0.044),
     (Kind.PARTITION, 0.334),
 )
-"""What stands behind the sources, with shares that sum to 1; virtual kinds last, sinks first (see
+"""What comes after the sources, with shares that sum to 1; virtual kinds last, sinks first (see
 `_inputs`)."""
 
 PARTITIONERS: tuple[tuple[str, float], ...] = (
@@ -56,11 +55,10 @@ CHAIN_DIFFERENT_MAX_PARALLELISM = "pipeline.operator-chaining.chain-operators-wi
 _SINKS_BELOW = KINDS[0][1]
 _SIDE_OUTPUTS_FROM = KINDS[0][1] + KINDS[1][1]
 _VIRTUAL_FROM = sum(share for _, share in KINDS[:5])
-_INDEX, _ID = "index", "id"
 
 
-def random(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
-    """(TOPOLOGIES, TRANSFORMATIONS) of a random fleet.
+def random(spec: Spec) -> Fleet:
+    """A random fleet.
 
     `operators` is the mean of a fleet, whose topologies have a quarter to seven quarters of it; a fleet of
     one has about that size. `parallelism` None: every topology draws its own. `share_of_uids` None: 0.165.
@@ -68,188 +66,196 @@ def random(spark: SparkSession, spec: Spec) -> tuple[DataFrame, DataFrame]:
     is no sink.
     """
     draw = draws(spec.seed)
-    rows = draw_options(_inputs(_kinds(_rows(spark, spec, draw), draw), draw), spec)
-    columns = {
-        "id": F.col(_ID),
-        "kind": F.col("kind"),
-        "name": _name(draw),
-        "inputs": F.col("inputs"),
-        **operator_options(spec),
-        **_virtual_options(draw),
-    }
-    return (
-        topologies(spark, "random", spec, _job_settings(draw, spec)),
-        transformations(rows, "random", spec, columns),
-    )
+    most = int(_mean(spec) * _sizes(spec)[1])
+    chunks = most // CHUNK + 1
+
+    def rows(units: pl.DataFrame) -> pl.DataFrame:
+        made = draw_options(_inputs(_kinds(_rows(units, spec, draw, chunks), draw), draw), spec)
+        return made.with_columns(name=_name(draw), **operator_options(spec), **_virtual_options(draw))
+
+    units = spec.topologies * chunks
+    return Fleet("random", spec, units, min(CHUNK, most), rows, _job_settings(draw, spec))
 
 
-def _job_settings(draw: Draw, spec: Spec) -> dict[str, Column]:
-    index = F.col(_INDEX)
+def _job_settings(draw: Draw, spec: Spec) -> dict[str, pl.Expr]:
+    index = pl.col(INDEX)
     allowed = [m for m in JOB_MAX_PARALLELISMS if m >= (spec.parallelism or 1)]
-    chains_different = F.create_map(
-        F.lit(CHAIN_DIFFERENT_MAX_PARALLELISM), pick(draw("config value", index), ("true", "false"))
-    )
+    drawn = pick(draw("job parallelism", index), PARALLELISMS)
+    chains_different = pick(draw("config value", index), ("true", "false"))
     settings = {
-        "parallelism": F.lit(spec.parallelism or pick(draw("job parallelism", index), PARALLELISMS)),
+        "parallelism": pl.lit(spec.parallelism) if spec.parallelism else drawn,
         "chaining": draw("job chaining", index) >= 0.05,
-        "config": F.when(draw("config", index) < 0.1275, chains_different).otherwise(
-            F.create_map().cast("map<string,string>")
-        ),
+        "config": pl.when(draw("config", index) < 0.1275).then(chains_different),
     }
     if allowed:
         value = pick(draw("job max parallelism value", index), allowed)
-        settings["max_parallelism"] = F.when(draw("job max parallelism", index) < 0.1, value)
+        settings["max_parallelism"] = pl.when(draw("job max parallelism", index) < 0.1).then(value)
     return settings
 
 
-def _rows(spark: SparkSession, spec: Spec, draw: Draw) -> DataFrame:
-    """One row a transformation: index, id, the topology's size, its number of sources and `rarity`.
+def _mean(spec: Spec) -> float:
+    return spec.operators * TRANSFORMATIONS_PER_OPERATOR
+
+
+def _sizes(spec: Spec) -> tuple[float, float]:
+    return SIZES if spec.topologies > 1 else (1.0, 1.0)
+
+
+def _rows(units: pl.DataFrame, spec: Spec, draw: Draw, chunks: int) -> pl.DataFrame:
+    """One row for each transformation: INDEX, ID, the topology's size, its number of sources and `rarity`.
 
     `rarity` is what shares of options are multiplied with that may make Flink refuse a topology.
     """
-    mean = spec.operators * TRANSFORMATIONS_PER_OPERATOR
-    low, high = SIZES if spec.topologies > 1 else (1.0, 1.0)
-    chunks = int(mean * high) // CHUNK + 1
-    size = F.greatest(
-        F.lit(3), F.floor(mean * (low + (high - low) * draw("size", F.col(_INDEX)))).cast("int")
-    )
-    chunked = (
-        spark.range(spec.topologies * chunks)
+    mean, (low, high) = _mean(spec), _sizes(spec)
+    drawn_size = (mean * (low + (high - low) * draw("size", pl.col(INDEX)))).floor().cast(pl.Int32)
+    start = pl.col("chunk") * CHUNK
+    most_sources = (pl.col("size") * 0.13).clip(lower_bound=1.0)
+    return (
+        units.select((pl.col("unit") // chunks).alias(INDEX), (pl.col("unit") % chunks).alias("chunk"))
+        .with_columns(drawn_size.clip(lower_bound=3).alias("size"))
+        .filter(start < pl.col("size"))
         .select(
-            F.expr(f"id div {chunks}").alias(_INDEX), F.expr(f"cast(id % {chunks} as int)").alias("chunk")
+            INDEX,
+            "size",
+            ((draw("sources", pl.col(INDEX)) * most_sources).floor() + 1).cast(pl.Int32).alias("sources"),
+            (20 / pl.col("size")).clip(upper_bound=1.0).alias("rarity"),
+            pl.int_ranges(start + 1, pl.min_horizontal(pl.col("size"), start + CHUNK) + 1).alias(ID),
         )
-        .select("*", size.alias("size"))
-        .where(F.col("chunk") * CHUNK < F.col("size"))
-    )
-    ids = F.sequence(F.col("chunk") * CHUNK + 1, F.least(F.col("size"), (F.col("chunk") + 1) * CHUNK))
-    most_sources = F.greatest(F.lit(1.0), F.col("size") * 0.13)
-    return chunked.select(
-        _INDEX,
-        "size",
-        (F.floor(draw("sources", F.col(_INDEX)) * most_sources) + 1).cast("int").alias("sources"),
-        F.least(F.lit(1.0), 20 / F.col("size")).alias("rarity"),
-        F.explode(ids).alias(_ID),
+        .explode(ID)
     )
 
 
-def _kinds(rows: DataFrame, draw: Draw) -> DataFrame:
-    """`rows` with `kind`, its input `count`, and `behind_virtual`: whether the one before is virtual.
-
-    Each step is a projection of its own, so that what it names is computed once.
-    """
-    index, node, sources = F.col(_INDEX), F.col(_ID), F.col("sources")
-    source = F.when(draw("source", index, node) < 0.5, str(Kind.SOURCE)).otherwise(str(Kind.LEGACY_SOURCE))
-    drawn = rows.select(
-        "*",
+def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
+    """`rows` with `kind`, its input `count`, and `behind_virtual`: whether the one before is virtual."""
+    index, node, sources = pl.col(INDEX), pl.col(ID), pl.col("sources")
+    source = (
+        pl.when(draw("source", index, node) < 0.5)
+        .then(literal(Kind.SOURCE))
+        .otherwise(literal(Kind.LEGACY_SOURCE))
+    )
+    drawn = rows.with_columns(
         draw("kind", index, node).alias("drawn"),
         ((node - 1 > sources) & (draw("kind", index, node - 1) >= _VIRTUAL_FROM)).alias("behind_virtual"),
     )
     kind = (
-        F.when(node <= sources, source)
-        .when(node == F.col("size"), str(Kind.SINK))
-        .otherwise(pick_weighted(F.col("drawn"), KINDS))
+        pl.when(node <= sources)
+        .then(source)
+        .when(node == pl.col("size"))
+        .then(literal(Kind.SINK))
+        .otherwise(pick_weighted(pl.col("drawn"), KINDS))
     )
-    with_kind = drawn.select("*", kind.alias("kind"))
-    no_side_output_of_virtual = F.when(
-        F.col("behind_virtual") & _is(Kind.SIDE_OUTPUT), str(Kind.PARTITION)
-    ).otherwise(F.col("kind"))
+    no_side_output_of_virtual = (
+        pl.when(pl.col("behind_virtual") & _is(Kind.SIDE_OUTPUT))
+        .then(literal(Kind.PARTITION))
+        .otherwise(pl.col("kind"))
+    )
     count = (
-        F.when(node <= sources, 0)
-        .when(_is(Kind.TWO_INPUT), 2)
-        .when(_is(Kind.UNION), below(draw("union inputs", index, node), F.lit(2)) + 2)
-        .when(_is(Kind.MULTI_INPUT), below(draw("multiple inputs", index, node), F.lit(3)) + 2)
+        pl.when(node <= sources)
+        .then(0)
+        .when(_is(Kind.TWO_INPUT))
+        .then(2)
+        .when(_is(Kind.UNION))
+        .then(below(draw("union inputs", index, node), 2) + 2)
+        .when(_is(Kind.MULTI_INPUT))
+        .then(below(draw("multiple inputs", index, node), 3) + 2)
         .otherwise(1)
     )
-    return with_kind.select(
-        *(c for c in drawn.columns if c != "drawn"),
-        no_side_output_of_virtual.alias("kind"),
-        count.alias("count"),
+    return (
+        drawn.with_columns(kind.alias("kind"))
+        .with_columns(no_side_output_of_virtual.alias("kind"), count.alias("count"))
+        .drop("drawn")
     )
 
 
-def _inputs(rows: DataFrame, draw: Draw) -> DataFrame:
+def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
     """`rows` with `inputs`: as many earlier ids as the kind takes.
 
     Whether an earlier transformation can be read is seen from its own draw of a kind, so no row looks at
     another: sinks are the lowest draws, virtual kinds the highest, and operators that may have side outputs
     stand together between them. Two earlier ones are looked at; if neither can be read, a source is.
     """
-    index, node, sources = F.col(_INDEX), F.col(_ID), F.col("sources")
+    index, node, sources = pl.col(INDEX), pl.col(ID), pl.col("sources")
     positions = range(MAX_INPUTS)
     names = {p: (f"near_{p}", f"far_{p}") for p in positions}
 
-    def wanted(position: int) -> Column:
-        return ~F.col("behind_virtual") & (F.col("count") > 0) if position == 0 else F.col("count") > position
+    def wanted(position: int) -> pl.Expr:
+        count = pl.col("count")
+        return ~pl.col("behind_virtual") & (count > 0) if position == 0 else count > position
 
-    candidates = rows.select(
-        "*",
-        F.when(_is(Kind.SIDE_OUTPUT), _SIDE_OUTPUTS_FROM).otherwise(_SINKS_BELOW).alias("readable_from"),
-        F.when(_is(Kind.SIDE_OUTPUT), _VIRTUAL_FROM).otherwise(1.0).alias("readable_below"),
+    candidates = rows.with_columns(
+        pl.when(_is(Kind.SIDE_OUTPUT))
+        .then(_SIDE_OUTPUTS_FROM)
+        .otherwise(_SINKS_BELOW)
+        .alias("readable_from"),
+        pl.when(_is(Kind.SIDE_OUTPUT)).then(_VIRTUAL_FROM).otherwise(1.0).alias("readable_below"),
         *(
-            F.when(wanted(p), below(draw(f"input {p} {name}", index, node), node - 1) + 1).alias(name)
+            pl.when(wanted(p)).then(below(draw(f"input {p} {name}", index, node), node - 1) + 1).alias(name)
             for p in positions
             for name in names[p]
         ),
     )
-    drawn = candidates.select(
-        "*",
-        *(
-            F.when(F.col(name).isNotNull(), draw("kind", index, F.col(name))).alias(f"drawn_{name}")
-            for p in positions
-            for name in names[p]
-        ),
+    drawn = candidates.with_columns(
+        pl.when(pl.col(name).is_not_null()).then(draw("kind", index, pl.col(name))).alias(f"drawn_{name}")
+        for p in positions
+        for name in names[p]
     )
 
-    def readable(name: str) -> Column:
-        any_source = (F.col(name) <= sources) & (F.col("readable_below") == 1.0)
-        found = F.col(f"drawn_{name}")
-        in_range = (found >= F.col("readable_from")) & (found < F.col("readable_below"))
-        return any_source | (in_range & (F.col(name) > sources))
+    def readable(name: str) -> pl.Expr:
+        any_source = (pl.col(name) <= sources) & (pl.col("readable_below") == 1.0)
+        found = pl.col(f"drawn_{name}")
+        in_range = (found >= pl.col("readable_from")) & (found < pl.col("readable_below"))
+        return any_source | (in_range & (pl.col(name) > sources))
 
-    def input_at(position: int) -> Column:
+    def input_at(position: int) -> pl.Expr:
         near, far = names[position]
         a_source = below(draw(f"source input {position}", index, node), sources) + 1
-        earlier = F.when(readable(near), F.col(near)).when(readable(far), F.col(far)).otherwise(a_source)
-        return F.when(F.col("behind_virtual"), node - 1).otherwise(earlier) if position == 0 else earlier
+        earlier = (
+            pl.when(readable(near))
+            .then(pl.col(near))
+            .when(readable(far))
+            .then(pl.col(far))
+            .otherwise(a_source)
+        )
+        return pl.when("behind_virtual").then(node - 1).otherwise(earlier) if position == 0 else earlier
 
-    several = F.slice(F.array(*(input_at(p) for p in positions)), F.lit(1), F.col("count"))
-    inputs = (
-        F.when(F.col("count") == 0, F.array().cast("array<int>"))
-        .when(F.col("count") == 1, F.array(input_at(0)))
-        .otherwise(several)
+    several = pl.concat_list(*(input_at(p).cast(pl.Int32) for p in positions))
+    return drawn.with_columns(several.list.head("count").alias("inputs")).select(*rows.columns, "inputs")
+
+
+def _name(draw: Draw) -> pl.Expr:
+    node = pl.col(ID)
+    return (
+        pl.when(_is(Kind.SOURCE, Kind.LEGACY_SOURCE))
+        .then(pl.concat_str(literal("Source: s"), node))
+        .when(_is(Kind.SINK))
+        .then(pl.concat_str(literal("Sink: k"), node))
+        .when(_is(Kind.TWO_INPUT))
+        .then(literal("Join"))
+        .when(_is(Kind.MULTI_INPUT))
+        .then(literal("Multi"))
+        .when(_is(Kind.ONE_INPUT, Kind.ASYNC))
+        .then(pick(draw("name", pl.col(INDEX), node), NAMES))
+        .otherwise(literal(""))
     )
-    return drawn.select(*rows.columns, inputs.alias("inputs"))
 
 
-def _name(draw: Draw) -> Column:
-    number = F.col(_ID).cast("string")
-    by_kind = {
-        (Kind.SOURCE, Kind.LEGACY_SOURCE): F.concat(F.lit("Source: s"), number),
-        (Kind.SINK,): F.concat(F.lit("Sink: k"), number),
-        (Kind.TWO_INPUT,): F.lit("Join"),
-        (Kind.MULTI_INPUT,): F.lit("Multi"),
-        (Kind.ONE_INPUT, Kind.ASYNC): pick(draw("name", F.col(_INDEX), F.col(_ID)), NAMES),
-    }
-    name = F.when(F.lit(False), "")
-    for kinds, value in by_kind.items():
-        name = name.when(_is(*kinds), value)
-    return name.otherwise("")
+def _is(*kinds: Kind) -> pl.Expr:
+    return pl.col("kind").is_in([str(kind) for kind in kinds])
 
 
-def _is(*kinds: Kind) -> Column:
-    return F.col("kind").isin(*(str(kind) for kind in kinds))
-
-
-def _virtual_options(draw: Draw) -> dict[str, Column]:
-    index, node = F.col(_INDEX), F.col(_ID)
+def _virtual_options(draw: Draw) -> dict[str, pl.Expr]:
+    index, node = pl.col(INDEX), pl.col(ID)
     modes = (StreamExchangeMode.UNDEFINED, StreamExchangeMode.PIPELINED, StreamExchangeMode.BATCH)
     mode = pick(draw("exchange mode value", index, node), [str(m) for m in modes])
     partition = _is(Kind.PARTITION)
-    partitioner = F.when(
-        draw("forward", index, node) < SHARE_OF_FORWARD * F.col("rarity"), str(Partitioner.FORWARD)
-    ).otherwise(pick_weighted(draw("partitioner", index, node), PARTITIONERS))
+    partitioner = (
+        pl.when(draw("forward", index, node) < SHARE_OF_FORWARD * pl.col("rarity"))
+        .then(literal(Partitioner.FORWARD))
+        .otherwise(pick_weighted(draw("partitioner", index, node), PARTITIONERS))
+    )
+    has_mode = partition & (draw("exchange mode", index, node) < 0.081)
     return {
-        "partitioner": F.when(partition, partitioner),
-        "exchange_mode": F.when(partition & (draw("exchange mode", index, node) < 0.081), mode),
-        "tag": F.when(_is(Kind.SIDE_OUTPUT), pick(draw("tag", index, node), ("errors", "late"))),
+        "partitioner": pl.when(partition).then(partitioner),
+        "exchange_mode": pl.when(has_mode).then(mode),
+        "tag": pl.when(_is(Kind.SIDE_OUTPUT)).then(pick(draw("tag", index, node), ("errors", "late"))),
     }

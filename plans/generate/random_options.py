@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import polars as pl
 
-from plans.generate.draws import draws, hash_of, pick
+from plans.generate.draws import draws, hexadecimal, pick
+from plans.generate.fleet import ID, INDEX
 from plans.generate.spec import Spec
 from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, ManagedMemoryUseCase
 
@@ -52,48 +52,40 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-_EMPTY = {"managed_memory": "map<string,int>", "slot_scope": "array<string>"}
 
-
-def draw_options(rows: DataFrame, spec: Spec) -> DataFrame:
+def draw_options(rows: pl.DataFrame, spec: Spec) -> pl.DataFrame:
     """`rows` with what `operator_options` reads: a column `draw_<option>` each, and three for uids."""
     draw = draws(spec.seed)
-    keys = (F.col("index"), F.col("id"))
+    keys = (pl.col(INDEX), pl.col(ID))
     salts = [option.column for option in OPTIONS] + ["uid", "uid_hash", "uid_used_twice"]
-    return rows.select("*", *(draw(salt, *keys).alias(f"draw_{salt}") for salt in salts))
+    return rows.with_columns(draw(salt, *keys).alias(f"draw_{salt}") for salt in salts)
 
 
-def operator_options(spec: Spec) -> dict[str, Column]:
+def operator_options(spec: Spec) -> dict[str, pl.Expr]:
     """The columns of OPTIONS, `uid` and `uid_hash`, from rows of `draw_options`."""
     share_of_uids = DEFAULT_SHARE_OF_UIDS if spec.share_of_uids is None else spec.share_of_uids
-    twice = F.col("draw_uid_used_twice") < SHARE_OF_UIDS_USED_TWICE * F.col("rarity")
-    uid = F.when(twice, F.lit("uid-shared")).otherwise(F.concat(F.lit("uid-"), _hex(spec, "uid")))
-    uid_hash = F.concat(_hex(spec, "uid hash, high"), _hex(spec, "uid hash, low"))
-    operator = ~F.col("kind").isin(*sorted(map(str, VIRTUAL_KINDS)))
+    twice = pl.col("draw_uid_used_twice") < SHARE_OF_UIDS_USED_TWICE * pl.col("rarity")
+    uid = (
+        pl.when(twice).then(pl.lit("uid-shared")).otherwise(pl.concat_str(pl.lit("uid-"), _hex(spec, "uid")))
+    )
+    uid_hash = pl.concat_str(_hex(spec, "uid hash, high"), _hex(spec, "uid hash, low"))
+    operator = ~pl.col("kind").is_in(sorted(map(str, VIRTUAL_KINDS)))
     return {
         **{option.column: _value(option, spec) for option in OPTIONS},
-        "uid": F.when(operator & (F.col("draw_uid") < share_of_uids), uid),
-        "uid_hash": F.when(operator & (F.col("draw_uid_hash") < SHARE_OF_UID_HASHES), uid_hash),
+        "uid": pl.when(operator & (pl.col("draw_uid") < share_of_uids)).then(uid),
+        "uid_hash": pl.when(operator & (pl.col("draw_uid_hash") < SHARE_OF_UID_HASHES)).then(uid_hash),
     }
 
 
-def _hex(spec: Spec, salt: str) -> Column:
-    return F.lower(F.lpad(F.hex(hash_of(spec.seed, salt, F.col("index"), F.col("id"))), 16, "0"))
+def _hex(spec: Spec, salt: str) -> pl.Expr:
+    return hexadecimal(spec.seed, salt, pl.col(INDEX), pl.col(ID))
 
 
-def _value(option: Option, spec: Spec) -> Column:
+def _value(option: Option, spec: Spec) -> pl.Expr:
     values = option.values
     if option.column == "max_parallelism":
         values = tuple(value for value in values if int(value) >= (spec.parallelism or 1)) or (2**15,)
-    share = option.share * F.col("rarity") if option.may_be_refused else F.lit(option.share)
-    drawn = F.col(f"draw_{option.column}")
-    picked = pick(drawn, values, share)
-    if option.column == "managed_memory":
-        picked = F.create_map(F.lit(str(ManagedMemoryUseCase.OPERATOR)), picked)
-    elif option.column == "slot_scope":
-        picked = F.array(picked)
-    value = F.when(F.col("kind").isin(*map(str, option.kinds)) & (drawn < share), picked)
-    if option.column not in _EMPTY:
-        return value
-    empty = F.create_map() if option.column == "managed_memory" else F.array()
-    return F.coalesce(value, empty.cast(_EMPTY[option.column]))
+    share = option.share * pl.col("rarity") if option.may_be_refused else pl.lit(option.share)
+    drawn = pl.col(f"draw_{option.column}")
+    has = pl.col("kind").is_in(list(map(str, option.kinds))) & (drawn < share)
+    return pl.when(has).then(pick(drawn, values, share))

@@ -1,88 +1,111 @@
 """Rows of the two topology tables, as every shape makes them."""
 
-from dataclasses import astuple, fields
+from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import sha256
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+import polars as pl
+import pyarrow as pa
 
-from plans.generate.draws import Draw
+from plans.generate.fleet import INDEX, Fleet
+from plans.generate.random import CHAIN_DIFFERENT_MAX_PARALLELISM
 from plans.generate.spec import Spec
-from plans.joins.spark_schemas import spark_schema
-from plans.vocabulary import TopologyForm
+from plans.tables import TABLES
+from plans.topology.columnar.topology_id import topology_id
+from plans.vocabulary import ManagedMemoryUseCase, TopologyForm
 
 GENERATOR = 1
 """Raised whenever a shape makes other topologies of the same Spec; part of the fingerprint."""
 
-_NOT_NULL = {"name": "''", "inputs": "array()", "managed_memory": "map()", "slot_scope": "array()"}
-"""What a column that is never null holds where nothing is given, as SQL."""
+KEYS_OF_MAPS = {
+    "config": CHAIN_DIFFERENT_MAX_PARALLELISM,
+    "managed_memory": str(ManagedMemoryUseCase.OPERATOR),
+}
+"""The one key of maps of generated topologies."""
 
 
-def topology_name(shape: str, spec: Spec, index: Column) -> Column:
-    """The name of the topology number `index`: shape-seed-index."""
-    return F.concat(F.lit(f"{shape}-{spec.seed}-"), F.lpad(index.cast("string"), 6, "0"))
+def topology_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
+    """Topologies number `start` to `stop` - 1: INDEX, `name`, `fingerprint` and the settings of the shape.
 
-
-def topology_id(shape: str, spec: Spec, index: Column) -> Column:
-    """The key of the topology number `index`: xxhash64 of its name."""
-    return F.xxhash64(topology_name(shape, spec, index))
-
-
-def topologies(spark: SparkSession, shape: str, spec: Spec, settings: dict[str, Column]) -> DataFrame:
-    """TOPOLOGIES of a shape; `settings` (over the column `index`) replace the defaults of their columns.
-
-    The fingerprint is SHA-256 over the recipe: shape, version of the generator, Spec and index, from which
-    every row of the topology follows. It needs no pass over the rows, however large the topology.
+    The name is shape-seed-index. The fingerprint is SHA-256 over the recipe (shape, version of the generator,
+    Spec) and the index, from which every row of the topology follows: no pass over the rows is needed.
     """
-    index = F.col("index")
-    recipe = "|".join(["generated", shape, str(GENERATOR), *_parameters(spec)])
-    columns = {
-        "topology_id": topology_id(shape, spec, index),
-        "name": topology_name(shape, spec, index),
-        "form": F.lit(str(TopologyForm.TRANSFORMATIONS)),
-        "chaining": F.lit(True),
-        "config": F.create_map().cast("map<string,string>"),
-        "fingerprint": F.sha2(F.concat(F.lit(recipe + "|"), index.cast("string")), 256),
-        **settings,
-    }
-    rows = spark.range(spec.topologies).withColumnRenamed("id", "index")
-    return rows.select(
-        *(
-            columns.get(f.name, F.lit(None))
-            .cast(f.dataType.simpleString())
-            .alias(f.name, metadata=f.metadata)
-            for f in spark_schema("topologies").fields
-        )
-    )
+    recipe = "|".join(["generated", fleet.shape, str(GENERATOR), *_parameters(fleet.spec)])
+    numbers = range(start, stop)
+    return pl.DataFrame(
+        {
+            INDEX: pl.Series(numbers, dtype=pl.Int64),
+            "name": [_name(fleet, number) for number in numbers],
+            "fingerprint": [sha256(f"{recipe}|{number}".encode()).hexdigest() for number in numbers],
+        }
+    ).with_columns(**{"chaining": pl.lit(True), **fleet.settings})
+
+
+def transformation_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
+    """The rows of units `start` to `stop` - 1, as Fleet.rows describes them."""
+    return fleet.rows(pl.DataFrame({"unit": pl.Series(range(start, min(stop, fleet.units)), dtype=pl.Int64)}))
+
+
+def topologies_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
+    """TOPOLOGIES of the topologies number `start` to `stop` - 1."""
+    rows = topology_rows(fleet, start, stop)
+    return _table(fleet, rows, "topologies", {"form": pl.lit(str(TopologyForm.TRANSFORMATIONS))})
+
+
+def transformations_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
+    """TRANSFORMATIONS of the units `start` to `stop` - 1."""
+    return _table(fleet, transformation_rows(fleet, start, stop), "transformations", {})
 
 
 def _parameters(spec: Spec) -> list[str]:
-    """`name=value` of all that a topology's rows depend on beside its index."""
-    pairs = zip(fields(spec), astuple(spec), strict=True)
-    return [f"{field.name}={value}" for field, value in pairs if field.name != "topologies"]
+    """`name=value` of all that a topology's rows depend on besides its index."""
+    names = [field.name for field in fields(spec) if field.name != "topologies"]
+    return [f"{name}={getattr(spec, name)}" for name in names]
 
 
-def transformations(rows: DataFrame, shape: str, spec: Spec, columns: dict[str, Column]) -> DataFrame:
-    """TRANSFORMATIONS from `rows` (one each, with the column `index`); others are null or empty."""
-    given = {"topology_id": topology_id(shape, spec, F.col("index")), **columns}
-    return rows.select(
-        *(
-            (given[f.name] if f.name in given else F.expr(_NOT_NULL.get(f.name, "null")))
-            .cast(f.dataType.simpleString())
-            .alias(f.name, metadata=f.metadata)
-            for f in spark_schema("transformations").fields
-        )
+def _name(fleet: Fleet, number: int) -> str:
+    return f"{fleet.shape}-{fleet.spec.seed}-{number:06}"
+
+
+def _table(fleet: Fleet, rows: pl.DataFrame, table: str, more: Mapping[str, pl.Expr]) -> pa.Table:
+    """The declared columns of a table; those that a shape does not set are null or empty."""
+    if rows.is_empty():
+        return pa.Table.from_batches([], TABLES[table])
+    numbers = rows[INDEX].unique().to_list()
+    ids = pl.col(INDEX).replace_strict(
+        numbers, [topology_id(_name(fleet, number)) for number in numbers], return_dtype=pl.Int64
     )
+    keyed = rows.with_columns(topology_id=ids, **more)
+    schema = TABLES[table]
+    columns = []
+    for field in schema:
+        given = keyed[field.name] if field.name in keyed.columns else pl.Series([None] * len(keyed))
+        if pa.types.is_map(field.type):
+            columns.append(_one_entry_maps(given, field))
+        elif pa.types.is_list(field.type) and not field.nullable and given.dtype != pl.List:
+            columns.append(_one_value_lists(given, field))
+        elif given.dtype == pl.Null:
+            columns.append(pa.nulls(len(given), field.type))
+        else:
+            columns.append(given.to_arrow().cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def operator_rows(spark: SparkSession, spec: Spec, operators: int) -> DataFrame:
-    """One row an operator: (index: topology, operator: 0 to operators - 1), both long, made in parallel."""
-    return spark.range(spec.topologies * operators).select(
-        F.expr(f"id div {operators}").alias("index"), F.expr(f"id % {operators}").alias("operator")
+def _one_entry_maps(values: pl.Series, field: pa.Field) -> pa.MapArray:
+    given = values.drop_nulls()
+    keys = pa.repeat(KEYS_OF_MAPS[field.name], len(given))
+    items = given.to_arrow().cast(field.type.item_type)
+    return pa.MapArray.from_arrays(_offsets(values), keys, items).cast(field.type)
+
+
+def _one_value_lists(values: pl.Series, field: pa.Field) -> pa.ListArray:
+    items = values.drop_nulls().to_arrow().cast(field.type.value_type)
+    return pa.ListArray.from_arrays(_offsets(values), items).cast(field.type)
+
+
+def _offsets(values: pl.Series) -> pa.Array:
+    ends = np.cumsum(values.is_not_null().to_numpy(), dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.int32(), len(ends) + 1, [None, pa.py_buffer(np.concatenate([np.zeros(1, np.int32), ends]))]
     )
-
-
-def numbered_uid(draw: Draw, spec: Spec, default_share: float = 0.0) -> Column:
-    """`op-<id>` for the Spec's share of operators, else null; over the columns index and id."""
-    share = default_share if spec.share_of_uids is None else spec.share_of_uids
-    uid = F.concat(F.lit("op-"), F.col("id").cast("string"))
-    return F.when(draw("uid", F.col("index"), F.col("id")) < share, uid)

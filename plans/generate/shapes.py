@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-
 from plans.generate.chain import chain
 from plans.generate.diamond import diamond
+from plans.generate.fleet import Fleet
 from plans.generate.layered import layered
 from plans.generate.random import random
 from plans.generate.spec import Spec
@@ -14,10 +13,10 @@ from plans.generate.wide import wide
 
 
 class Shape(NamedTuple):
-    """A named generator: (spark, spec) to (TOPOLOGIES, TRANSFORMATIONS)."""
+    """A named generator: from a Spec to the description of its fleet."""
 
     name: str
-    generate: Callable[[SparkSession, Spec], tuple[DataFrame, DataFrame]]
+    fleet: Callable[[Spec], Fleet]
     default_operators: int
     width: str  #: what the Spec's width is of this shape; empty: it has none
 

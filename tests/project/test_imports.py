@@ -91,18 +91,6 @@ def test_only_commands_import_commands():
     assert not from_below
 
 
-def test_in_plans_only_joins_and_generators_import_pyspark():
-    elsewhere = [
-        (module, name)
-        for module, tree in modules().items()
-        for name, _ in imported(tree)
-        if name.split(".")[0] in ("pyspark", "delta")
-        and module.split(".")[0] == "plans"
-        and not {"joins", "generate"} & set(module.split("."))
-    ]
-    assert not elsewhere
-
-
 def circle(graph: dict[str, set[str]]) -> list[str]:
     """The modules of a circle, the first one again at the end; empty if there is none."""
     try:

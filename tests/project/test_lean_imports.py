@@ -1,7 +1,10 @@
 """What planning in process leaves out: pyspark, delta and pandas."""
 
+import ast
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,3 +86,112 @@ def test_another_thread_may_import_pandas_meanwhile():
         )
         == "['left out', 'pandas']"
     )
+
+
+def imports_of(package: str) -> Iterator[tuple[Path, str]]:
+    """File and module of every import below a package, those inside functions too."""
+    for file in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield file.relative_to(ROOT), node.module
+            elif isinstance(node, ast.Import):
+                yield from ((file.relative_to(ROOT), name.name) for name in node.names)
+
+
+SPARK = ("pyspark", "py4j", "delta")
+TAKE_SPARK = {
+    "operators": {
+        "operators/task/worker_daemon.py",
+        "operators/task/run_task.py",
+        "operators/common/describe_unpicklable.py",
+        "operators/common/pickles.py",
+    },
+    "engine": {
+        "engine/planning/plan_in_workers.py",
+        "engine/planning/plan_topologies.py",
+        "engine/planning/planning_settings.py",
+        "engine/store/spark_tables.py",
+        "engine/store/scan_spark_rows.py",
+        "engine/store/store_errors.py",
+        "engine/commands/main.py",
+        "engine/commands/doctor.py",
+    },
+}
+"""What else needs Spark: its planners, an adapter of stores, what runs in its workers, and what says what its
+errors mean."""
+
+
+@pytest.mark.parametrize("package", ["plans", "operators", "engine"])
+def test_only_what_needs_spark_imports_it(package):
+    known = TAKE_SPARK.get(package, set())
+    elsewhere = {
+        str(file)
+        for file, name in imports_of(package)
+        if name.split(".")[0] in SPARK
+        and "joins" not in file.parts
+        and file.parts[1] not in ("spark", "runtime", "datastream")
+    }
+    assert elsewhere == known
+
+
+MODULES = """
+import sys
+from engine.commands.main import app
+try:
+    app(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code, end.code
+print(sorted({name.split(".")[0] for name in sys.modules} & LEFT_OUT), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    """The current folder of commands: a topology file and a store with its plan."""
+    folder: Path = tmp_path_factory.mktemp("lean")
+    line = (
+        '{"name": "a", "transformations": [{"id": 1, "kind": "source", "name": "s"}, '
+        '{"id": 2, "kind": "sink", "name": "k", "inputs": [1]}]}\n'
+    )
+    (folder / "a.jsonl").write_text(line + "refused\n")
+    assert modules_of(folder, "plan a.jsonl --out store") == "[]"
+    return folder
+
+
+def modules_of(folder: Path, command: str) -> str:
+    """Which of LEFT_OUT and numba a command has imported in an interpreter of its own."""
+    code = MODULES.replace("LEFT_OUT", str({*LEFT_OUT, "numba"}))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split()],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "plan a.jsonl --out store",
+        "plan a.jsonl --out another",
+        "show store",
+        "show store --topology a",
+        "export store",
+        "export store --to plans.jsonl.gz",
+        "rejected store",
+        "verify store",
+        "size store",
+        "edges store --topology a",
+        "runs store",
+        "generate random --topologies 3 --out made.jsonl",
+        "generate layered --out made",
+        "--help",
+    ],
+)
+def test_a_command_on_local_files_imports_no_spark_and_no_pandas(store: Path, command: str):
+    assert modules_of(store, command) == "[]"

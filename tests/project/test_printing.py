@@ -17,9 +17,10 @@ from engine.commands import bench, doctor
 from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
 from engine.spark.doctor import Finding
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.plan_versions import is_store
 from engine.store.require_target import require_target
-from engine.store.without_spark.plan_versions import is_store
-from engine.store.without_spark.write_plan import write_plan, write_version
+from engine.store.write_plan import write_plan, write_version
 from plans.errors import StoreError
 from plans.tables import TABLES
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED, SHOWN
@@ -95,8 +96,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     file.write_text("\n".join(lines))
     path = str(folder / "st\x9b\u202e\u2028\xadore")
     planned = plan_in_process(str(file))
-    write_plan(path, planned.tables, planner_version="1", options={**OPTIONS, "until": "slots"})
-    write_version(path, {**planned.tables, **_run_of(planned.tables)}, planner_version="1", options=OPTIONS)
+    write_plan(
+        DeltaRsTables(path), planned.tables, planner_version="1", options={**OPTIONS, "until": "slots"}
+    )
+    write_version(
+        DeltaRsTables(path),
+        {**planned.tables, **_run_of(planned.tables)},
+        planner_version="1",
+        options=OPTIONS,
+    )
     return path
 
 
@@ -289,7 +297,7 @@ def test_the_page_of_a_benchmark_holds_names_as_text():
 @pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])
 def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
     with pytest.raises(StoreError, match="which Delta tables cannot have"):
-        is_store(str(tmp_path / name))
+        is_store(DeltaRsTables(str(tmp_path / name)))
     with pytest.raises(StoreError, match="which Delta tables cannot have"):
         require_target(str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []

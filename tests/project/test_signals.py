@@ -78,8 +78,8 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
         (signal.SIGTERM, "import:plans.columnar.read_topologies", ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGINT, "import:without_spark.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGTERM, "import:pyspark", ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
+        (signal.SIGINT, "import:engine.store.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
+        (signal.SIGTERM, "import:generate.shapes", ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
     ],
 )  # fmt: skip
 def test_a_signal_at_any_moment_is_one_line(given, site, tmp_path, number, at, arguments):

@@ -3,15 +3,16 @@
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from engine.store.without_spark.delta_tables import stored
-from engine.store.without_spark.read_plan import read_plan
-from engine.store.without_spark.write_plan import write_plan
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.read_plan import read_plan
+from engine.store.write_plan import write_plan
+from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
 
 
 def schema_of(table: str) -> pa.Schema:
-    """As a table is handed over: without write_id."""
-    return pa.schema(list(stored(table))[:-1])
+    """As a table is read: without comments."""
+    return pa.schema([field.remove_metadata() for field in TABLES[table]])
 
 
 def topologies(**fingerprints: str) -> pa.Table:
@@ -39,11 +40,11 @@ def plan_of(**fingerprints: str) -> dict[str, pa.Table]:
 
 
 def write(store: str, tables: dict[str, pa.Table], **options: str) -> int:
-    return write_plan(store, tables, planner_version="1", options=options)
+    return write_plan(DeltaRsTables(store), tables, planner_version="1", options=options)
 
 
 def names(store: str, version: int | None = None) -> set[str]:
-    return set(read_plan(store, version)["topologies"]["name"].to_pylist())
+    return set(read_plan(DeltaRsTables(store), version)["topologies"]["name"].to_pylist())
 
 
 def rows_in(store: str, table: str = "topologies") -> int:

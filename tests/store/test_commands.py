@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from engine.commands import edges, export
 from engine.commands.main import app
-from engine.store import open_plan
-from engine.store.without_spark.read_plan import read_plan
-from engine.store.without_spark.write_plan import write_plan as write_plan_without_spark
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.read_plan import read_plan
+from engine.store.spark_tables import SparkTables
 from engine.store.write_plan import write_plan
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
@@ -26,11 +26,11 @@ def store(
 ) -> str:
     """Written either way, in a folder whose name is to be encoded in a URI."""
     path = str(tmp_path_factory.mktemp("commands") / "é #" / "store")
-    write_plan(spark, path, tables_from_golden(spark, LINES), planner_version="1", options={})
+    write_plan(SparkTables(spark, path), tables_from_golden(spark, LINES), planner_version="1", options={})
     if request.param == "spark":
         return path
     copy = f"{path}-columnar"
-    write_plan_without_spark(copy, read_plan(path), planner_version="1", options={})
+    write_plan(DeltaRsTables(copy), read_plan(DeltaRsTables(path)), planner_version="1", options={})
     return copy
 
 
@@ -105,7 +105,7 @@ COMMANDS = (
 def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeypatch):
     local = [run(name, planned, *options) for name, *options in COMMANDS]
     assert [code for code, _ in local] == [*[0] * 9, 4]
-    monkeypatch.setattr(open_plan, "is_local", lambda _: False)
+    monkeypatch.setattr("engine.store.tables_of.is_local", lambda _: False)
     for (name, *options), found in zip(COMMANDS, local, strict=True):
         assert run(name, planned, *options) == found
 

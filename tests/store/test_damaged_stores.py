@@ -5,25 +5,25 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
 from typer.testing import CliRunner
 
 from engine.commands.main import app
 from engine.store import open_plan as opening
-from engine.store.delta_tables import stored_schema
-from engine.store.plan_versions import MANIFEST, SCHEMA
-from engine.store.read_plan import read_plan as read_with_spark
+from engine.store import plan_versions
+from engine.store import write_plan as writing
+from engine.store.delta_rs_tables import DeltaRsTables, to_table
+from engine.store.drop_version import drop_version
+from engine.store.manifest import MANIFEST, PLAN_VERSIONS
+from engine.store.plan_versions import find_version, list_versions
+from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
-from engine.store.without_spark import plan_versions
-from engine.store.without_spark import write_plan as writing
-from engine.store.without_spark.delta_tables import append_rows, to_table
-from engine.store.without_spark.plan_versions import find_version, list_versions
-from engine.store.without_spark.read_plan import read_plan
-from engine.store.write_plan import new_write_id
-from engine.store.write_plan import write_plan as write_with_spark
+from engine.store.spark_tables import SparkTables
+from engine.store.stored_tables import delta_schema, stored_columns
+from engine.store.write_plan import new_write_id, write_plan
 from plans.errors import StoreError
 from plans.joins.spark_schemas import spark_schema
 from plans.tables import TABLES
@@ -128,7 +128,7 @@ def test_older_versions_stay_readable(sound: Path):
     assert run("export", store, "--version", "1") == before
     assert run("verify", store, "--version", "1")[0] == 0
     assert (plan(sound, len(LINES))[0], run("verify", store)[0]) == (0, 0)
-    assert find_version(store, None).version == 3
+    assert find_version(DeltaRsTables(store), None).version == 3
 
 
 def test_a_table_that_no_longer_opens_is_kept_beside_the_new_one(sound: Path):
@@ -140,9 +140,9 @@ def test_a_table_that_no_longer_opens_is_kept_beside_the_new_one(sound: Path):
 def as_written_before(store: Path) -> None:
     """Files are not recorded: the manifest as older Penstocks wrote it."""
     path = str(store / MANIFEST)
-    rows = to_table(DeltaTable(path).scan(SCHEMA.names[:-2]))
+    rows = to_table(DeltaTable(path).scan(PLAN_VERSIONS.names[:-2]))
     shutil.rmtree(path)
-    schema = Schema.from_json(StructType(SCHEMA.fields[:-2]).json())
+    schema = Schema.from_json(json.dumps(delta_schema(pa.schema(list(PLAN_VERSIONS)[:-2]))))
     DeltaTable.create(path, schema, configuration={"delta.isolationLevel": "Serializable"})
     write_deltalake(path, rows, mode="append")
 
@@ -153,9 +153,12 @@ def test_stores_of_older_penstocks_are_read_checked_as_far_as_can_be_and_written
     as_written_before(store)
     assert run("export", str(store)) == before
     code, said = run("verify", str(store))
-    assert (code, said.count("not recorded")) == (0, len(find_version(str(store), None).tables) + 1)
+    assert (code, said.count("not recorded")) == (
+        0,
+        len(find_version(DeltaRsTables(str(store)), None).tables) + 1,
+    )
     assert plan(sound, len(LINES))[0] == 0
-    found = find_version(str(store), None)
+    found = find_version(DeltaRsTables(str(store)), None)
     assert (found.version, found.files is None) == (3, False)
     as_written_before(store)
     for how in ("file cut", "footer flipped", "file deleted"):
@@ -171,7 +174,7 @@ def test_what_cannot_be_decoded_is_said_even_if_no_checksum_tells(
     code, said = run("export", "store")
     assert (code, "it cannot be decoded" in said) == (4, True)
     # As a file that is damaged between the check and the read.
-    monkeypatch.setattr(opening, "find_damage", lambda *_: [])
+    monkeypatch.setattr(opening, "require_intact", lambda *_: None)
     code, said = run("export", "store")
     assert (code, "reading store failed" in said) == (4, True)
 
@@ -192,14 +195,17 @@ def spark_write(spark: SparkSession, store: Path, fingerprint: str) -> int:
     tables = {
         name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in plan_of(a=fingerprint).items()
     }
-    return write_with_spark(spark, str(store), tables, planner_version="1", options={})
+    return write_plan(SparkTables(spark, str(store)), tables, planner_version="1", options={})
 
 
 def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_store: Path):
-    (file,) = find_version(str(spark_store), None).files or ()
+    (file,) = find_version(DeltaRsTables(str(spark_store)), None).files or ()
     assert (file.table, file.rows, len(file.checksum or "")) == ("topologies", 1, 32)
     flip_middle(spark_store / "topologies")
-    for read in (lambda: read_with_spark(spark, str(spark_store)), lambda: read_plan(str(spark_store))):
+    for read in (
+        lambda: read_plan(SparkTables(spark, str(spark_store))),
+        lambda: read_plan(DeltaRsTables(str(spark_store))),
+    ):
         with pytest.raises(StoreError, match=r"version 1 is damaged: table topologies: .*its bytes"):
             read()
     assert spark_write(spark, spark_store, "1") == 2
@@ -208,18 +214,21 @@ def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_stor
 
 def test_spark_writes_to_stores_of_older_penstocks(spark: SparkSession, spark_store: Path):
     as_written_before(spark_store)
-    append_rows(str(spark_store), "topologies", topologies(x="1"), new_write_id())
-    assert len(remove_unfinished(spark, str(spark_store), NOW)) == 1
+    DeltaRsTables(str(spark_store)).append("topologies", topologies(x="1"), new_write_id())
+    assert len(remove_unfinished(SparkTables(spark, str(spark_store)), NOW)) == 1
     assert spark_write(spark, spark_store, "2") == 2
-    assert [v.files is None for v in list_versions(str(spark_store))] == [True, False]
-    assert set(read_with_spark(spark, str(spark_store), 1)) == {"topologies", "rejected"}
+    assert [v.files is None for v in list_versions(DeltaRsTables(str(spark_store)))] == [True, False]
+    assert set(read_plan(SparkTables(spark, str(spark_store)), 1)) == {"topologies", "rejected"}
 
 
 def test_a_manifest_that_lost_its_newest_version_is_not_tidied_up(spark: SparkSession, spark_store: Path):
     assert spark_write(spark, spark_store, "2") == 2
     DAMAGE["last log deleted"](spark_store / MANIFEST)
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
-    for use in (lambda: remove_unfinished(spark, str(spark_store), NOW), lambda: names(str(spark_store))):
+    for use in (
+        lambda: remove_unfinished(SparkTables(spark, str(spark_store)), NOW),
+        lambda: names(str(spark_store)),
+    ):
         with pytest.raises(StoreError, match="version 2 was published, but table plan_versions has lost it"):
             use()
     assert spark_write(spark, spark_store, "2") == 3
@@ -230,7 +239,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
     def refuse(path: str) -> str:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("engine.store.without_spark.find_damage.checksum", refuse)
+    monkeypatch.setattr("engine.store.find_damage.checksum", refuse)
     for command in ("show", "verify"):
         code, said = run(command, "store")
         assert (code, "reading store: Permission denied" in said) == (8, True)
@@ -239,10 +248,10 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
 def test_remote_stores_are_checked_by_their_logs(
     spark: SparkSession, spark_store: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in ("find_damage_on_spark", "verify_version", "open_plan", "write_plan"):
+    for module in ("tables_of", "find_damage", "recorded_files"):
         monkeypatch.setattr(f"engine.store.{module}.is_local", lambda _: False)
     assert spark_write(spark, spark_store, "2") == 2
-    (file,) = find_version(str(spark_store), None).files or ()
+    (file,) = find_version(DeltaRsTables(str(spark_store)), None).files or ()
     assert (file.rows, file.checksum) == (1, None)
     assert run("verify", str(spark_store))[0] == 0
     DAMAGE["last log deleted"](spark_store / "topologies")
@@ -252,9 +261,11 @@ def test_remote_stores_are_checked_by_their_logs(
         assert (code, "has lost it" in said) == ((0, False) if command == "rejected" else (4, True))
 
 
+@pytest.mark.parametrize("through", ["delta-rs", "spark"])
 def test_what_a_version_holds_is_on_disk_before_it_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
 ):
+    spark = request.getfixturevalue("spark") if through == "spark" else None
     synced: set[str] = set()
     fsync = os.fsync
 
@@ -272,7 +283,10 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
     monkeypatch.setattr(os, "fsync", record)
     monkeypatch.setattr(writing, "publish", record_and_publish)
     store = tmp_path / "store"
-    write(str(store), plan_of(a="1"))
+    if spark is None:
+        write(str(store), plan_of(a="1"))
+    else:
+        spark_write(spark, store, "1")
     written = {str(path) for path in store.rglob("*") if MANIFEST not in path.parts}
     assert written <= at_publication
     assert {str(store), str(tmp_path)} <= at_publication
@@ -280,6 +294,9 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
         str(path) for path in store.rglob("*") if MANIFEST in path.parts and path.parent.name[0] != "_"
     }
     assert {str(logs(store / MANIFEST)[-1]), *manifest} <= synced
+    before = {str(path) for path in store.rglob("*")}
+    drop_version(DeltaRsTables(str(store)) if spark is None else SparkTables(spark, str(store)), 1)
+    assert {str(path) for path in store.rglob("*")} - before <= synced
 
 
 def test_stores_with_columns_of_another_penstock_are_read_but_not_written_to(tmp_path: Path):
@@ -287,20 +304,21 @@ def test_stores_with_columns_of_another_penstock_are_read_but_not_written_to(tmp
     store, folder = str(tmp_path / "store"), tmp_path / "store" / "job_settings"
     shutil.copytree(folder, tmp_path / "kept")
     before = run("export", store)
-    fields = [
-        StructField("checkpointing_refusal", f.dataType) if f.name == "setting_refusals" else f
-        for f in stored_schema("job_settings").fields
+    columns = [
+        pa.field("checkpointing_refusal", f.type) if f.name == "setting_refusals" else f
+        for f in stored_columns("job_settings")
     ]
     rows = to_table(DeltaTable(folder).scan())
     shutil.rmtree(folder)
-    DeltaTable.create(folder, Schema.from_json(StructType(fields).json()), partition_by=["write_id"])
+    schema = Schema.from_json(json.dumps(delta_schema(pa.schema(columns))))
+    DeltaTable.create(folder, schema, partition_by=["write_id"])
     names_then = ["checkpointing_refusal" if n == "setting_refusals" else n for n in rows.column_names]
     write_deltalake(folder, rows.rename_columns(names_then), mode="append")
     as_written_before(tmp_path / "store")
     assert run("export", store) == before
     code, said = plan(tmp_path, 3)
     assert (code, "lacks setting_refusals, it also has checkpointing_refusal" in said) == (4, True)
-    assert find_version(store, None).version == 1
+    assert find_version(DeltaRsTables(store), None).version == 1
     with pytest.raises(StoreError, match="job_settings: it lacks setting_refusals"):
-        read_plan(store)
-    assert len(read_plan(store, tables=["topologies"])["topologies"]) == 2
+        read_plan(DeltaRsTables(store))
+    assert len(read_plan(DeltaRsTables(store), tables=["topologies"])["topologies"]) == 2

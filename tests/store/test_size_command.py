@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from engine.commands import size
 from engine.commands.main import app
 from engine.output import people
+from engine.store.spark_tables import SparkTables
 from engine.store.write_plan import write_plan
 from tests.passes.frames import make_frame
 
@@ -43,12 +44,12 @@ def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
         ),
         "rejected": make_frame(spark, "rejected", [rejected], topology_id=None),
     }
-    write_plan(spark, path, tables, planner_version="1", options={"until": "job_graph"})
+    write_plan(SparkTables(spark, path), tables, planner_version="1", options={"until": "job_graph"})
     tables["required_slots"] = make_frame(spark, "required_slots", groups)
     tables["job_vertices"] = make_frame(
         spark, "job_vertices", [{"topology_id": ids["a"], "vertex": 7, "name": "Source: s -> map"}]
     )
-    write_plan(spark, path, tables, planner_version="1", options={"until": "slots"})
+    write_plan(SparkTables(spark, path), tables, planner_version="1", options={"until": "slots"})
     return path
 
 

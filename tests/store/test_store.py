@@ -12,11 +12,13 @@ from pyspark.sql import functions as F
 
 from engine.store import plan_versions
 from engine.store import write_plan as writing
-from engine.store.delta_tables import WRITE_ID, append_rows, table_path
 from engine.store.drop_version import drop_version
 from engine.store.plan_versions import list_versions
 from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
+from engine.store.spark_tables import SparkTables
+from engine.store.stored_tables import WRITE_ID
+from engine.store.table_path import table_path
 from engine.store.unchanged_topologies import unchanged_topologies
 from engine.store.write_plan import new_write_id, write_plan
 from plans.errors import SchemaError, StoreError
@@ -55,11 +57,11 @@ def plan_of(spark: SparkSession, **fingerprints: str) -> dict[str, DataFrame]:
 
 
 def write(spark: SparkSession, store: str, tables: dict[str, DataFrame], **options: str) -> int:
-    return write_plan(spark, store, tables, planner_version="1", options=options)
+    return write_plan(SparkTables(spark, store), tables, planner_version="1", options=options)
 
 
 def names(spark: SparkSession, store: str, version: int | None = None) -> set[str]:
-    return {r["name"] for r in read_plan(spark, store, version)["topologies"].collect()}
+    return {r["name"] for r in read_plan(SparkTables(spark, store), version)["topologies"].collect()}
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def store(written_store: str, new_store: str) -> str:
 def test_planning_again_adds_a_version_and_the_old_one_stays_readable(spark, store):
     assert write(spark, store, plan_of(spark, a="1", b="1")) == 2
     assert (names(spark, store), names(spark, store, 1)) == ({"a", "b"}, {"a"})
-    assert read_plan(spark, store)["topologies"].schema.names == TABLES["topologies"].names
+    assert read_plan(SparkTables(spark, store))["topologies"].schema.names == TABLES["topologies"].names
 
 
 def test_the_same_topologies_with_the_same_options_write_nothing(spark, store):
@@ -103,18 +105,20 @@ def test_unchanged_topologies_are_found_by_fingerprint(spark, store):
     now = topologies(spark, a="1", b="2")
 
     def unchanged(planner_version):
-        found = unchanged_topologies(spark, store, now, planner_version=planner_version, options={})
-        return [r["name"] for r in found.collect()]
+        found = unchanged_topologies(
+            SparkTables(spark, store), now, planner_version=planner_version, options={}
+        )
+        return None if found is None else [r["name"] for r in found.collect()]
 
-    assert (unchanged("1"), unchanged("2")) == (["a"], [])
+    assert (unchanged("1"), unchanged("2")) == (["a"], None)
 
 
 def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(spark, store):
-    append_rows(spark, store, "topologies", topologies(spark, b="1"), new_write_id(), 1)
+    SparkTables(spark, store).append("topologies", topologies(spark, b="1"), new_write_id(), 1)
     assert names(spark, store) == {"a"}
-    assert [v.version for v in list_versions(spark, store)] == [1]
-    assert remove_unfinished(spark, store) == []
-    assert len(remove_unfinished(spark, store, NOW)) == 1
+    assert [v.version for v in list_versions(SparkTables(spark, store))] == [1]
+    assert remove_unfinished(SparkTables(spark, store)) == []
+    assert len(remove_unfinished(SparkTables(spark, store), NOW)) == 1
     rows = spark.read.format("delta").load(table_path(store, "topologies"))
     assert {r["name"] for r in rows.collect()} == {"a"}
 
@@ -124,7 +128,7 @@ def test_a_running_write_that_was_given_up_is_not_published(spark, store, monkey
 
     def append_and_be_given_up(*args):
         append_all(*args)
-        remove_unfinished(spark, store, NOW)
+        remove_unfinished(SparkTables(spark, store), NOW)
 
     monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
     with pytest.raises(StoreError, match="removed as unfinished"):
@@ -144,7 +148,7 @@ def test_appending_one_write_twice_stores_it_once(spark, new_store):
     store = new_store
     write_id = new_write_id()
     for _ in range(2):
-        append_rows(spark, store, "topologies", topologies(spark, a="1"), write_id, 1)
+        SparkTables(spark, store).append("topologies", topologies(spark, a="1"), write_id, 1)
     assert spark.read.format("delta").load(table_path(store, "topologies")).count() == 1
 
 
@@ -167,9 +171,9 @@ def test_writers_at_the_same_time_lose_no_version(spark, store, monkeypatch):
 
 def test_a_dropped_version_is_gone_and_its_number_is_not_used_again(spark, store):
     write(spark, store, plan_of(spark, a="2"))
-    drop_version(spark, store, 2)
+    drop_version(SparkTables(spark, store), 2)
     with pytest.raises(StoreError, match="version 2; found 1"):
-        read_plan(spark, store, 2)
+        read_plan(SparkTables(spark, store), 2)
     rows = spark.read.format("delta").load(table_path(store, "topologies"))
     assert rows.select(WRITE_ID).distinct().count() == 1
     assert write(spark, store, plan_of(spark, a="2")) == 3
@@ -187,7 +191,7 @@ def test_columns_keep_their_comments(spark, store):
         store,
         {**plan_of(spark, a="1"), "job_vertices": spark.createDataFrame([], spark_schema("job_vertices"))},
     )
-    stored = read_plan(spark, store)["job_vertices"].schema
+    stored = read_plan(SparkTables(spark, store))["job_vertices"].schema
     assert [f.metadata.get("comment") for f in stored] == [
         f.metadata["comment"] for f in spark_schema("job_vertices")
     ]
@@ -195,6 +199,6 @@ def test_columns_keep_their_comments(spark, store):
 
 def test_what_is_no_store_or_no_plan_is_said_so(spark, store):
     with pytest.raises(StoreError, match="is not a plan store"):
-        read_plan(spark, f"{store}/elsewhere")
+        read_plan(SparkTables(spark, f"{store}/elsewhere"))
     with pytest.raises(StoreError, match="surprises"):
         write(spark, store, {**plan_of(spark, a="1"), "surprises": spark.range(1)})

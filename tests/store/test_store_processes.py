@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.store.plan_versions import list_versions
 from engine.store.remove_unfinished import remove_unfinished
+from engine.store.spark_tables import SparkTables
 from tests.store.test_store import NOW, names, plan_of, write
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +42,10 @@ def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark, tmp_path
                 kill(writer)
             writer.stdout.close()
     assert sorted(versions.values()) == [2, 3]
-    assert [version.version for version in list_versions(spark, str(store))] == [1, 2, 3]
+    assert [version.version for version in list_versions(SparkTables(spark, str(store)))] == [1, 2, 3]
     assert {name: names(spark, str(store), version) for name, version in versions.items()} == {
         "a": {"a"},
         "b": {"b"},
     }
-    assert len(remove_unfinished(spark, str(store), NOW)) == 1
-    assert [version.version for version in list_versions(spark, str(store))] == [1, 2, 3]
+    assert len(remove_unfinished(SparkTables(spark, str(store)), NOW)) == 1
+    assert [version.version for version in list_versions(SparkTables(spark, str(store)))] == [1, 2, 3]

@@ -14,9 +14,12 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from engine.commands.main import app
+from engine.store import delta_rs_tables, plan_versions
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.manifest import MANIFEST
+from engine.store.plan_versions import list_versions
 from engine.store.require_target import require_target
-from engine.store.without_spark import delta_tables, plan_versions
-from engine.store.without_spark.plan_versions import list_versions
+from engine.store.write_file import write_file
 from plans.errors import MachineError, StoreError
 from tests.store.arrow_plans import names, plan_of, rows_in, write
 
@@ -67,7 +70,7 @@ def test_new_and_empty_folders_and_stores_are_fine(tmp_path: Path):
 
 def test_what_a_killed_first_write_left_is_fine_and_tables_of_topologies_are_not(tmp_path: Path):
     store = str(tmp_path / "store")
-    delta_tables.append_rows(store, "topologies", plan_of(a="1")["topologies"], "w")
+    DeltaRsTables(store).append("topologies", plan_of(a="1")["topologies"], "w")
     require_target(store)
     DeltaTable.create(f"{store}/rejected", pa.schema([("name", pa.string())]))
     with pytest.raises(StoreError, match="it holds 'rejected'"):
@@ -93,15 +96,15 @@ def test_a_write_to_a_full_disk_leaves_nothing_and_can_be_tried_again(
     store = str(tmp_path / "store")
     write(store, plan_of(a="1"))
     before = set(Path(store).rglob("*.parquet"))
-    module = delta_tables if place == "data" else plan_versions
-    write_file = module.write_file
 
-    def full(*arguments):
-        write_file(*arguments)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def full(folder, *arguments):
+        written = write_file(folder, *arguments)
+        if (os.path.basename(folder) == MANIFEST) == (place == "manifest"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_file", full)
+        patch.setattr(delta_rs_tables, "write_file", full)
         with pytest.raises(MachineError, match=r"store: No space left on device"):
             write(store, plan_of(b="1"))
     if place == "data":
@@ -121,7 +124,7 @@ def test_an_error_after_publication_does_not_take_the_version_back(
     monkeypatch.setattr(plan_versions, "note_newest_version", fail)
     with pytest.raises(MachineError, match="Input/output error"):
         write(store, plan_of(a="1"))
-    assert ([v.version for v in list_versions(store)], names(store)) == ([1], {"a"})
+    assert ([v.version for v in list_versions(DeltaRsTables(store))], names(store)) == ([1], {"a"})
 
 
 def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):

@@ -15,21 +15,18 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from engine.store import delta_tables as with_spark
-from engine.store import plan_versions as versions_with_spark
+from engine.store import write_plan as writing
+from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
-from engine.store.plan_versions import MANIFEST, SCHEMA
-from engine.store.read_plan import read_plan as read_with_spark
+from engine.store.manifest import MANIFEST, PLAN_VERSIONS, PlanVersion
+from engine.store.plan_versions import list_versions, publish
+from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
-from engine.store.without_spark import plan_versions
-from engine.store.without_spark import write_plan as writing
-from engine.store.without_spark.delta_tables import append_rows
-from engine.store.without_spark.plan_versions import list_versions
-from engine.store.without_spark.read_plan import read_plan
-from engine.store.write_plan import new_write_id
-from engine.store.write_plan import write_plan as write_with_spark
+from engine.store.spark_tables import SparkTables
+from engine.store.write_plan import new_write_id, write_plan
 from plans.errors import StoreError
 from plans.joins.spark_schemas import spark_schema
+from plans.tables.column_types import COMMENT
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.store.test_store import NOW
@@ -39,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 
 def spark_write(spark: SparkSession, store: str, tables: dict[str, pa.Table], **options: str) -> int:
     frames = {name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in tables.items()}
-    return write_with_spark(spark, store, frames, planner_version="1", options=options)
+    return write_plan(SparkTables(spark, store), frames, planner_version="1", options=options)
 
 
 @pytest.fixture
@@ -85,30 +82,33 @@ def every_type() -> pa.Table:
 def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str):
     plan = {**plan_of(a="1", b="1"), "transformations": every_type()}
     assert write(store, plan, until="topology") == 2
-    read = read_with_spark(spark, store)
+    read = read_plan(SparkTables(spark, store))
     for name, rows in plan.items():
         assert rows_of(read[name].toArrow()) == rows_of(rows)
     assert spark_write(spark, store, plan, until="topology") == 2
     assert spark_write(spark, store, plan_of(c="1")) == 3
     assert (names(store), names(store, 2)) == ({"c"}, {"a", "b"})
     assert write(store, plan_of(c="1")) == 3
-    drop_version(spark, store, 2)
-    assert [v.version for v in list_versions(store)] == [1, 3]
+    drop_version(SparkTables(spark, store), 2)
+    assert [v.version for v in list_versions(DeltaRsTables(store))] == [1, 3]
+    drop_version(DeltaRsTables(store), 1)
+    assert [v.version for v in list_versions(SparkTables(spark, store))] == [3]
+    assert spark_write(spark, store, plan_of(c="1")) == 3
     assert write(store, plan_of(d="1")) == 4
 
 
 def test_what_spark_wrote_is_read_and_appended_to(spark: SparkSession, spark_store: str):
     plan = plan_of(a="1")
     assert write(spark_store, plan) == 1
-    assert {n: rows_of(t) for n, t in read_plan(spark_store, 1).items()} == {
+    assert {n: rows_of(t) for n, t in read_plan(DeltaRsTables(spark_store), 1).items()} == {
         n: rows_of(t) for n, t in plan.items()
     }
     assert write(spark_store, {**plan_of(b="1"), "transformations": every_type()}) == 2
-    stored = read_with_spark(spark, spark_store)
+    stored = read_plan(SparkTables(spark, spark_store))
     assert {r["name"] for r in stored["topologies"].collect()} == {"b"}
     assert rows_of(stored["transformations"].toArrow()) == rows_of(every_type())
-    append_rows(spark_store, "topologies", topologies(x="1"), new_write_id())
-    assert len(remove_unfinished(spark, spark_store, NOW)) == 1
+    DeltaRsTables(spark_store).append("topologies", topologies(x="1"), new_write_id())
+    assert len(remove_unfinished(SparkTables(spark, spark_store), NOW)) == 1
     assert (names(spark_store, 1), names(spark_store, 2)) == ({"a"}, {"b"})
 
 
@@ -124,19 +124,19 @@ def test_tables_are_made_as_spark_makes_them(spark: SparkSession, store: str, sp
     for table in ("topologies", "rejected", MANIFEST):
         assert made(f"{store}/{table}") == made(f"{spark_store}/{table}")
     fields = spark.read.format("delta").load(f"{store}/{MANIFEST}").schema
-    assert [f.metadata["comment"] for f in fields] == [f.metadata["comment"] for f in SCHEMA]
+    assert [f.metadata["comment"] for f in fields] == [f.metadata[COMMENT].decode() for f in PLAN_VERSIONS]
 
 
 def test_a_write_of_one_id_is_stored_once_whoever_repeats_it(spark: SparkSession, spark_store: str):
     rows, write_id = topologies(b="1"), new_write_id()
-    append_rows(spark_store, "topologies", rows, write_id)
-    append_rows(spark_store, "topologies", rows, write_id)
+    DeltaRsTables(spark_store).append("topologies", rows, write_id)
+    DeltaRsTables(spark_store).append("topologies", rows, write_id)
     frame = spark.createDataFrame(rows, spark_schema("topologies"))
-    with_spark.append_rows(spark, spark_store, "topologies", frame, write_id, 1)
+    SparkTables(spark, spark_store).append("topologies", frame, write_id, 1)
     assert rows_in(spark_store) == 2
     other = new_write_id()
-    with_spark.append_rows(spark, spark_store, "topologies", frame, other, 1)
-    append_rows(spark_store, "topologies", rows, other)
+    SparkTables(spark, spark_store).append("topologies", frame, other, 1)
+    DeltaRsTables(spark_store).append("topologies", rows, other)
     assert rows_in(spark_store) == 3
 
 
@@ -158,31 +158,29 @@ def test_many_versions_and_their_checkpoints_stay_readable_both_ways(spark: Spar
 def between_read_and_commit(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is put into the list runs once, between reading the manifest and committing to it."""
     between: list[Any] = []
-    read = plan_versions._all_versions
+    read = DeltaRsTables.read_manifest
 
-    def read_and_be_overtaken(store: str, table: DeltaTable) -> Any:
-        found = read(store, table)
+    def read_and_be_overtaken(delta: DeltaRsTables) -> Any:
+        found = read(delta)
         if between:
             between.pop()()
         return found
 
-    monkeypatch.setattr(plan_versions, "_all_versions", read_and_be_overtaken)
+    monkeypatch.setattr(DeltaRsTables, "read_manifest", read_and_be_overtaken)
     return between
 
 
 def test_a_number_that_spark_takes_meanwhile_is_not_taken_again(
     spark: SparkSession, spark_store: str, between_read_and_commit: list[Any]
 ):
-    (candidate,) = list_versions(spark_store)
+    (candidate,) = list_versions(DeltaRsTables(spark_store))
     others = [
-        versions_with_spark.PlanVersion(
-            None, new_write_id(), "complete", candidate.published_at, "1", {}, (), 0, 0
-        )
+        PlanVersion(None, new_write_id(), "complete", candidate.published_at, "1", {}, (), 0, 0)
         for _ in range(2)
     ]
-    between_read_and_commit.append(lambda: versions_with_spark.publish(spark, spark_store, others[0]))
-    assert plan_versions.publish(spark_store, others[1]) == 3
-    found = [(v.version, v.write_id) for v in versions_with_spark.list_versions(spark, spark_store)]
+    between_read_and_commit.append(lambda: publish(SparkTables(spark, spark_store), others[0]))
+    assert publish(DeltaRsTables(spark_store), others[1]) == 3
+    found = [(v.version, v.write_id) for v in list_versions(SparkTables(spark, spark_store))]
     assert found[1:] == [(2, others[0].write_id), (3, others[1].write_id)]
 
 
@@ -192,7 +190,7 @@ def test_spark_and_delta_rs_publish_at_the_same_time(spark: SparkSession, spark_
         theirs = pool.submit(spark_write, spark, spark_store, plan_of(s="1"))
         versions = [*ours.result(), theirs.result()]
     assert sorted(versions) == [*range(2, 15)]
-    assert [v.version for v in list_versions(spark_store)] == [*range(1, 15)]
+    assert [v.version for v in list_versions(DeltaRsTables(spark_store))] == [*range(1, 15)]
     assert names(spark_store, theirs.result()) == {"s"}
 
 
@@ -203,7 +201,7 @@ def test_a_running_write_that_was_given_up_is_not_published(
 
     def append_and_be_given_up(*args):
         append_all(*args)
-        remove_unfinished(spark, store, NOW)
+        remove_unfinished(SparkTables(spark, store), NOW)
 
     monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
     with pytest.raises(StoreError, match="removed as unfinished"):
@@ -242,9 +240,9 @@ def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark: SparkSes
                 writer.kill()
                 writer.communicate()
     assert sorted(versions["a"] + versions["b"]) == [*range(1, 2 * count + 1)]
-    assert [v.version for v in list_versions(store)] == [*range(1, 2 * count + 1)]
+    assert [v.version for v in list_versions(DeltaRsTables(store))] == [*range(1, 2 * count + 1)]
     for name, numbers in versions.items():
         assert [names(store, v) for v in numbers] == [{f"{name}{i}"} for i in range(count)]
     assert rows_in(store) == 2 * count + 1
-    assert len(remove_unfinished(spark, store, NOW)) == 1
+    assert len(remove_unfinished(SparkTables(spark, store), NOW)) == 1
     assert rows_in(store) == 2 * count

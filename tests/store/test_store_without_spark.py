@@ -1,19 +1,23 @@
 """The store through delta-rs: what the store with Spark promises."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 
 import pyarrow as pa
 import pytest
 
-from engine.store.plan_versions import SCHEMA
-from engine.store.without_spark import plan_versions
-from engine.store.without_spark import write_plan as writing
-from engine.store.without_spark.delta_tables import create_table
-from engine.store.without_spark.plan_versions import list_versions
-from engine.store.without_spark.read_plan import read_plan
-from engine.store.without_spark.unchanged_topologies import unchanged_topologies
+from engine.store import plan_versions
+from engine.store import write_plan as writing
+from engine.store.delta_rs_tables import DeltaRsTables, create_table
+from engine.store.drop_version import drop_version
+from engine.store.manifest import MANIFEST
+from engine.store.plan_versions import list_versions
+from engine.store.read_plan import read_plan
+from engine.store.remove_unfinished import remove_unfinished
+from engine.store.unchanged_topologies import unchanged_topologies
+from engine.store.write_plan import new_write_id
 from plans.errors import SchemaError, StoreError
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
@@ -30,7 +34,10 @@ def store(tmp_path: Path) -> str:
 def test_planning_again_adds_a_version_and_the_old_one_stays_readable(store: str):
     assert write(store, plan_of(a="1", b="1")) == 2
     assert (names(store), names(store, 1)) == ({"a", "b"}, {"a"})
-    assert [(v.version, v.topologies, v.rejected) for v in list_versions(store)] == [(1, 1, 0), (2, 2, 0)]
+    assert [(v.version, v.topologies, v.rejected) for v in list_versions(DeltaRsTables(store))] == [
+        (1, 1, 0),
+        (2, 2, 0),
+    ]
 
 
 def test_the_same_topologies_with_the_same_options_write_nothing(store: str):
@@ -50,9 +57,9 @@ def test_another_refusal_is_a_change(store: str):
 
 def test_unchanged_topologies_are_found_by_fingerprint(store: str):
     now = topologies(a="1", b="2")
-    for planner_version, expected in (("1", ["a"]), ("2", [])):
-        found = unchanged_topologies(store, now, planner_version=planner_version, options={})
-        assert found["name"].to_pylist() == expected
+    for planner_version, expected in (("1", ["a"]), ("2", None)):
+        found = unchanged_topologies(DeltaRsTables(store), now, planner_version=planner_version, options={})
+        assert (None if found is None else found["name"].to_pylist()) == expected
 
 
 def test_writers_at_the_same_time_lose_no_version(store: str, monkeypatch: pytest.MonkeyPatch):
@@ -88,7 +95,7 @@ def test_columns_of_other_arrow_flavours_and_orders_are_stored_alike(store: str)
         6, "config", rows["config"].cast(pa.map_(pa.large_string(), pa.string_view()))
     )
     write(store, {**plan_of(), "topologies": flavours.select(rows.column_names[::-1])})
-    assert rows_of(read_plan(store)["topologies"]) == rows_of(rows)
+    assert rows_of(read_plan(DeltaRsTables(store))["topologies"]) == rows_of(rows)
 
 
 def test_many_rows_are_stored_whole(store: str):
@@ -96,7 +103,7 @@ def test_many_rows_are_stored_whole(store: str):
     one = topologies(b="1")
     rows = pa.concat_tables([one.take(pa.array([0] * n)), one])
     assert write(store, {**plan_of(), "topologies": rows}) == 2
-    assert len(read_plan(store)["topologies"]) == n + 1
+    assert len(read_plan(DeltaRsTables(store))["topologies"]) == n + 1
 
 
 def test_tables_that_are_made_at_the_same_time_are_made_once(tmp_path: Path):
@@ -106,7 +113,7 @@ def test_tables_that_are_made_at_the_same_time_are_made_once(tmp_path: Path):
 
         def make(together=together, path=path):
             together.wait(60)
-            return create_table(path, SCHEMA, None, {})
+            return create_table(path, MANIFEST)
 
         with ThreadPoolExecutor(writers) as pool:
             made = [f.result() for f in [pool.submit(make) for _ in range(writers)]]
@@ -116,13 +123,56 @@ def test_tables_that_are_made_at_the_same_time_are_made_once(tmp_path: Path):
 
 def test_what_is_no_store_or_no_plan_is_said_so(store: str):
     with pytest.raises(StoreError, match="is not a plan store"):
-        read_plan(f"{store}/elsewhere")
+        read_plan(DeltaRsTables(f"{store}/elsewhere"))
     with pytest.raises(StoreError, match="version 7; found 1"):
-        read_plan(store, 7)
+        read_plan(DeltaRsTables(store), 7)
     with pytest.raises(StoreError, match="does not have the tables job_edges"):
-        read_plan(store, 1, ["topologies", "job_edges"])
-    assert list(read_plan(store, 1, ["rejected"])) == ["rejected"]
+        read_plan(DeltaRsTables(store), 1, ["topologies", "job_edges"])
+    assert list(read_plan(DeltaRsTables(store), 1, ["rejected"])) == ["rejected"]
     with pytest.raises(StoreError, match="surprises"):
         write(store, {**plan_of(a="1"), "surprises": topologies()})
     with pytest.raises(StoreError, match="has the table topologies"):
         write(store, {"rejected": plan_of()["rejected"]})
+
+
+def test_a_dropped_version_is_gone_and_its_number_is_not_used_again(store: str):
+    delta = DeltaRsTables(store)
+    assert write(store, plan_of(b="1"), until="slots") == 2
+    kept = list_versions(delta)[0]
+    drop_version(delta, 2)
+    assert (list_versions(delta), names(store), rows_in(store)) == ([kept], {"a"}, 1)
+    with pytest.raises(StoreError, match="version 2; found 1"):
+        read_plan(delta, 2)
+    assert write(store, plan_of(b="1"), until="slots") == 3
+
+
+def test_a_version_is_dropped_while_others_are_written(store: str):
+    delta = DeltaRsTables(store)
+    assert write(store, plan_of(b="1")) == 2
+    with ThreadPoolExecutor(2) as pool:
+        dropped = pool.submit(drop_version, delta, 1)
+        written = pool.submit(lambda: [write(store, plan_of(**{f"t{i}": "1"})) for i in range(5)])
+        assert (dropped.result(), written.result()) == (None, [3, 4, 5, 6, 7])
+    assert [v.version for v in list_versions(delta)] == [*range(2, 8)]
+    assert rows_in(store) == 6
+
+
+def test_what_a_killed_write_left_is_removed_and_nothing_else(store: str):
+    delta = DeltaRsTables(store)
+    delta.append("topologies", topologies(b="1"), new_write_id())
+    assert (remove_unfinished(delta), rows_in(store)) == ([], 2)
+    assert len(remove_unfinished(delta, timedelta(seconds=-60))) == 1
+    assert (names(store), rows_in(store), remove_unfinished(delta, timedelta(seconds=-60))) == ({"a"}, 1, [])
+
+
+def test_a_running_write_that_was_given_up_is_not_published(store: str, monkeypatch: pytest.MonkeyPatch):
+    append_all = writing._append_all
+
+    def append_and_be_given_up(*arguments):
+        append_all(*arguments)
+        remove_unfinished(DeltaRsTables(store), timedelta(seconds=-60))
+
+    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    with pytest.raises(StoreError, match="removed as unfinished"):
+        write(store, plan_of(b="1"))
+    assert (names(store), rows_in(store)) == ({"a"}, 1)

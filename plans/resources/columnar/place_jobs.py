@@ -6,8 +6,10 @@ import pyarrow as pa
 from plans.columnar.frames import from_arrow, join_topology
 from plans.resources.place_jobs import place_batches, require_task_managers
 from plans.tables.column_types import TOPOLOGY
+from plans.without_pandas import without_pandas
 
 
+@without_pandas()
 def place_jobs(
     topologies: pl.DataFrame,
     required_slots: pl.DataFrame,

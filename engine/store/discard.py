@@ -10,27 +10,27 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from engine.machine.machine_error import machine_error_in_text
-from engine.store.delta_tables import WRITE_ID
 from engine.store.is_local import is_local, local_folder
-from engine.store.without_spark.delta_tables import delete_rows
-from engine.store.without_spark.plan_versions import is_published
+from engine.store.plan_versions import is_published
+from engine.store.store_tables import Rows, StoreTables
+from engine.store.stored_tables import WRITE_ID
 from plans.errors import PenstockError
 
 
-def discard(store: str, tables: Iterable[str], write_id: str) -> None:
+def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
     """Delete what a write has left, unless it was published: an error may follow the commit that does so.
 
     Files first, which makes room on a full disk for what the logs are to say.
     """
-    with suppress(PenstockError, DeltaError, OSError):
-        if not is_published(store, write_id):
-            remove_files(store, tables, write_id)
+    with suppress(PenstockError, *delta.errors):
+        if not is_published(delta, write_id):
+            _remove_files(delta.store, tables, write_id)
             for table in tables:
-                with suppress(PenstockError, DeltaError, OSError):
-                    delete_rows(store, table, write_id)
+                with suppress(PenstockError, *delta.errors):
+                    delta.delete(table, [write_id])
 
 
-def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
+def _remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
     """Remove the files of a write that nobody reads from a local store, committed or not."""
     if is_local(store):
         for table in tables:

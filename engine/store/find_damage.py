@@ -7,38 +7,42 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from engine.store.data_files import Damage, DataFile, compare_files, miscounted
 from engine.store.is_local import is_local, local_folder
-from engine.store.plan_versions import PlanVersion
-from engine.store.without_spark.listed_files import checksum, listed_files
+from engine.store.manifest import PlanVersion
+from engine.store.recorded_files import checksum
+from engine.store.store_tables import Rows, StoreTables
+from engine.store.tables_of import log_reader
 
 PARALLEL_CHECKS = 4
 
 
-def find_damage(store: str, version: PlanVersion, tables: Sequence[str]) -> list[Damage]:
+def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> list[Damage]:
     """Where these tables of a version are not as they were written: rows, files and, if local, bytes.
 
-    Of versions written before the manifest recorded files, only what can be seen without that. Raises OSError
-    where the machine refuses to read.
+    Other file systems have checksums of their own. If the version was written before the manifest recorded
+    files, only what can be seen without that is found. Raises OSError where the machine refuses to read.
     """
+    logs = log_reader(delta)
     with ThreadPoolExecutor(PARALLEL_CHECKS, thread_name_prefix="penstock-check") as pool:
-        found = pool.map(lambda table: _damage_of_table(store, version, table), tables)
+        found = pool.map(lambda table: _damage_of_table(logs, version, table), tables)
         return [damage for of_table in found for damage in of_table]
 
 
-def _damage_of_table(store: str, version: PlanVersion, table: str) -> list[Damage]:
+def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str) -> list[Damage]:
+    store = delta.store
     local = is_local(store)
     if local:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.listdir(local_folder(store, table))  # delta-rs takes what may not be read for missing
     try:
-        listed = listed_files(store, table, version.write_id)
-    except TableNotFoundError:
-        return [Damage(table, None, "the table is missing")]
+        listed = delta.listed_files(table, version.write_id)
     except DeltaError as error:
         return [Damage(table, None, f"its Delta log cannot be read: {str(error).splitlines()[0]}")]
+    if listed is None:
+        return [Damage(table, None, "the table is missing")]
     recorded = version.files_of(table)
     if recorded is None:
         wrong = miscounted(table, version.rows_of(table), listed)

@@ -12,7 +12,7 @@ from engine.commands.main import app
 from engine.flink import flink_jars
 from engine.flink.plan_with_flink import FlinkPlanned
 from engine.planning import plan_beside_flink as module
-from engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_by_flink
+from engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
 from engine.planning.plan_in_process import plan_in_process
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
@@ -88,7 +88,7 @@ def refusals(planned):
 
 def test_what_flink_plans_alike_is_kept_and_what_it_refuses_is_rejected(file):
     path = file(GOOD, SELECTS, FORWARDS, "{", deep(4000), translated())
-    planned = plan_by_flink([path])
+    planned = plan_beside_flink([path])
     assert refusals(planned) == {
         ("selects", "unsupported", "UnplannableTopologyException"),
         ("translated", "unsupported", "UnplannableTopologyException"),
@@ -111,10 +111,10 @@ def test_a_name_that_was_rejected_before_stays_beside_the_planned_one(file, flin
     settings = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.enabled": "false"}
     path = file(GOOD | {"config": settings}, GOOD, GOOD)
     flink_says(lambda plan: None)
-    kept = plan_by_flink([path])
+    kept = plan_beside_flink([path])
     assert (kept.inputs, kept.planned, kept.rejected) == (3, 1, 2)
     flink_says(lambda plan: plan["job_graph"]["vertices"][0].update(parallelism=7))
-    refused = plan_by_flink([path])
+    refused = plan_beside_flink([path])
     assert (refused.inputs, refused.planned, refused.rejected) == (3, 0, 3)
     assert refusals(refused) == {
         ("good", "stream_graph", "IllegalStateException"),
@@ -125,12 +125,12 @@ def test_a_name_that_was_rejected_before_stays_beside_the_planned_one(file, flin
 
 def test_a_refusal_on_which_both_agree_stays_as_it_is(file):
     path = file(FORWARDS)
-    assert plan_by_flink([path]).tables["rejected"].equals(plan_in_process(path).tables["rejected"])
+    assert plan_beside_flink([path]).tables["rejected"].equals(plan_in_process(path).tables["rejected"])
 
 
 def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):
     flink_says(lambda plan: plan["job_graph"]["vertices"][0].update(parallelism=7))
-    planned = plan_by_flink([file(GOOD)])
+    planned = plan_beside_flink([file(GOOD)])
     (row,) = planned.tables["rejected"].to_pylist()
     assert (row["error_stage"], row["error"]) == ("job_graph", PLANNERS_DISAGREE)
     assert "at /vertices/0/parallelism Flink has 7, Penstock 1" in row["message"]
@@ -143,7 +143,7 @@ def test_what_flink_plans_and_penstock_refuses_is_a_disagreement(file, monkeypat
     monkeypatch.setattr(
         module, "plan_with_flink", lambda lines, until: FlinkPlanned([plan], {}, [], 1, 0, None)
     )
-    planned = plan_by_flink([file(FORWARDS)], until=Layer.STREAM_GRAPH)
+    planned = plan_beside_flink([file(FORWARDS)], until=Layer.STREAM_GRAPH)
     assert refusals(planned) == {("forwards", "stream_graph", PLANNERS_DISAGREE)}
     assert planned.rejected == 1
 
@@ -164,7 +164,7 @@ def test_the_first_difference(flinks, penstocks, said):
 def test_only_flinks_own_slot_sharing_can_be_compared(file):
     choices = Choices(SlotSharingStrategy.TASK_BALANCED_PREFERRED)
     with pytest.raises(ConfigurationError, match="found slot sharing task-balanced-preferred"):
-        plan_by_flink([file(GOOD)], choices=choices)
+        plan_beside_flink([file(GOOD)], choices=choices)
 
 
 def test_without_flinks_jars_the_command_says_what_to_install(file, tmp_path, monkeypatch):

@@ -1,0 +1,29 @@
+"""A stored table as a lazy frame of polars, which reads the columns it needs when it is collected."""
+
+import os
+from collections.abc import Sequence
+
+import polars as pl
+
+from engine.store.data_files import DataFile
+from engine.store.is_local import local_folder
+from plans.columnar.frames import empty
+from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.topology_id import topology_id
+
+BY_NAME = ("topologies", "rejected")
+"""Tables that know topologies by name; in `rejected` the key may be null."""
+
+
+def scan_stored_table(
+    store: str, table: str, files: Sequence[DataFile], topology: str | None
+) -> pl.LazyFrame:
+    """The declared columns of these files of a local store; only the rows of `topology` if one is named."""
+    paths = [os.path.join(local_folder(store, table), file.path) for file in files]
+    columns = TABLES[table].names
+    rows = pl.scan_parquet(paths, glob=False).select(columns) if paths else empty(table).lazy()
+    if topology is None:
+        return rows
+    chosen = pl.col("name") == topology if table in BY_NAME else pl.col(TOPOLOGY) == topology_id(topology)
+    return rows.filter(chosen)

@@ -1,0 +1,211 @@
+"""The Delta tables of a store through Spark: DataFrames, on any file system that Spark reaches."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import Any
+from urllib.parse import unquote
+
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark import inheritable_thread_target
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from engine.store.data_files import DataFile
+from engine.store.durable_commits import durable_commits
+from engine.store.manifest import MANIFEST
+from engine.store.store_tables import (
+    TRANSACTION_VERSION,
+    ManifestRead,
+    Result,
+    application_id,
+    retry,
+    retry_conflicts,
+)
+from engine.store.stored_tables import (
+    WRITE_ID,
+    WRITE_ID_COMMENT,
+    delta_schema,
+    partition_of,
+    properties_of,
+    stored_columns,
+)
+from engine.store.table_path import table_path
+from plans.joins.spark_schemas import conform
+from plans.tables import TABLES
+
+ROWS_PER_FILE = 250_000
+
+_CONFLICTS = (
+    "ConcurrentModificationException",
+    "ConcurrentAppendException",
+    "ConcurrentWriteException",
+    "ConcurrentTransactionException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+)
+
+
+@dataclass(frozen=True)
+class SparkTables:
+    """StoreTables of DataFrames of `spark`."""
+
+    spark: SparkSession
+    store: str
+    errors: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError, OSError)
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether Delta says that a concurrent transaction was committed first."""
+        text = f"{type(error).__name__} {error}"
+        return any(name in text for name in _CONFLICTS)
+
+    def has(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return DeltaTable.isDeltaTable(self.spark, table_path(self.store, table))
+
+    def create(self, table: str) -> None:
+        """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
+        path = table_path(self.store, table)
+        if not self.has(table):
+            builder = DeltaTable.createIfNotExists(self.spark).location(path).addColumns(_schema(table))
+            partition = partition_of(table)
+            if partition is not None:
+                builder = builder.partitionedBy(partition)
+            for key, value in properties_of(table).items():
+                builder = builder.property(key, value)
+            # While another writer makes the table, Delta may find its folder and not yet the table in it.
+            retry(
+                builder.execute,
+                f"creating {path}",
+                self.errors,
+                lambda error: self.is_conflict(error) or "DELTA_TABLE_NOT_FOUND" in str(error),
+            )
+        if table == MANIFEST:
+            retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+
+    def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
+        """Append `rows` under `write_id` in one transaction. Raises SchemaError.
+
+        `about_rows` decides how many files there are at most.
+        """
+        path, checked = table_path(self.store, table), conform(rows, table)
+        with durable_commits(self.store, table):
+            self.create(table)
+            tagged = checked.select(
+                "*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": WRITE_ID_COMMENT})
+            )
+            few = tagged if about_rows is None else tagged.coalesce(ceil(about_rows / ROWS_PER_FILE) or 1)
+            writer = (
+                few.write.format("delta")
+                .mode("append")
+                .option("txnAppId", application_id(write_id))
+                .option("txnVersion", TRANSACTION_VERSION)
+            )
+            retry_conflicts(self, lambda: writer.save(path), f"writing {path}")
+
+    def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
+        """The rows of one write, with the declared columns or some of them."""
+        rows = self._table(table).toDF()
+        return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
+
+    def delete(self, table: str, write_ids: Collection[str]) -> None:
+        """Delete what these writes left in `table`."""
+        if write_ids and self.has(table):
+            target = self._table(table)
+            with durable_commits(self.store, table):
+                retry_conflicts(
+                    self,
+                    lambda: target.delete(F.col(WRITE_ID).isin(*write_ids)),
+                    f"deleting from {table_path(self.store, table)}",
+                )
+
+    def write_ids(self, table: str) -> set[str]:
+        """The writes that have files in `table`, by its log: files may be gone that it lists."""
+        if not self.has(table):
+            return set()
+        written = self._log(table).select(F.col("partitionValues")[WRITE_ID].alias(WRITE_ID))
+        return {row[WRITE_ID] for row in written.distinct().collect()}
+
+    def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
+        """The files of a write that the table's log lists; None if there is no table."""
+        if not self.has(table):
+            return None
+        rows = (
+            self._log(table)
+            .where(F.col("partitionValues")[WRITE_ID] == write_id)
+            .select("path", F.get_json_object("stats", "$.numRecords").cast("long"), "size")
+            .collect()
+        )
+        return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
+
+    def read_manifest(self) -> ManifestRead | None:
+        """The manifest as it is now; None if there is none."""
+        if not self.has(MANIFEST):
+            return None
+        rows = self._table(MANIFEST).toDF()
+        known = [name for name in stored_columns(MANIFEST).names if name in rows.columns]
+        return ManifestRead([row.asDict() for row in rows.select(known).collect()], None)
+
+    def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
+        """Merge a row into the manifest; Delta's isolation finds what came after it was `seen`."""
+        source = self.spark.createDataFrame([tuple(row.values())], _schema(MANIFEST))
+        target = self._table(MANIFEST)
+        taken = "m.write_id = s.write_id or m.version = s.version"
+        with durable_commits(self.store, MANIFEST):
+            target.alias("m").merge(source.alias("s"), taken).whenNotMatchedInsertAll().execute()
+
+    def set_state(self, write_id: str, state: str) -> None:
+        """Update the state of one write in the manifest."""
+        with durable_commits(self.store, MANIFEST):
+            self._table(MANIFEST).update(F.col("write_id") == write_id, {"state": F.lit(state)})
+
+    def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
+        """`action` with the job group and other local properties of the thread that asks."""
+        inherited: Callable[..., Result] = inheritable_thread_target(self.spark)(action)
+        return inherited
+
+    def count(self, rows: DataFrame) -> int:
+        """How many rows there are."""
+        return rows.count()
+
+    def among(self, rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
+        """Those of `rows` whose key is one of `others`."""
+        return rows.join(others.select(*key), list(key), "left_semi")
+
+    def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:
+        """Whether both have the same values in these columns, each as many times."""
+        one, other = rows.select(*columns), others.select(*columns)
+        return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+
+    def _table(self, table: str) -> DeltaTable:
+        return DeltaTable.forPath(self.spark, table_path(self.store, table))
+
+    def _log(self, table: str) -> DataFrame:
+        """The files that are part of a table now, one row for each, with the columns of Delta's AddFile."""
+        jvm: Any = self.spark._jvm
+        log = jvm.org.apache.spark.sql.delta.DeltaLog
+        found = log.forTableWithSnapshot(self.spark._jsparkSession, table_path(self.store, table))
+        return DataFrame(found._2().allFiles().toDF(), self.spark)
+
+    def _add_missing_columns(self) -> None:
+        path = table_path(self.store, MANIFEST)
+        known = self._table(MANIFEST).toDF().columns
+        for field in _schema(MANIFEST).fields:
+            if field.name not in known:
+                kind, comment = field.dataType.simpleString(), field.metadata["comment"]
+                table = "delta.`" + path.replace("`", "``") + "`"
+                self.spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({field.name} {kind} COMMENT '{comment}')")
+
+
+@cache
+def _schema(table: str) -> StructType:
+    return StructType.fromJson(delta_schema(stored_columns(table)))

@@ -1,0 +1,25 @@
+"""Which of the two ways to the tables of a store is taken."""
+
+from typing import TYPE_CHECKING, Any
+
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.is_local import is_local
+from engine.store.store_tables import Rows, StoreTables
+
+if TYPE_CHECKING:
+    from engine.store.spark_tables import SparkTables
+
+
+def tables_of(store: str) -> "DeltaRsTables | SparkTables":
+    """Through delta-rs if the store is local, else through a Spark session, started if there is none."""
+    if is_local(store):
+        return DeltaRsTables(store)
+    from engine.spark.session import get_session
+    from engine.store.spark_tables import SparkTables
+
+    return SparkTables(get_session(app_name="penstock"), store)
+
+
+def log_reader(delta: StoreTables[Rows]) -> StoreTables[Any]:
+    """What reads the logs of a store: delta-rs if it is local, because a Spark job takes longer."""
+    return DeltaRsTables(delta.store) if is_local(delta.store) else delta

@@ -1,0 +1,1 @@
+"""Fleets made on Spark."""

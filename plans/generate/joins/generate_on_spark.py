@@ -1,0 +1,39 @@
+"""The tables of a fleet, made by Spark's Python workers."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from plans.generate.fleet import ROWS_OF_A_PART, Fleet
+from plans.generate.rows import topologies_table, transformations_table
+from plans.joins.spark_schemas import conform
+from plans.tables import TABLES
+
+
+def generate_on_spark(spark: SparkSession, fleet: Fleet) -> tuple[DataFrame, DataFrame]:
+    """(TOPOLOGIES, TRANSFORMATIONS) of a fleet: the rows that `topologies_table` and `transformations_table`
+    give in one process, made in parts of about ROWS_OF_A_PART."""
+    return (
+        _made(spark, fleet, "topologies", topologies_table, fleet.spec.topologies, ROWS_OF_A_PART // 10),
+        _made(spark, fleet, "transformations", transformations_table, fleet.units, fleet.units_of_a_part),
+    )
+
+
+def _made(
+    spark: SparkSession,
+    fleet: Fleet,
+    table: str,
+    make: Callable[[Fleet, int, int], pa.Table],
+    units: int,
+    units_of_a_part: int,
+) -> DataFrame:
+    def parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in batch["id"].to_pylist():
+                start = part * units_of_a_part
+                yield from make(fleet, start, min(start + units_of_a_part, units)).to_batches()
+
+    numbered = spark.range(-(-units // units_of_a_part))
+    return conform(numbered.mapInArrow(parts, from_arrow_schema(TABLES[table])), table)
