@@ -1,10 +1,12 @@
 """Fixtures of passes: small tables as text, one file per pass in fixtures/.
 
-A file is named after the table that its pass produces. A line that starts with `==` begins a case and names it;
-what stands before the first one says what the file is about. A case holds, separated by blank lines:
+A file is named after the table that its pass produces. A line that starts with `==` begins a case and names
+it; what stands before the first one says what the file is about. A case holds, separated by blank lines:
 
-- settings of the topology, of its stream graph, of Flink (keys with a dot) or of the cluster, as `key = value`;
-- tables: the name of the table, its columns, its rows. The first ones are what is given: `transformations`, or
+- settings of the topology, of its stream graph, of Flink (keys with a dot) or of the cluster, as `key =
+  value`;
+- tables: the name of the table, its columns, its rows. The first ones are what is given: `transformations`,
+  or
   `given_stream_nodes` and `given_stream_edges`. Tables after them are compared with those that a planner
   derives, in the named columns: what the pass reads and, after a line `->`, what it produces.
 
@@ -82,7 +84,11 @@ def _case(produces: str, text: str) -> Case:
         else:
             table, header, *rows = lines
             tables.append(Shown(table.removeprefix(f"{ARROW} "), _cells(header), tuple(map(_cells, rows))))
-            assert all(len(row) in (1, len(tables[-1].columns)) for row in tables[-1].rows), (title, table, rows)
+            assert all(len(row) in (1, len(tables[-1].columns)) for row in tables[-1].rows), (
+                title,
+                table,
+                rows,
+            )
     assert tables[-1].table == produces, f"{title}: the last table is {tables[-1].table}"
     return Case(produces, title, settings, tuple(tables))
 

@@ -28,7 +28,9 @@ def topology_of(case: Case) -> dict[str, Any]:
         return _of_stream_graph(case.name, settings, nodes, edges)
     transformations = case.given("transformations")
     assert transformations is not None, case.name
-    own = {key: _typed(settings.pop(key), TOPOLOGIES.field(key).type) for key in _OF_TOPOLOGY if key in settings}
+    own = {
+        key: _typed(settings.pop(key), TOPOLOGIES.field(key).type) for key in _OF_TOPOLOGY if key in settings
+    }
     rows = [
         {"name": f"n{row['id']}", **{key: value for key, value in row.items() if value is not None}}
         for row in _objects(transformations, TRANSFORMATIONS)

@@ -12,7 +12,7 @@ from plans.vocabulary import ExecutionState
 def create_executions(
     execution_vertices: DataFrame, job_vertices: DataFrame, execution_graph_id: str, created_at: Column
 ) -> DataFrame:
-    """One row an attempt (key topology_id, vertex, subtask, attempt_number): executions.
+    """One row per attempt (key topology_id, vertex, subtask, attempt_number): executions.
 
     In: execution_vertices, job_vertices; the id of the run (ExecutionGraphID, 32 hex digits, drawn anew for
     each run, which is why plans hold no executions) and a timestamp. Out: attempt 0 of each, CREATED.

@@ -40,7 +40,7 @@ def _choice(value: Column, cases: dict[str, Column]) -> Column:
 def choose_result_partition_types(
     stream_edges: DataFrame, walked: DataFrame, job_settings: DataFrame
 ) -> DataFrame:
-    """One row a stream edge that is not chained.
+    """One row per stream edge that is not chained.
 
     In: stream_edges, walked (see walk_stream_graph), job_settings. Out (key topology_id, source, out_index):
     the edge's columns with the partitioner that dynamic graphs settle on here, result_partition_type,
@@ -49,6 +49,18 @@ def choose_result_partition_types(
 
     Source: StreamingJobGraphGenerator.getResultPartitionType, determineUndefinedResultPartitionType,
     tryConvertPartitionerForDynamicGraph; StreamEdge.configureKeyCorrelation.
+
+    Example: an edge of a streaming job is pipelined, one of a batch job blocks
+    (tests/passes/fixtures/typed_edges.txt).
+
+        stream_edges
+        source  target  partitioner  chainable
+        1       2       FORWARD      true
+        2       4       RESCALE      false
+
+        -> typed_edges
+        source  target  partitioner  result_partition_type
+        2       4       RESCALE      BLOCKING
     """
     unchained = stream_edges.filter(~F.col("chainable") & ~F.col("chained_source"))
     walked_edges = walked.filter(F.col("out_index").isNotNull()).select(
