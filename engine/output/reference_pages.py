@@ -78,13 +78,13 @@ def passes_page() -> str:
         "",
         "## Examples",
         "",
-        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. The tests run",
-        "both planners over each example and the other cases of its file.",
+        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each is a",
+        "case of the named file, whose cases the tests run through both planners.",
     ]
     implemented = implementations(Choices())
     for entry in PASSES:
         caption, tables = example_of(implemented[entry.produces])
-        lines += ["", f"### {entry.produces}", "", _cell(caption), "", "```text", tables, "```"]
+        lines += ["", f"### {entry.produces}", "", _cell(caption[0].upper() + caption[1:]), "", "```text", tables, "```"]
     return "\n".join(lines) + "\n"
 
 
