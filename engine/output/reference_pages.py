@@ -78,13 +78,14 @@ def passes_page() -> str:
         "",
         "## Examples",
         "",
-        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each is a",
-        "case of the named file, whose cases the tests run through both planners.",
+        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each",
+        "example is a case of the named file, whose cases the tests run through both planners.",
     ]
     implemented = implementations(Choices())
     for entry in PASSES:
         caption, tables = example_of(implemented[entry.produces])
-        lines += ["", f"### {entry.produces}", "", _cell(caption[0].upper() + caption[1:]), "", "```text", tables, "```"]
+        sentence = _cell(caption[0].upper() + caption[1:])
+        lines += ["", f"### {entry.produces}", "", sentence, "", "```text", tables, "```"]
     return "\n".join(lines) + "\n"
 
 

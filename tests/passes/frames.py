@@ -30,7 +30,7 @@ OF_DATA_SETS = pa.schema(
 def make_table(
     schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **defaults: Any
 ) -> tuple[pa.Schema, Rows]:
-    """Columns and whole rows; what neither a row nor `defaults` say is null, or the zero of the column's type.
+    """Columns and whole rows; what neither a row nor `defaults` say is null, or the zero of its type.
 
     `schema`: a table of plans.tables by name, or columns. topology_id is 1 by default.
     """
@@ -64,9 +64,9 @@ def make_polars(schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **de
 
 
 def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choices: OfChoices = None) -> Rows:
-    """Rows of the table that the columnar pass derives; tables of its planner's own come from their steps.
+    """Rows of the table that the columnar pass derives; its planner's own tables come from their steps.
 
-    `of_choices`: how the cluster of which topologies is configured; by default all have Flink's configuration.
+    `of_choices`: cluster configurations, each with its topologies; by default Flink's, for all of them.
     """
 
     def derived(derive: columnar.Derive, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

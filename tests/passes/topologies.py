@@ -1,5 +1,9 @@
-"""The topologies of fixtures, in the form of topology files."""
+"""The topologies of fixtures, in the form of topology files.
 
+`python -m tests.passes.topologies` writes those that Flink can plan, for ../golden/passes.jsonl.gz.
+"""
+
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -8,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from plans.choices import Choices
+from plans.passes import PASSES
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
 from plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
-from plans.vocabulary import SlotSharingStrategy
-from tests.passes.fixtures import Case, Shown
+from plans.vocabulary import Kind, SlotSharingStrategy
+from tests.passes.fixtures import Case, Shown, read_cases
 from tests.topology.builders import stream_edge, stream_graph, stream_node
 
 _OF_TOPOLOGY = ("parallelism", "max_parallelism", "chaining")
@@ -36,6 +41,16 @@ def topology_of(case: Case) -> dict[str, Any]:
         for row in _objects(transformations, TRANSFORMATIONS)
     ]
     return {"name": case.name, "config": settings, "transformations": rows, **own}
+
+
+def for_flink() -> Iterator[dict[str, Any]]:
+    """The topologies of all cases, without stream graphs and `select`, which Flink's API does not have."""
+    for entry in PASSES:
+        for case in read_cases(entry.produces):
+            topology = topology_of(case)
+            kinds = {row["kind"] for row in topology.get("transformations", ())}
+            if kinds and Kind.SELECT not in kinds:
+                yield topology
 
 
 def choices_of(case: Case) -> Choices:
@@ -109,3 +124,8 @@ def _items(cell: str) -> list[str]:
     inside = re.fullmatch(r"[\[{](.*)[\]}]", cell)
     assert inside, cell
     return inside[1].split(", ") if inside[1] else []
+
+
+if __name__ == "__main__":
+    for made in for_flink():
+        print(json.dumps(made, ensure_ascii=False))
