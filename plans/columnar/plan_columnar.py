@@ -19,7 +19,7 @@ Tables = dict[str, pl.DataFrame]
 
 
 TO_ARROW, WITHOUT_REFUSED = "to_arrow", "without_refused"
-"""What is reported besides steps."""
+"""Stages that are no steps."""
 
 
 _NOBODY = np.zeros(0, np.int64)
@@ -40,14 +40,13 @@ def plan_columnar(
 ) -> dict[str, pa.Table]:
     """The plan's tables (as in plans.tables.TABLES) of whole topologies, without those that Flink refuses.
 
-    `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies given as
-    stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and `rejected`.
-    `report` is called when a step, TO_ARROW or WITHOUT_REFUSED begins, `before_tasks` with the number of rows
-    that the tables of tasks will have; an error that it raises ends planning.
-
-    Refused topologies leave all tables once every refusal is known. From then on, a table is converted to
-    Arrow and released as soon as no step needs it. If the input is one topology (possibly huge), this starts
-    at once: Arrow takes less memory.
+    `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
+    as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and
+    `rejected`. Refused topologies leave all tables once every refusal is known; from then on, a table that no
+    step reads any more becomes an Arrow table and is let go. Those of a topology that is alone, which may be
+    large, do so from the start, because Arrow tables take less memory. `report` is told when a step, TO_ARROW
+    or WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to take; what it raises ends the
+    plan.
     """
     tables: Tables = {
         **given,

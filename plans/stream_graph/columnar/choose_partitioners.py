@@ -8,6 +8,7 @@ from plans.stream_graph.choose_partitioners import (
     CLASSES,
     DEGREES,
     FORWARD_CLASSES,
+    PLACES,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
@@ -137,13 +138,7 @@ def _edges() -> list[str | pl.Expr]:
     pointwise = _is_one_of(Partitioner.FORWARD, Partitioner.RESCALE)
     broadcast = _is_one_of(Partitioner.BROADCAST)
     return [
-        TOPOLOGY,
-        "source",
-        "target",
-        "in_index",
-        "out_index",
-        "type_number",
-        "unique_id",
+        *PLACES,
         "partitioner",
         "partitioner_class",
         "partitioner_key",

@@ -7,6 +7,7 @@ from plans.joins.frames import join_local, rename
 from plans.stream_graph.choose_partitioners import (
     CLASSES,
     DEGREES,
+    PLACES,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
@@ -87,13 +88,7 @@ def _chosen(edges: DataFrame) -> DataFrame:
     partitioner_class = F.when(F.col("unspecified"), F.lit(UNSPECIFIED_FORWARD)).otherwise(partitioner_class)
     pointwise = F.col("chosen").isin(Partitioner.FORWARD, Partitioner.RESCALE)
     return chosen.select(
-        TOPOLOGY,
-        "source",
-        "target",
-        "in_index",
-        "out_index",
-        "type_number",
-        "unique_id",
+        *PLACES,
         printed.alias("partitioner"),
         partitioner_class.alias("partitioner_class"),
         F.when(is_keyed, F.concat_ws("#", printed, "partition"))
