@@ -37,4 +37,4 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
         "managed_memory": "managed_memory",
     },
 }
-"""Layer to the tables of the plan (as in plans.tables) and the tables of the passes that hold their rows."""
+"""Layer to its tables: the name in plans.tables, and the name of the table of passes that holds the rows."""

@@ -5,15 +5,17 @@ A pass is a pure function: tables in, one table out. It is implemented twice: by
 of an implementation are named after the tables it reads; the runners look them up.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from plans.layers import layers_until
 from plans.vocabulary import Layer
 
+Step = TypeVar("Step")
+
 
 class Pass(NamedTuple):
-    """One step of planning, whoever takes it.
+    """One step of planning, in either planner.
 
     `produces` names its table. `reads` are the tables that the result follows from; an implementation may
     read fewer of them, and tables that only its own planner keeps (OF_ITS_OWN in both lists). `flink` names
@@ -394,6 +396,21 @@ def passes_until(until: Layer) -> tuple[Pass, ...]:
     """The passes that derive the layers up to and including `until`."""
     layers = layers_until(until)
     return tuple(step for step in PASSES if step.layer in layers)
+
+
+def in_order(
+    implemented: Mapping[str, Step], of_its_own: Mapping[str, tuple[str, Step]], until: Layer
+) -> list[tuple[str, Step]]:
+    """(table, step) of all layers up to and including `until`, in the order of planning.
+
+    `implemented`: a planner's step for the table of each pass. `of_its_own`: tables that only this planner
+    keeps, each with the pass before which it is made, and its step.
+    """
+    listed: list[tuple[str, Step]] = []
+    for entry in passes_until(until):
+        own = [(name, step) for name, (before, step) in of_its_own.items() if before == entry.produces]
+        listed += [*own, (entry.produces, implemented[entry.produces])]
+    return listed
 
 
 def produced_by_layer(of_its_own: Iterable[tuple[str, str]] = ()) -> dict[Layer, tuple[str, ...]]:

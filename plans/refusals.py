@@ -1,4 +1,4 @@
-"""Flink's exceptions, and what Penstock says beside a refusal of Flink's."""
+"""Flink's exceptions, and what Penstock adds to a refusal of Flink's."""
 
 UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"

@@ -7,7 +7,7 @@ from plans.compiled import run_loop
 
 
 def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
-    """Per element the smallest rank in its component of the graph with the edges between ones and others.
+    """For each element the smallest rank in its component; edges connect `ones` with `others`.
 
     Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
     """

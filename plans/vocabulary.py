@@ -15,7 +15,7 @@ class TopologyForm(StrEnum):
 
 
 class Layer(StrEnum):
-    """How far to plan, in order; the runner stops behind the layer asked for."""
+    """How far to plan, in order; the runner stops after the layer asked for."""
 
     TOPOLOGY = "topology"
     STREAM_GRAPH = "stream_graph"
@@ -149,7 +149,7 @@ class ExecutionState(StrEnum):
 class BufferSide(StrEnum):
     """Where a task holds network buffers."""
 
-    GATE = "GATE"  #: input gate: one a job edge
+    GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: one an intermediate data set
 
 

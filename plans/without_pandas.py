@@ -1,4 +1,4 @@
-"""pyarrow without its import of pandas."""
+"""Keeps pyarrow from importing pandas."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ _REMEMBERS = getattr(pa.lib, "_pandas_api", None)
 
 
 class _Finder(MetaPathFinder):
-    """Finds no pandas within `without_pandas`; elsewhere it finds it as ever, and tells pyarrow."""
+    """Hides pandas within `without_pandas`; elsewhere finds it as usual and tells pyarrow."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -60,7 +60,7 @@ _FINDER = _Finder()
 
 
 class _Telling(Loader):
-    """Loads as another loader does, and then makes pyarrow look for pandas again."""
+    """Loads with another loader, then makes pyarrow look for pandas again."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

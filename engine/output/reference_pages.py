@@ -1,8 +1,15 @@
 """The pages of docs/ that follow from the code: `python -m engine.output.reference_pages docs`."""
 
+import inspect
 import sys
+import textwrap
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from plans.choices import Choices
+from plans.columnar.passes import implementations
 from plans.layers import LAYER_TABLES
 from plans.passes import PASSES
 from plans.tables import TABLES
@@ -42,8 +49,15 @@ def tables_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def example_of(derive: Callable[..., Any]) -> tuple[str, str]:
+    """What the example in the docstring of a pass shows, with the fixture that it is from, and its tables."""
+    documented = derive.func if isinstance(derive, partial) else derive
+    caption, _, tables = (inspect.getdoc(documented) or "").partition("\nExample: ")[2].partition("\n\n")
+    return " ".join(caption.split()), textwrap.dedent(tables)
+
+
 def passes_page() -> str:
-    """The list of passes, in Markdown."""
+    """The list of passes, each with its example, in Markdown."""
     lines = [
         "# Passes",
         "",
@@ -60,6 +74,18 @@ def passes_page() -> str:
         f"| {_cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', '))} |"
         for entry in PASSES
     ]
+    lines += [
+        "",
+        "## Examples",
+        "",
+        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each",
+        "example is a case of the named file, whose cases the tests run through both planners.",
+    ]
+    implemented = implementations(Choices())
+    for entry in PASSES:
+        caption, tables = example_of(implemented[entry.produces])
+        sentence = _cell(caption[0].upper() + caption[1:])
+        lines += ["", f"### {entry.produces}", "", sentence, "", "```text", tables, "```"]
     return "\n".join(lines) + "\n"
 
 

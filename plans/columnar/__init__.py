@@ -1,13 +1,14 @@
-"""The columnar planner: the passes of plans.passes over Arrow arrays, a batch of whole topologies at a time.
+"""The columnar planner: the passes of plans.passes over polars DataFrames, on whole topologies at a time.
 
-Every pass has the name, the input tables and the output columns of the Spark pass that it stands beside, and
-the same rows; it is written over polars DataFrames, so that it runs on the driver without a JVM, or in a
-Python worker for each partition of a fleet. Sequential walks are the same functions in both planners.
+It needs no JVM: it runs in one process, or in a Python worker of Spark for each partition of a fleet. Its
+tables have the same rows as those of plans.joins. Where their columns differ, the docstring of the pass says
+so: here, rows are found by their place in a table, where Spark joins by key. Sequential walks are the same
+functions in both.
 """
 
 import os
 
 os.environ.setdefault("_RJEM_MALLOC_CONF", "thp:always,dirty_decay_ms:5000,muzzy_decay_ms:0")
-"""polars' allocator, which reads this when polars is imported, asks for huge pages and keeps freed ones for
-five seconds, unless somebody has configured it: a fleet has less than half the page faults then, and no
-higher peak of memory."""
+"""Makes polars' allocator ask for huge pages and keep freed ones for five seconds, unless the user has
+configured it otherwise. A fleet then has less than half the page faults, without a higher peak of memory.
+polars reads the variable when it is imported."""

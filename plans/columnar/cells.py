@@ -1,4 +1,4 @@
-"""Rows found by topology and id, in tables with a cell for each id that might be there."""
+"""Rows found by topology and id through direct addressing: a table with one cell for each possible id."""
 
 from typing import NamedTuple
 
@@ -28,10 +28,12 @@ class Cells(NamedTuple):
 def places_by_cells(
     topologies: pl.Series, ids: pl.Series | None, of_topologies: pl.Series, of_ids: pl.Series | None
 ) -> Places | None:
-    """Per (topology, id) of the first two where it stands among the others, or NONE; without ids by topology.
+    """For each (topology, id) of the first two columns its place in the other two, or NONE.
 
-    None where this is not the way: a key stands there twice or is null, an id is negative or no Int32, or ids
-    are far apart.
+    Without ids, rows are found by topology.
+
+    None if direct addressing does not apply: a key is duplicated or null, an id is negative or not an Int32,
+    or ids are sparse.
     """
     if not len(topologies) or not _are_keys(topologies, ids):
         return None
@@ -40,7 +42,7 @@ def places_by_cells(
 
 
 def cells_of(topologies: pl.Series, ids: pl.Series | None) -> Cells | None:
-    """The cells of a table's rows; None where there are none, or this is not the way."""
+    """The cells of a table's rows; None if it has no rows or direct addressing does not apply."""
     if not len(topologies) or not _are_keys(topologies, ids):
         return None
     in_runs, starts, lengths = _runs(topologies.to_numpy())
@@ -68,7 +70,7 @@ def cells_of(topologies: pl.Series, ids: pl.Series | None) -> Cells | None:
 
 
 def find_in_cells(cells: Cells, topologies: pl.Series, ids: pl.Series | None) -> Places:
-    """As places_by_cells; there is a row, ids are Int32, and nothing is null."""
+    """places_by_cells for at least one row, ids of type Int32 and no nulls."""
     in_runs, _, lengths = _runs(topologies.to_numpy())
     if np.array_equal(in_runs, cells.in_runs):
         numbers, spans = cells.numbers, cells.spans[cells.numbers]
@@ -92,6 +94,6 @@ def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
 
 
 def _runs(topologies: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of neighbouring rows of one topology: which it is, where they start, and how many they are."""
+    """For each run of rows of one topology: the topology, where the run starts and how long it is."""
     starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
     return topologies[starts], starts, np.diff(starts, append=len(topologies))

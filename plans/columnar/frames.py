@@ -68,8 +68,8 @@ def join_topology(
     """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
 
     Out: the columns of left, then those of right without its keys, as join_local gives them.
-    Rows keep the order of `left`. A topology and one id (or the topology alone) that stand in one row of
-    `right` at most are found without a hash join, at less than half its price.
+    Rows keep the order of `left`. If (topology, id), or the topology alone, is unique in `right`,
+    rows are found by direct addressing, at under half the cost of a hash join.
     """
     if len(on) <= 1 and len(left) >= MANY:
         wanted, given = next(iter(on.items()), (None, None))

@@ -52,7 +52,7 @@ def number_in_turn(first: Ints, starts: Ints) -> Ints:
 
 
 def count_in_groups(of_rows: Places, groups: int) -> Places:
-    """Per row how many rows before it are in its group, of so many groups that count up from 0."""
+    """Per row how many rows before it are in its group; `of_rows` numbers the groups of rows from 0."""
     numbers, seen = np.zeros(len(of_rows), np.int32), np.zeros(groups, np.int32)
     run_loop(_count, len(of_rows), (of_rows,), (numbers, seen))
     return numbers

@@ -11,7 +11,7 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def look_up(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> pl.DataFrame:
-    """The left join of `rows` with `found`, which has at most one row for a key. As frames.join_topology.
+    """The left join of `rows` with `found`, which has at most one row per key; see frames.join_topology.
 
     The columns of `rows` are not copied. Raises ValueError or polars' ShapeError if a key has several rows.
     """
@@ -27,7 +27,7 @@ def look_up(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> p
 
 
 def places(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> Places:
-    """Per row the place of the row of `found` with its key, or NONE. `on`: one column of each, or none.
+    """For each row the place of the row of `found` with its key, or NONE. `on`: one column of each, or none.
 
     Raises ValueError if a key has several rows.
     """

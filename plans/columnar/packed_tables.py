@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 ROWS_OF_A_BLOCK = 131_072
-"""At most, so that no cell comes near the 2 GiB it may have."""
+"""The most rows of a block, so that no cell comes near its limit of 2 GiB."""
 
 ROWS_TO_DIVIDE = 1_048_576
-"""Divided at once, if a partition has so many: few enough for a worker, so many that blocks are not small."""
+"""Rows of a partition that are divided at once: few enough for a worker's memory, enough for large blocks."""
 
 PACKED = "part int, table string, block binary"
 """Which part of the topologies a block's rows belong to, their table, and the rows as an Arrow IPC stream."""

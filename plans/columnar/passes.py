@@ -36,7 +36,7 @@ from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups
 from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
-from plans.passes import passes_until, produced_by_layer
+from plans.passes import in_order, produced_by_layer
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
 from plans.slots.columnar.balance_tasks import balance_tasks
@@ -85,12 +85,7 @@ def implementations(choices: Choices) -> dict[str, Derive]:
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
     """(table, function) of all layers up to `until`, in the order of plans.passes.PASSES."""
-    implemented = implementations(choices)
-    listed: list[tuple[str, Derive]] = []
-    for entry in passes_until(until):
-        own = [(name, derive) for name, (before, derive) in OF_ITS_OWN.items() if before == entry.produces]
-        listed += [*own, (entry.produces, implemented[entry.produces])]
-    return listed
+    return in_order(implementations(choices), OF_ITS_OWN, until)
 
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:

@@ -23,14 +23,14 @@ from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 ROWS_OF_A_PART = 150_000
-"""Transformations or stream nodes. Smaller parts spend more time on Python, larger ones on memory."""
+"""Transformations or stream nodes of a part. Smaller parts spend more time in Python, larger ones on data."""
 
 _SIZED_BY = ("transformations", "stream_nodes")
 _SPLIT = (*_SIZED_BY, "topologies", "job_settings", "stream_edges")
 
 
 class InParts(NamedTuple):
-    """The tables, and the seconds of each stage: its share of all stages' in the time that passed."""
+    """The tables, and the seconds of each stage: its share of the elapsed time, as parts overlap."""
 
     tables: dict[str, pa.Table]
     seconds: dict[str, float]
@@ -45,10 +45,10 @@ def plan_in_parts(
 ) -> InParts:
     """plan_columnar of all topologies; `given` is emptied here as there.
 
-    Passes leave a core idle whenever one of their steps knows no threads, and what they make has to fit the
-    caches of a processor to be quick; so parts of a fleet go through them side by side. A topology is never
-    split. `report` is told of as many stages as one part has: each time all parts together have
-    done as much as one more. `before_tasks` is called for each part, from its thread (see plan_columnar).
+    Parts of a fleet run side by side, because many steps of a pass use one thread only, and small tables stay
+    in the processor's caches. A topology is never split. `report` is called once for each stage of a part,
+    whenever all parts together have done the work of one more stage. `before_tasks` is called for each part,
+    from its thread (see plan_columnar).
     """
     parts = split_by_topology(given)
     given.clear()
@@ -70,7 +70,7 @@ def plan_in_parts(
 
 
 class _Watch:
-    """Seconds by stage, of parts in several threads; a part ends between two stages once all are given up."""
+    """Seconds by stage of parts in threads. Once planning is given up, a part ends after its stage."""
 
     def __init__(self, report: Callable[[str], None], parts: int) -> None:
         self.seconds: dict[str, float] = {}
@@ -79,7 +79,7 @@ class _Watch:
 
     @contextmanager
     def part(self) -> Iterator[Callable[[str], None]]:
-        """What a part reports its stages to."""
+        """The function to which a part reports its stages."""
         running, started = "", time.monotonic()
         seen: set[str] = set()
 
@@ -103,7 +103,7 @@ class _Watch:
 
 
 def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
-    """`given` by parts of whole topologies; refusals of the input are with the first one."""
+    """`given` divided into parts of whole topologies; the first one has the rejected topologies."""
     if sum(len(given[name]) for name in _SIZED_BY) < 2 * ROWS_OF_A_PART or len(given["topologies"]) < 2:
         return [dict(given)]
     numbers = _part_numbers(given)
@@ -119,7 +119,7 @@ def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
 
 
 def _part_numbers(given: Mapping[str, pl.DataFrame]) -> Ints:
-    """Per topology the part it is in: neighbours, in parts of one size, as many for each thread."""
+    """For each topology its part: neighbours, in parts of equal size, as many for each thread."""
     sizes = pl.concat([given[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
     rows = look_up(given["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
     before = np.cumsum(rows) - rows
@@ -129,7 +129,7 @@ def _part_numbers(given: Mapping[str, pl.DataFrame]) -> Ints:
 
 
 def _split(rows: pl.DataFrame, part_of: pl.DataFrame, count: int) -> list[pl.DataFrame]:
-    """The rows of each part; slices of what there is if they are in order."""
+    """The rows of each part; slices, without a copy, if rows are ordered by part."""
     parts = look_up(rows.select(TOPOLOGY), part_of, {})["part"].to_numpy()
     if (parts[1:] < parts[:-1]).any():
         order = np.argsort(parts, kind="stable")

@@ -44,7 +44,7 @@ def refusals(
     message: pl.Expr,
     location: pl.Expr,
 ) -> pl.DataFrame:
-    """One row a reason to refuse, of rows that each give one. As plans.joins.refusals."""
+    """One row per reason to refuse, of rows that each give one. As plans.joins.refusals."""
     if rows.is_empty():
         return NO_REASON
     return rows.select(
@@ -71,7 +71,7 @@ def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row a refused topology: the reason that Flink would come upon first. As plans.joins.refusals.
+    """One row per refused topology: the reason that Flink would come upon first. As plans.joins.refusals.
 
     Precedences compare element by element, and a prefix comes first.
     """
@@ -86,7 +86,7 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row a refused topology: of the refusals of several layers, in their order, the first one."""
+    """One row per refused topology: of the refusals of several layers, in their order, the first one."""
     if not refusals:
         return pl.DataFrame(schema=_FIRST)
     return pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)

@@ -1,4 +1,4 @@
-"""Runs: neighbouring rows of a sorted frame that agree in some columns. A tenth of the price of windows."""
+"""Runs: neighbouring rows of a sorted frame that agree in some columns. A tenth of the cost of windows."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from plans.arrow_walks import Ints
 
 
 class Runs(NamedTuple):
-    """Where runs start, and of each row the run it is in."""
+    """Where runs start, and the run of each row."""
 
     starts: Ints
     of_row: Ints

@@ -1,4 +1,4 @@
-"""Several parts of the work at once, in threads: what polars, Arrow and numpy do needs no lock of Python."""
+"""Runs several parts of the work at once in threads: polars, Arrow and numpy release Python's lock."""
 
 import threading
 from collections import deque
@@ -19,10 +19,10 @@ def side_by_side(
 ) -> list[Done]:
     """`work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS).
 
-    In polars' own threads: what polars divides further is then done where it is while all threads are busy.
-    Calls from any other thread are handed over and waited for, which takes longer than most of them do. After
-    Ctrl-C or an error no other part is begun, and `given_up` is set for those that are; when they have ended,
-    the first error is raised.
+    Runs on polars' own threads, so nested polars calls execute in place instead of queueing for a busy pool:
+    from any other thread, handing a call over takes longer than most calls do. After Ctrl-C or an error no
+    other part is started, and `given_up` is set for the parts that run; when they have ended, the first error
+    is raised.
     """
     todo = enumerate(parts)
     done: dict[int, Done] = {}
@@ -46,7 +46,7 @@ def side_by_side(
 
     threads = min(pl.thread_pool_size(), len(parts))
     if threading.current_thread() is threading.main_thread():
-        # Whoever waits inside of polars hears of no signals, and the main thread has handlers to run.
+        # A thread that waits inside polars handles no signals, and the main thread has handlers to run.
         with ThreadPoolExecutor(1) as beside:
             try:
                 beside.submit(_in_polars_threads, work_off, threads).result()
@@ -60,7 +60,7 @@ def side_by_side(
 
 
 def _in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
-    """The call so many times, side by side; of two or more expressions, polars evaluates each in a thread."""
+    """Runs the call `times` times at once: polars evaluates two or more expressions in a thread each."""
     row = pl.DataFrame({"row": [0]})
     once = pl.col("row").map_batches(call, return_dtype=pl.Int64)
     others = [once.alias(str(number)) for number in range(1, times)] or [pl.lit(1)]
@@ -68,7 +68,7 @@ def _in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> No
 
 
 def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> Iterator[Done]:
-    """As `side_by_side`, but parts are taken, and results kept, only as many as are worked on."""
+    """side_by_side that takes parts, and keeps results, only for as many parts as run at once."""
     threads = pl.thread_pool_size()
     if threads == 1:
         yield from map(work, parts)

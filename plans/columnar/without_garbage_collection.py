@@ -1,4 +1,4 @@
-"""Rest for Python's collector of cycles while long lists are made that have none."""
+"""Switches Python's collector of cycles off while long lists without cycles are made."""
 
 import gc
 from collections.abc import Iterator

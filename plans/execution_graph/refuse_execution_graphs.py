@@ -15,4 +15,4 @@ ABOVE_MAX_PARALLELISM = (
     ") is higher than the max parallelism (",
     "). Please lower the parallelism or increase the max parallelism.",
 )
-"""What stands before, between and behind name, parallelism and max parallelism."""
+"""The text before, between and after name, parallelism and max parallelism."""

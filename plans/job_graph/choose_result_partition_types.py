@@ -1,5 +1,6 @@
-"""Exchange modes to result partition types, for both planners."""
+"""Result partition types by exchange mode, for both planners."""
 
+from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode
 
@@ -9,4 +10,15 @@ OF_EXCHANGE_MODE = {
     StreamExchangeMode.HYBRID_FULL: Type.HYBRID_FULL,
     StreamExchangeMode.HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
 }
-CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
+"""An edge's own exchange mode to its type; UNDEFINED leaves the choice to the job."""
+
+OF_GLOBAL_MODE = {
+    Mode.ALL_EDGES_BLOCKING: (Type.BLOCKING, Type.BLOCKING, Type.BLOCKING),
+    Mode.FORWARD_EDGES_PIPELINED: (Type.PIPELINED_BOUNDED, Type.BLOCKING, Type.BLOCKING),
+    Mode.POINTWISE_EDGES_PIPELINED: (Type.PIPELINED_BOUNDED, Type.PIPELINED_BOUNDED, Type.BLOCKING),
+    Mode.ALL_EDGES_PIPELINED: (Type.PIPELINED_BOUNDED,) * 3,
+    Mode.ALL_EDGES_PIPELINED_APPROXIMATE: (Type.PIPELINED_APPROXIMATE,) * 3,
+    Mode.ALL_EDGES_HYBRID_FULL: (Type.HYBRID_FULL,) * 3,
+    Mode.ALL_EDGES_HYBRID_SELECTIVE: (Type.HYBRID_SELECTIVE,) * 3,
+}
+"""The job's exchange mode to the types of forward edges, of other pointwise edges and of all others."""

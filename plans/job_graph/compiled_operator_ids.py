@@ -87,7 +87,7 @@ def _block(low: np.uint64, high: np.uint64, one: np.uint64, two: np.uint64) -> t
 def _end(
     low: np.uint64, high: np.uint64, one: np.uint64, two: np.uint64, length: int
 ) -> tuple[np.uint64, np.uint64]:
-    """The hash, with the bytes behind the last block (0 for none)."""
+    """The hash, with the bytes after the last block (0 for none)."""
     low ^= _first_mixed(one) ^ uint64(length)
     high ^= _second_mixed(two) ^ uint64(length)
     low += high
@@ -165,7 +165,7 @@ def _walk(
     """Writes ids, and per topology the node whose uid collides (-1: none).
 
     `cells`: a power of two, more than twice the nodes of any topology. Where a topology has a uid, hashes it
-    has seen are in a table of so many cells, each marked with the topology it was last filled for.
+    has seen are in a table of that many cells, each marked with the topology it was last filled for.
     """
     count = bounds[-1]
     known, queued = np.zeros(count, np.bool_), np.zeros(count, np.bool_)

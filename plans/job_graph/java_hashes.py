@@ -43,7 +43,7 @@ def _hashes(strings: pa.Array) -> Hashes:
 
 
 def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """All UTF-16 code units one behind the other, and how many each string has."""
+    """All UTF-16 code units one after the other, and how many each string has."""
     bounds, characters = _utf8(strings)
     utf8 = characters[bounds[0] : bounds[-1]]
     if (utf8 < 0x80).all():

@@ -19,7 +19,7 @@ class DepthFirstOrder(NamedTuple):
     preorder: Ints  #: within a chain: the order of names in its chained name
     postorder: Ints  #: of heads: creation order of vertices; within a chain: order of operator ids
     branch: Ints  #: how the node hangs in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
-    closings: Ints  #: brackets that close behind it in the chained name
+    closings: Ints  #: brackets that close after it in the chained name
     head: Ints  #: position of the head of its chain; its own for heads
     distance: Ints  #: from the head of its chain
     vertex: Ints  #: number of its vertex in the order in which Flink creates those of all topologies, or -1

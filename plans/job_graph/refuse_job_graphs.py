@@ -63,7 +63,7 @@ BUFFER_TIMEOUT = (
     ", uniqueId=",
     "). \nPlease either disable buffer timeout (via -1) or use the canBePipelinedConsumed partition.",
 )
-"""What stands before, between and behind the values that the message shows."""
+"""The text before, between and after the values that the message shows."""
 OUTPUT_TAG = ("OutputTag(Long, ", ")")
 NO_OUTPUT_TAG = "null"
 HYBRID_IN_STREAMING = (

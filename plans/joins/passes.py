@@ -34,7 +34,7 @@ from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, s
 from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
-from plans.passes import passes_until, produced_by_layer
+from plans.passes import in_order, produced_by_layer
 from plans.resources.joins.count_network_buffers import count_network_buffers
 from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.slots.joins.balance_tasks import balance_tasks
@@ -104,12 +104,7 @@ def implementations(choices: Choices) -> dict[str, Step]:
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Step]]:
     """(table, step) of all layers up to `until`, in the order of plans.passes.PASSES."""
-    implemented = implementations(choices)
-    listed: list[tuple[str, Step]] = []
-    for entry in passes_until(until):
-        own = [(name, step) for name, (before, step) in OF_ITS_OWN.items() if before == entry.produces]
-        listed += [*own, (entry.produces, implemented[entry.produces])]
-    return listed
+    return in_order(implementations(choices), OF_ITS_OWN, until)
 
 
 def stages(until: Layer) -> int:

@@ -21,7 +21,7 @@ def refusals(
     message: Column,
     location: Column,
 ) -> DataFrame:
-    """One row a reason to refuse, of rows that each give one.
+    """One row per reason to refuse, of rows that each give one.
 
     Out: topology_id, error_stage, precedence (array of int: Flink raises the smallest first), error, message,
     location.
@@ -48,7 +48,7 @@ def settings_refused_at(settings: DataFrame, stage: str, precedence: list[Column
 
 
 def first_refusals(reasons: list[DataFrame]) -> DataFrame:
-    """One row a refused topology: the reason that Flink would come upon first."""
+    """One row per refused topology: the reason that Flink would come upon first."""
     first = F.min(F.struct("precedence", "error_stage", "error", "message", "location")).alias("first")
     return (
         reduce(DataFrame.unionByName, reasons)

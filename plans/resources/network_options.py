@@ -1,4 +1,4 @@
-"""What the number of network buffers of a task depends on beside its channels."""
+"""What the number of network buffers of a task depends on besides its channels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -33,5 +33,5 @@ def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager)
 
 
 def _rounded_down(weight: int, total: int) -> float:
-    """weight / total, cut off behind the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
+    """weight / total, cut off after the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
     return float(Decimal(weight * 10**_FRACTION_SCALE // total).scaleb(-_FRACTION_SCALE))

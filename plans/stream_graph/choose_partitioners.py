@@ -1,5 +1,6 @@
 """Partitioners by class and attribute, for both planners."""
 
+from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Partitioner
 
 CLASSES = {
@@ -13,7 +14,13 @@ CLASSES = {
     Partitioner.CUSTOM: "CustomPartitionerWrapper",
 }
 UNSPECIFIED_FORWARD = "ForwardForUnspecifiedPartitioner"
-FORWARD_CLASSES = ("ForwardPartitioner", UNSPECIFIED_FORWARD, "ForwardForConsecutiveHashPartitioner")
+CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
+"""Forward classes of dynamic graphs. Edges that are not chained get an ordinary partitioner instead."""
+
+FORWARD_CLASSES = (CLASSES[Partitioner.FORWARD], UNSPECIFIED_FORWARD, CONSECUTIVE_HASH)
+
+PLACES = (TOPOLOGY, "source", "target", "in_index", "out_index", "type_number", "unique_id")
+"""The ends of an edge, and its places among the edges of both."""
 
 SOURCE_ATTRIBUTES = (
     "name",

@@ -13,7 +13,7 @@ def inherited_groups(given: Ints, sources: Ints, targets: Ints) -> Ints:
     """The number of each node's group; 0 where nobody above names one, or where inputs disagree.
 
     In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
-    edges into a node behind those into its sources, as they are if ids are in creation order.
+    edges into a node after those into its sources, which they are if ids are in creation order.
     """
     inherited = np.array(given, np.int32)
     edges = (np.array(ends, np.int32) for ends in (sources, targets))

@@ -8,7 +8,7 @@ FORWARD_CHANGES_PARALLELISM = (
     " parallelism: ",
     " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global.",
 )
-"""What stands before, between and behind the operations and their parallelisms."""
+"""The text before, between and after the operations and their parallelisms."""
 MISSING_UID = "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
 TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
 CONFLICTING_WEIGHTS = (
@@ -16,4 +16,4 @@ CONFLICTING_WEIGHTS = (
     "' and '",
     "'.",
 )
-"""What stands before, between and behind the weights."""
+"""The text before, between and after the weights."""

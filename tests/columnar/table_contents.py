@@ -9,16 +9,16 @@ from plans.columnar.frames import empty, to_arrow
 from plans.topology.columnar.topology_tables import TopologyTables
 
 
-def _with_dicts(value: Any, data_type: pa.DataType) -> Any:
+def with_dicts(value: Any, data_type: pa.DataType) -> Any:
     """A value with maps as dicts."""
     if value is None:
         return None
     if pa.types.is_map(data_type):
         return dict(value)
     if pa.types.is_struct(data_type):
-        return {field.name: _with_dicts(value[field.name], field.type) for field in data_type}
+        return {field.name: with_dicts(value[field.name], field.type) for field in data_type}
     if pa.types.is_list(data_type):
-        return [_with_dicts(item, data_type.value_type) for item in value]
+        return [with_dicts(item, data_type.value_type) for item in value]
     return value
 
 
@@ -27,7 +27,7 @@ def rows_of(table: pa.Table, without: tuple[str, ...] = ()) -> list[str]:
     return sorted(
         json.dumps(
             {
-                field.name: _with_dicts(row[field.name], field.type)
+                field.name: with_dicts(row[field.name], field.type)
                 for field in table.schema
                 if field.name not in without
             },

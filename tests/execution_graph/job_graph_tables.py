@@ -1,17 +1,14 @@
-"""Tables of reference jobs, for the kernels over tasks and for their passes."""
+"""Tables of reference jobs, for the kernels over tasks."""
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from plans.joins.spark_schemas import spark_schema
-from tests.passes.frames import extended
 from tests.reference.jobs import PlannedJob, job_of_topology
 from tests.reference.random_topologies import MODES, random_topology
 from tests.reference.refusal import FlinkRefusalError
@@ -53,40 +50,6 @@ def numbers_of_jobs(rows: Iterable[Any], jobs: Mapping[int, PlannedJob], column:
         assert vertex_id not in of_topology
         of_topology[vertex_id] = row[column]
     return list(found.values())
-
-
-def pass_tables(make: Callable[..., DataFrame], jobs: Mapping[int, PlannedJob]) -> tuple[DataFrame, ...]:
-    """named_vertices, execution_job_vertices and connected_edges of several topologies."""
-    vertices = [row for t, planned in jobs.items() for row in _vertex_rows(t, planned)]
-    edges = [row for t, planned in jobs.items() for row in _edge_rows(t, planned)]
-    named = [
-        {"topological_order": row["order"]}
-        | {key: row[key] for key in ("topology_id", "vertex", "slot_sharing_group", "pipelined_region")}
-        # What the job vertex says; an execution job vertex has the effective parallelism.
-        | {
-            "parallelism": -1,
-            "co_location_group": row["co_location_group"] if row["co_location_group"] >= 0 else None,
-        }
-        for row in vertices
-    ]
-    effective = [{key: row[key] for key in ("topology_id", "vertex", "parallelism")} for row in vertices]
-    connected = [
-        {
-            "topology_id": row["topology_id"],
-            "source_vertex": row["vertex"],
-            "target_vertex": row["target"],
-            "input_index": row["order"],
-            "distribution": "ALL_TO_ALL" if row["all_to_all"] else "POINTWISE",
-            "result_partition_type": row["type"],
-        }
-        for row in edges
-    ]
-    with_type = extended(spark_schema("job_edges"), (), "result_partition_type STRING, output_index INT")
-    return (
-        make(spark_schema("job_vertices"), named),
-        make(spark_schema("execution_job_vertices"), effective),
-        make(with_type, connected),
-    )
 
 
 def _vertex_rows(topology_id: int, planned: PlannedJob) -> Iterator[dict[str, Any]]:

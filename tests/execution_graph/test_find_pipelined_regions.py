@@ -6,18 +6,14 @@
 from itertools import count
 
 import pytest
-from pyspark.sql.types import ArrayType, IntegerType
 
-from engine.planning.planning_settings import planning_settings
-from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions, region_numbers
+from plans.execution_graph.joins.find_pipelined_regions import region_numbers
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_table,
     jobs_of_random_topologies,
     numbers_of_jobs,
-    pass_tables,
 )
-from tests.passes.frames import make_frame
 from tests.reference.execution_graph import consumed_partitions
 from tests.reference.jobs import Edge, job_of_topology, make_job, random_job
 from tests.reference.scheduling_regions import scheduling_regions
@@ -127,12 +123,3 @@ def test_topologies_have_flinks_regions():
         if [numbers[v.id] for v in planned.job.topological_order] != line["regions"]
     ]
     assert wrong == []
-
-
-def test_the_pass_gives_a_list_without_nulls_for_every_vertex(spark):
-    jobs = {seed: random_job(seed, 1 + seed, most_subtasks=9) for seed in range(25)}
-    with planning_settings(spark, 2):
-        found = find_pipelined_regions(*pass_tables(lambda *a: make_frame(spark, *a), jobs))
-        assert found.schema.simpleString() == "struct<topology_id:bigint,vertex:int,regions:array<int>>"
-        assert found.schema["regions"].dataType == ArrayType(IntegerType(), containsNull=False)
-        assert numbers_of_jobs(found.collect(), jobs, "regions") == [reference(p) for p in jobs.values()]

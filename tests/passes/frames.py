@@ -1,135 +1,108 @@
-"""Small tables in, rows out: what the tests of passes are written with."""
+"""Small tables by hand, and the table that a pass of either planner derives of them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
-from chispa import assert_df_equality
+import polars as pl
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
-from plans.joins.spark_schemas import spark_schema
+from plans.choices import Choices
+from plans.columnar import passes as columnar
+from plans.columnar.frames import from_arrow
+from plans.joins import passes as joins
+from plans.joins.spark_schemas import spark_type
 from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
 
-_TYPES: dict[str, DataType] = {
-    "BIGINT": LongType(),
-    "INT": IntegerType(),
-    "STRING": StringType(),
-    "BOOLEAN": BooleanType(),
-    "ARRAY<INT>": ArrayType(IntegerType()),
-    "ARRAY<STRING>": ArrayType(StringType()),
-}
-Make = Callable[..., DataFrame]
-ONE = {"topology_id": 1}
+Rows = list[dict[str, Any]]
+OfChoices = Mapping[Choices, Sequence[int] | None] | None
+ONE = {TOPOLOGY: 1}
+OF_DATA_SETS = pa.schema(
+    [*TABLES["job_edges"], ("result_partition_type", pa.string()), ("output_index", pa.int32())]
+)
+"""Columns of connected_edges that passes of tasks read."""
+
+
+def make_table(
+    schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **defaults: Any
+) -> tuple[pa.Schema, Rows]:
+    """Columns and whole rows; what neither a row nor `defaults` say is null, or the zero of its type.
+
+    `schema`: a table of plans.tables by name, or columns. topology_id is 1 by default.
+    """
+    columns = TABLES[schema] if isinstance(schema, str) else schema
+    shared = {**ONE, **defaults}
+    found = []
+    for row in rows:
+        unknown = set(row) - set(columns.names)
+        assert not unknown, f"no such columns: {unknown}"
+        given = {**shared, **row}
+        found.append({f.name: given.get(f.name, None if f.nullable else zero_of(f.type)) for f in columns})
+    return columns, found
 
 
 def make_frame(
-    spark: SparkSession, schema: str | StructType, rows: Iterable[Mapping[str, Any]], **defaults: Any
+    spark: SparkSession, schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **defaults: Any
 ) -> DataFrame:
-    """`rows` as a table, partitioned by topology, as passes get them.
-
-    `schema`: a table of plans.tables by name, a StructType or columns as in DDL. What neither a row nor
-    `defaults` say is topology 1, null, or the zero of the column's type where it is not nullable.
-    """
-    struct = schema if isinstance(schema, StructType) else _struct(schema)
-    shared = {**ONE, **defaults}
-    values = []
-    for row in rows:
-        unknown = set(row) - set(struct.names)
-        assert not unknown, f"no such columns: {unknown}"
-        values.append(
-            tuple({**shared, **row}.get(f.name, None if f.nullable else zero_of(f.dataType)) for f in struct)
-        )
+    """The table of make_table on Spark, partitioned by topology, as passes get it."""
+    columns, found = make_table(schema, rows, **defaults)
+    struct = StructType([StructField(f.name, spark_type(f.type), f.nullable) for f in columns])
+    values = [tuple(row[name] for name in columns.names) for row in found]
     return spark.createDataFrame(values, struct).repartition(2, "topology_id")
 
 
-def assert_rows(frame: DataFrame, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    """The `columns` (separated by spaces) of `frame` are exactly `rows`, in any order."""
-    picked = frame.select(*columns.split())
-    nullable = StructType([StructField(f.name, f.dataType) for f in picked.schema])
-    expected = frame.sparkSession.createDataFrame(list(rows), nullable)
-    assert_df_equality(picked, expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True)
+def make_polars(schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **defaults: Any) -> pl.DataFrame:
+    """The table of make_table as the columnar planner gets it."""
+    columns, found = make_table(schema, rows, **defaults)
+    maps = [f.name for f in columns if pa.types.is_map(f.type)]
+    plain = [row | {name: list(row[name].items()) for name in maps} for row in found]
+    return from_arrow(pa.Table.from_pylist(plain, columns))
 
 
-def fixed_point(rows: DataFrame, step: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, int]:
-    """`rows` after as many steps as close all of them, and that number."""
-    rounds = 0
-    rows = rows.localCheckpoint()
-    while not rows.filter("open").isEmpty():
-        rows = step(rows).localCheckpoint()
-        rounds += 1
-        assert rounds < 20
-    return rows, rounds
+def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choices: OfChoices = None) -> Rows:
+    """Rows of the table that the columnar pass derives; its planner's own tables come from their steps.
+
+    `of_choices`: cluster configurations, each with its topologies; by default Flink's, for all of them.
+    """
+
+    def derived(derive: columnar.Derive, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+        for name in columnar.inputs_of(derive):
+            if name not in tables:
+                tables[name] = derived(columnar.OF_ITS_OWN[name][1], tables)
+        return derive(**{name: tables[name] for name in columnar.inputs_of(derive)})
+
+    found: Rows = []
+    for choices, topologies in (of_choices or {Choices(): None}).items():
+        tables = dict(given)
+        if topologies is not None:
+            tables = {name: t.filter(pl.col(TOPOLOGY).is_in(topologies)) for name, t in given.items()}
+        found += derived(columnar.implementations(choices)[produces], tables).to_dicts()
+    return found
 
 
-def extended(table: StructType, without: Iterable[str] = (), ddl: str = "") -> StructType:
-    """The columns of `table` but some, and those of `ddl`."""
-    left_out = set(without)
-    kept = [field for field in table if field.name not in left_out]
-    return StructType([*kept, *(_struct(ddl) if ddl else ())])
+def derive_on_spark(produces: str, given: Mapping[str, DataFrame], of_choices: OfChoices = None) -> Rows:
+    """Rows of the table that the pass on Spark derives, in one job; otherwise as derive_in_process."""
+    kept = {name: frame.localCheckpoint() for name, frame in given.items()}
+    found = []
+    for choices, topologies in (of_choices or {Choices(): None}).items():
+        derive = joins.implementations(choices)[produces].derive
+        frames = {name: kept[name] for name in columnar.inputs_of(derive)}
+        if topologies is not None:
+            frames = {name: f.filter(F.col(TOPOLOGY).isin(*topologies)) for name, f in frames.items()}
+        found.append(derive(**frames))
+    return [row.asDict() for row in reduce(DataFrame.unionByName, found).collect()]
 
 
-def _struct(schema: str) -> StructType:
-    return (
-        spark_schema(schema)
-        if schema in TABLES
-        else StructType([_field(*c.split()) for c in schema.split(", ")])
-    )
-
-
-def _field(name: str, kind: str, *not_null: str) -> StructField:
-    return StructField(name, _TYPES[kind], not not_null)
-
-
-def zero_of(data_type: DataType) -> Any:
+def zero_of(kind: pa.DataType) -> Any:
     """What stands for a value that a test leaves out and that must not be null."""
-    match data_type:
-        case StringType():
-            return ""
-        case BooleanType():
-            return False
-        case ArrayType():
-            return []
-        case MapType():
-            return {}
-        case _:
-            return 0
-
-
-_ENDS = "name STRING, parallelism INT, max_parallelism INT, slot_sharing_group STRING, chaining STRING"
-_OF_SOURCE = f"{_ENDS}, source BOOLEAN, legacy_source BOOLEAN"
-_OF_TARGET = f"{_ENDS}, yielding BOOLEAN"
-_VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
-
-
-def _prefixed(prefix: str, ddl: str) -> str:
-    return ", ".join(f"{prefix}_{column}" for column in ddl.split(", "))
-
-
-EDGES_WITH_ENDS = extended(
-    spark_schema("stream_edges"),
-    _VERDICTS,
-    "in_degree INT, input_degree INT, out_degree INT, "
-    f"{_prefixed('source', _OF_SOURCE)}, {_prefixed('target', _OF_TARGET)}",
-)
-MARKED_EDGES = extended(EDGES_WITH_ENDS, (), "reasons INT, chained_source BOOLEAN")
-OPERATORS = extended(
-    spark_schema("stream_nodes"),
-    ("id",),
-    "vertex INT, node INT, chain_index INT, chained_source_index INT, id_lower BIGINT NOT NULL, "
-    "id_upper BIGINT NOT NULL, preorder INT, postorder INT, branch INT, closings INT",
-)
-CHAIN_VERTICES = extended(
-    spark_schema("job_vertices"),
-    ("slot_sharing_group", "co_location_group", "pipelined_region", "creation_order", "topological_order"),
-    "slot_sharing_group_name STRING, co_location_group_name STRING, postorder INT",
-)
+    if pa.types.is_map(kind):
+        return {}
+    if pa.types.is_list(kind):
+        return []
+    if pa.types.is_string(kind):
+        return ""
+    return False if pa.types.is_boolean(kind) else 0

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from engine.output.reference_pages import example_of
 from plans.choices import Choices
 from plans.columnar import passes as columnar
 from plans.joins import passes as joins
 from plans.layers import LAYER_TABLES
 from plans.passes import GIVEN, PASSES, produced_by_layer
 from plans.vocabulary import Layer, SlotSharingStrategy
+from tests.passes.fixtures import read_cases
+from tests.passes.topologies import choices_of
 
 DERIVED: dict[str, dict[str, Callable[..., Any]]] = {
     "columnar": columnar.implementations(Choices()),
@@ -37,6 +40,31 @@ def test_a_planner_implements_every_pass_and_no_other(planner):
 def test_an_implementation_reads_what_the_list_says(planner, entry):
     read = set(parameters(DERIVED[planner][entry.produces]))
     assert read - set(OWN[planner]) <= set(entry.reads)
+
+
+def assert_shows_its_fixture(entry, derive, case):
+    assert example_of(derive) == (
+        f"{case.title} (tests/passes/fixtures/{entry.produces}.txt).",
+        case.example(entry.reads),
+    )
+
+
+@pytest.mark.parametrize("planner", DERIVED)
+@pytest.mark.parametrize("entry", PASSES, ids=lambda entry: entry.produces)
+def test_the_docstring_shows_the_first_case_of_the_fixture(planner, entry):
+    """What the pass reads and what it produces, to the letter."""
+    case = read_cases(entry.produces)[0]
+    assert set(entry.reads) & {shown.table for shown in case.tables}
+    assert_shows_its_fixture(entry, DERIVED[planner][entry.produces], case)
+
+
+@pytest.mark.parametrize("strategy", SlotSharingStrategy)
+def test_the_docstring_of_a_strategy_shows_its_first_case(strategy):
+    choices = Choices(slot_sharing_strategy=strategy)
+    (entry,) = (entry for entry in PASSES if entry.produces == "task_slots")
+    case = next(case for case in read_cases(entry.produces) if choices_of(case) == choices)
+    assert_shows_its_fixture(entry, columnar.implementations(choices)[entry.produces], case)
+    assert_shows_its_fixture(entry, joins.implementations(choices)[entry.produces].derive, case)
 
 
 def test_a_pass_reads_what_is_there_by_then():

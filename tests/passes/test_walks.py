@@ -1,4 +1,6 @@
-"""The walks over arrays: operator ids, the depth-first order, and topologies across batch borders."""
+"""The walks over arrays: operator ids, depth-first and topological order, topologies across batch borders."""
+
+from random import Random
 
 import mmh3
 import numpy as np
@@ -18,6 +20,7 @@ from plans.job_graph.order_depth_first import (
     ONLY_BRANCH,
     order_depth_first,
 )
+from plans.job_graph.sort_vertices_topologically import order_and_regions
 from plans.job_graph.stream_graph_arrays import arrays_of_rows
 from plans.joins.arrow_walks import whole_topologies
 from plans.union_find import smallest_in_component
@@ -225,3 +228,58 @@ def test_components_have_their_smallest_rank(data):
             smallest[a] = smallest[b] = min(smallest[a], smallest[b])
     ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
     assert smallest_in_component(np.array(ranks, np.int64), ones, others).tolist() == smallest
+
+
+def flinks_order(vertices, consumers):
+    """JobGraph.getVerticesSortedTopologicallyFromSources, read directly: recursive, and quadratic."""
+    remaining = dict.fromkeys(vertices)
+    order = [v for v in vertices if all(v not in targets for targets in consumers.values())]
+    for vertex in order:
+        del remaining[vertex]
+
+    def add(vertex):
+        for consumer in consumers[vertex]:
+            if consumer not in remaining:
+                continue
+            if any(consumer in consumers[producer] for producer in remaining):
+                continue
+            order.append(consumer)
+            del remaining[consumer]
+            add(consumer)
+
+    position = 0
+    while remaining:
+        add(order[position])
+        position += 1
+    return order
+
+
+def flinks_regions(order, pipelined):
+    region = {vertex: rank for rank, vertex in enumerate(order)}
+    for _ in order:
+        for a, b in pipelined:
+            region[a] = region[b] = min(region[a], region[b])
+    return region
+
+
+def test_vertices_are_sorted_as_a_direct_recursive_reading_sorts_them():
+    rng = Random(7)
+    bounds, edges, expected = [0], [], []
+    for _ in range(200):
+        first, size = bounds[-1], rng.randint(1, 12)
+        vertices = [*range(first, first + size)]
+        levels = dict(zip(vertices, rng.sample(range(size), size), strict=True))
+        consumers = {vertex: [] for vertex in vertices}
+        pipelined = []
+        for _ in range(rng.randint(0, 2 * size) if size > 1 else 0):
+            source, target = sorted(rng.sample(vertices, 2), key=levels.__getitem__)
+            edges.append((source, len(consumers[source]), target, rng.random() < 0.5))
+            pipelined += [(source, target)] if edges[-1][3] else []
+            consumers[source].append(target)
+        order = flinks_order(vertices, consumers)
+        regions = flinks_regions(order, pipelined)
+        expected += [(order.index(vertex), regions[vertex]) for vertex in vertices]
+        bounds.append(first + size)
+    sources, _, targets, pipelined = zip(*sorted(edges), strict=True)
+    found = order_and_regions(np.array(bounds), np.array(sources), np.array(targets), np.array(pipelined))
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == expected

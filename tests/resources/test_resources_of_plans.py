@@ -3,52 +3,33 @@
 from collections import defaultdict
 
 import pytest
-from pyspark.sql import functions as F
 
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan
-from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
-from plans.resources.joins.count_network_buffers import count_network_buffers
-from plans.resources.joins.size_managed_memory import size_managed_memory
-from plans.resources.joins.task_network_buffers import slot_network_buffers, task_network_buffers
-from plans.resources.task_manager import TaskManager
-from plans.vocabulary import BufferSide, Layer
+from engine.planning.plan_in_process import plan_in_process
+from plans.columnar.frames import from_arrow
+from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
+from plans.vocabulary import BufferSide
 from tests.resources.flink_resources import rows
 
 
 @pytest.fixture(scope="module")
-def found(spark):
-    """Rows by the name of their topology, and vertices by the id that Flink gives them."""
-    planned = plan(
-        [row["topology"] for row in rows("plan")], until=Layer.JOB_GRAPH, spark=spark, planner=Planner.SPARK
-    )
-    try:
-        tables = planned.tables
-        data_sets = tables["intermediate_data_sets"].select(
-            "topology_id",
-            F.col("vertex").alias("source_vertex"),
-            "data_set_id",
-            "output_index",
-            "result_partition_type",
-        )
-        edges = tables["job_edges"].join(data_sets, ["topology_id", "source_vertex", "data_set_id"])
-        vertices = tables["job_vertices"]
-        buffers = count_network_buffers(edges, create_execution_job_vertices(vertices)).localCheckpoint()
-        tasks = task_network_buffers(buffers, vertices).localCheckpoint()
-        managed = size_managed_memory(
-            tables["chained_operators"], tables["job_settings"], task_manager=TaskManager("1728m")
-        )
-        names = tables["topologies"].select("topology_id", "name")
-        named = vertices.select("topology_id", "vertex", "vertex_id").join(names, "topology_id")
-        keys = ["topology_id", "vertex"]
-        return {
-            "buffers": buffers.join(named, keys).collect(),
-            "tasks": tasks.join(named, keys).collect(),
-            "slots": slot_network_buffers(tasks).join(names, "topology_id").collect(),
-            "managed": managed.join(names, "topology_id").collect(),
-        }
-    finally:
-        planned.release()
+def found():
+    """Rows by the name of their topology, and vertices by the id that Flink gives them.
+
+    tests/columnar/test_plan_columnar.py compares these tables with those of Spark's passes.
+    """
+    planned = plan_in_process([row["topology"] for row in rows("plan")])
+    tables = {name: from_arrow(table) for name, table in planned.tables.items()}
+    names = tables["topologies"].select("topology_id", "name")
+    vertices = tables["job_vertices"].drop("name")
+    keys = ["topology_id", "vertex"]
+    named = vertices.select(*keys, "vertex_id").join(names, on="topology_id")
+    tasks = task_network_buffers(tables["network_buffers"], vertices)
+    return {
+        "buffers": tables["network_buffers"].join(named, on=keys).to_dicts(),
+        "tasks": tasks.join(named, on=keys).to_dicts(),
+        "slots": slot_network_buffers(tasks).join(names, on="topology_id").to_dicts(),
+        "managed": tables["managed_memory"].join(names, on="topology_id").to_dicts(),
+    }
 
 
 def test_channels_and_announced_bytes_of_every_task_are_flinks(found):

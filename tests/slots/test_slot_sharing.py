@@ -16,13 +16,8 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import ArrayType, IntegerType
 
-from engine.planning.planning_settings import planning_settings
 from plans.slots.balance_tasks import deal_in_turn
-from plans.slots.joins.balance_tasks import balance_tasks
-from plans.slots.joins.prefer_local_inputs import prefer_local_inputs
-from plans.slots.joins.prefer_local_inputs_by_task import prefer_local_inputs_by_task
 from plans.slots.joins.slots_of_groups import slot_numbers
 from plans.slots.prefer_local_inputs import prefer_producers_slots
 from tests.execution_graph.job_graph_tables import (
@@ -30,9 +25,7 @@ from tests.execution_graph.job_graph_tables import (
     job_graph_table,
     jobs_of_random_topologies,
     numbers_of_jobs,
-    pass_tables,
 )
-from tests.passes.frames import make_frame
 from tests.reference import slot_strategies, slots
 from tests.reference.jobs import Edge, PlannedJob, job_of_topology, make_job, random_job
 
@@ -43,13 +36,12 @@ GOLDEN = sorted(
 )
 BLOCKING = "BLOCKING"
 STRATEGIES = {
-    "prefer_local_inputs": (prefer_local_inputs, prefer_producers_slots, slots.prefer_local_inputs),
+    "prefer_local_inputs": (prefer_producers_slots, slots.prefer_local_inputs),
     "prefer_local_inputs_by_task": (
-        prefer_local_inputs_by_task,
         prefer_producers_slots,
         slot_strategies.prefer_local_inputs_of_1_12,
     ),
-    "balance_tasks": (balance_tasks, deal_in_turn, slot_strategies.balance_tasks),
+    "balance_tasks": (deal_in_turn, slot_strategies.balance_tasks),
 }
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
@@ -163,7 +155,7 @@ def test_balanced_co_located_tasks_begin_in_the_least_loaded_slots():
 @every_strategy
 @pytest.mark.parametrize("most_subtasks", [3, 9, 40])
 def test_random_jobs_have_the_references_slots(strategy, most_subtasks):
-    _, kernel, share = STRATEGIES[strategy]
+    kernel, share = STRATEGIES[strategy]
     jobs = {seed: random_job(seed, 1 + seed % 25, most_subtasks=most_subtasks) for seed in range(250)}
     assert slots_of(jobs, kernel) == [reference(planned, share) for planned in jobs.values()]
 
@@ -171,7 +163,7 @@ def test_random_jobs_have_the_references_slots(strategy, most_subtasks):
 @every_strategy
 def test_two_vertices_of_any_parallelism_have_the_references_slots(strategy):
     """Widening from and narrowing to a third, so that slots are not the subtasks' numbers."""
-    _, kernel, share = STRATEGIES[strategy]
+    kernel, share = STRATEGIES[strategy]
     jobs = {
         1_000 * producers + 10 * consumers + pointwise: make_job(
             [29, producers, consumers],
@@ -192,13 +184,13 @@ def topologies():
 
 @every_strategy
 def test_topologies_have_the_references_slots(strategy, topologies):
-    _, kernel, share = STRATEGIES[strategy]
+    kernel, share = STRATEGIES[strategy]
     assert slots_of(topologies, kernel) == [reference(planned, share) for planned in topologies.values()]
 
 
 @every_strategy
 def test_slots_do_not_depend_on_the_order_of_rows_or_on_other_topologies(strategy):
-    _, kernel, _ = STRATEGIES[strategy]
+    kernel, _ = STRATEGIES[strategy]
     jobs = {seed - 20: random_job(seed, 1 + seed % 12, most_subtasks=9) for seed in range(40)}
     alone = [slots_of({1: planned}, kernel)[0] for planned in jobs.values()]
     for seed in range(3):
@@ -208,7 +200,7 @@ def test_slots_do_not_depend_on_the_order_of_rows_or_on_other_topologies(strateg
 @every_strategy
 def test_a_co_location_group_across_slot_sharing_groups_is_planned_in_parts(strategy):
     """Flink refuses it; its topology goes through the passes with the others."""
-    _, kernel, _ = STRATEGIES[strategy]
+    kernel, _ = STRATEGIES[strategy]
     found = slots_by_hand(
         kernel, [2, 3, 2, 3], slot_sharing={1: 1, 3: 1}, co_location=dict.fromkeys(range(4), 0)
     )
@@ -248,15 +240,3 @@ def test_preferred_slots_are_flinks(path):
                 tasks.setdefault(slot, []).append(f"{vertex_id}_{subtask}")
         assert sorted(tasks) == list(range(len(tasks)))
         assert sorted(" ".join(sorted(of_slot)) for of_slot in tasks.values()) == sorted(of_flink)
-
-
-def test_the_passes_give_a_list_without_nulls_for_every_vertex(spark):
-    jobs = {seed: random_job(seed, 1 + seed, most_subtasks=9) for seed in range(25)}
-    with planning_settings(spark, 3):
-        tables = pass_tables(lambda *a: make_frame(spark, *a), jobs)
-        for derive, _, share in STRATEGIES.values():
-            found = derive(*tables)
-            assert found.schema.simpleString() == "struct<topology_id:bigint,vertex:int,slots:array<int>>"
-            assert found.schema["slots"].dataType == ArrayType(IntegerType(), containsNull=False)
-            expected = [reference(planned, share) for planned in jobs.values()]
-            assert numbers_of_jobs(found.collect(), jobs, "slots") == expected

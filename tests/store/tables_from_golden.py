@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from plans.joins.spark_schemas import spark_schema
+from plans.tables import TABLES
 from tests.passes.frames import zero_of
 
 Line = dict[str, Any]
@@ -47,10 +48,13 @@ def tables_from_golden(spark: SparkSession, lines: Iterable[Line]) -> dict[str, 
 
 def _frame(spark: SparkSession, table: str, rows: list[dict[str, Any]]) -> DataFrame:
     """topology_id is given as the topology's name and hashed by Spark."""
-    schema = spark_schema(table)
+    schema, columns = spark_schema(table), TABLES[table]
     key, *others = schema.fields
     values = [
-        (row["topology_id"], *(row.get(f.name, None if f.nullable else zero_of(f.dataType)) for f in others))
+        (
+            row["topology_id"],
+            *(row.get(f.name, None if f.nullable else zero_of(columns.field(f.name).type)) for f in others),
+        )
         for row in rows
     ]
     named = StructType([StructField("topology_id", StringType(), key.nullable), *others])

@@ -9,10 +9,32 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row a consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
+    """One row per consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
 
     In: placed_edges (see place_job_edges). As joins.connect_execution_vertices. 32 bits hold
     all products: no parallelism is above UPPER_BOUND_MAX_PARALLELISM.
+
+    Example: a task of a pointwise edge reads some partitions, one of an all-to-all edge all of them
+    (tests/passes/fixtures/execution_edges.txt).
+
+        connected_edges
+        source_vertex  target_vertex  distribution
+        1              3              POINTWISE
+        3              5              ALL_TO_ALL
+
+        execution_job_vertices
+        vertex  parallelism
+        1       4
+        3       2
+        5       3
+
+        -> execution_edges
+        target_vertex  subtask  first_partition  last_partition  first_subpartition
+        3              0        0                1               0
+        3              1        2                3               0
+        5              0        0                1               0
+        5              1        0                1               1
+        5              2        0                1               2
     """
     producers, consumers = (placed_edges[end].to_numpy() for end in ("producers", "consumers"))
     all_to_all = placed_edges["all_to_all"].to_numpy()
@@ -42,7 +64,7 @@ def _read_pointwise(subtask: Int32s, producers: Int32s, consumers: Int32s) -> tu
     first = subtask * producers // consumers
     fan_out = first_consumer(first + 1, producers, consumers) - first_consumer(first, producers, consumers)
     last = np.where(narrowing, (subtask + 1) * producers // consumers - 1, first)
-    # Whoever reads several partitions has them for itself; their producers fan out to nobody else.
+    # A task that reads several partitions is the only one that reads them.
     return first, last, np.where(narrowing, 0, subtask % np.maximum(fan_out, 1))
 
 

@@ -1,18 +1,34 @@
-"""One execution vertex a subtask, with its scheduling region."""
+"""One execution vertex per subtask, with its scheduling region."""
 
 import polars as pl
 
 
 def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
-    """One row a task (key topology_id, vertex, subtask): execution_vertices.
+    """One row per task (key topology_id, vertex, subtask): execution_vertices.
 
     As joins.create_execution_vertices.
+
+    Example: a task knows its pipelined region (tests/passes/fixtures/execution_vertices.txt).
+
+        task_regions
+        vertex  regions
+        1       [0, 1]
+        3       [0, 0, 1, 1]
+
+        -> execution_vertices
+        vertex  subtask  pipelined_region
+        1       0        0
+        1       1        1
+        3       0        0
+        3       1        0
+        3       2        1
+        3       3        1
     """
     return of_subtasks(task_regions, "regions", "pipelined_region")
 
 
 def of_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
-    """One row a subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
+    """One row per subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
     kept = [name for name in tasks.columns if name != numbers]
     subtasks = pl.int_ranges(0, pl.col(numbers).list.len(), dtype=pl.Int32).alias("subtask")
     return tasks.select(*kept, subtasks, pl.col(numbers).alias(number)).explode("subtask", number)

@@ -10,9 +10,28 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row an intermediate data set (key topology_id, vertex, output_index).
+    """One row per intermediate data set (key topology_id, vertex, output_index).
 
     In: placed_edges (see place_job_edges). As joins.create_intermediate_results.
+
+    Example: a data set has a partition for each subtask of its producer
+    (tests/passes/fixtures/intermediate_results.txt).
+
+        connected_edges
+        source_vertex  output_index  target_vertex  distribution
+        1              0             3              POINTWISE
+        1              1             5              ALL_TO_ALL
+
+        execution_job_vertices
+        vertex  parallelism
+        1       2
+        3       5
+        5       5
+
+        -> intermediate_results
+        vertex  output_index  partitions  most_subpartitions
+        1       0             2           3
+        1       1             2           5
     """
     producers, consumers = pl.col("producers"), pl.col("consumers")
     most = pl.when("all_to_all").then(consumers).otherwise((consumers + producers - 1) // producers)
@@ -26,10 +45,27 @@ def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row a result partition (key topology_id, vertex, output_index, partition).
+    """One row per result partition (key topology_id, vertex, output_index, partition).
 
     In: placed_edges (see place_job_edges). As joins.create_intermediate_results; 32 bits hold
     all products, as for execution_edges.
+
+    Example: a partition has a subpartition for each task that reads it
+    (tests/passes/fixtures/intermediate_result_partitions.txt).
+
+        connected_edges
+        source_vertex  target_vertex  distribution
+        1              3              POINTWISE
+
+        execution_job_vertices
+        vertex  parallelism
+        1       2
+        3       5
+
+        -> intermediate_result_partitions
+        vertex  output_index  partition  first_consumer  subpartitions
+        1       0             0          0               3
+        1       0             1          3               2
     """
     data_sets = _data_sets(placed_edges)
     producers, consumers = (data_sets[end].to_numpy() for end in ("producers", "consumers"))
@@ -52,7 +88,7 @@ def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _consumed_pointwise(partition: Int32s, producers: Int32s, consumers: Int32s) -> tuple[Int32s, Int32s]:
-    """The first consuming subtask of each partition behind a pointwise edge, and how many there are."""
+    """The first consuming subtask of each partition that a pointwise edge reads, and how many there are."""
     # With more producers than consumers a partition has one consumer: the last whose range starts before it.
     narrowing = producers >= consumers
     first, end = (first_consumer(at, producers, consumers) for at in (partition, partition + 1))

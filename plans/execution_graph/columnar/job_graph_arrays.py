@@ -39,7 +39,7 @@ def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame)
 
 
 def with_task_numbers(ordered_vertices: pl.DataFrame, name: str, numbers: Ints) -> pl.DataFrame:
-    """One row a job vertex: its `numbers`, which are those of all tasks in order, as the list `name`."""
+    """One row per job vertex: its `numbers`, which are those of all tasks in order, as the list `name`."""
     offsets = np.append(0, np.cumsum(ordered_vertices["parallelism"].to_numpy(), dtype=np.int64))
     lists = pa.LargeListArray.from_arrays(offsets, numbers.astype(np.int32))
     return ordered_vertices.select(TOPOLOGY, "vertex", pl.Series(name, lists))

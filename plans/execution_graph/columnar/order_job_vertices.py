@@ -12,7 +12,7 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def order_job_vertices(named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
-    """One row a job vertex (key topology_id, vertex), by topology_id and then in topological order.
+    """One row per job vertex (key topology_id, vertex), by topology_id and then in topological order.
 
     In: named_vertices (see number_co_location_groups), execution_job_vertices. Out: parallelism (effective),
     slot_sharing_group, co_location_group (NONE where there is none), pipelined_region. Other tables refer to

@@ -13,7 +13,7 @@ from plans.vocabulary import DistributionPattern
 
 
 def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
-    """One row a job edge (key topology_id, target_vertex, input_index), in the order of connected_edges.
+    """One row per job edge (key topology_id, target_vertex, input_index), in the order of connected_edges.
 
     In: connected_edges (see connect_vertices), ordered_vertices (see order_job_vertices). Out: pipelined
     (must be consumed while it is produced); all_to_all (pointwise otherwise); of both ends source_rank and

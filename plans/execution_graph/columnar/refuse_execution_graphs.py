@@ -28,9 +28,21 @@ from plans.vocabulary import Layer
 def refuse_execution_graphs(
     named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, task_regions: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+    """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     As joins.refuse_execution_graphs.
+
+    Example: more subtasks than the max parallelism allows
+    (tests/passes/fixtures/execution_graph_refusals.txt).
+
+        execution_job_vertices
+        vertex  parallelism  max_parallelism
+        1       4            2
+        2       9            8
+
+        -> execution_graph_refusals
+        error         location
+        JobException  vertex Source: s
     """
     return first_refusals(
         [

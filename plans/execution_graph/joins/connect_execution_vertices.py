@@ -10,13 +10,35 @@ from plans.vocabulary import DistributionPattern
 
 
 def execution_edges(connected_edges: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:
-    """One row a consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
+    """One row per consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
 
     In: connected_edges (see connect_vertices), execution_job_vertices. Out: execution_edges: an edge of
     10,000 to 10,000 subtasks is 10,000 rows.
 
     Source: VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise and ForAllToAll of a graph that
     is not dynamic, EdgeManagerBuildUtil.
+
+    Example: a task of a pointwise edge reads some partitions, one of an all-to-all edge all of them
+    (tests/passes/fixtures/execution_edges.txt).
+
+        connected_edges
+        source_vertex  target_vertex  distribution
+        1              3              POINTWISE
+        3              5              ALL_TO_ALL
+
+        execution_job_vertices
+        vertex  parallelism
+        1       4
+        3       2
+        5       3
+
+        -> execution_edges
+        target_vertex  subtask  first_partition  last_partition  first_subpartition
+        3              0        0                1               0
+        3              1        2                3               0
+        5              0        0                1               0
+        5              1        0                1               1
+        5              2        0                1               2
     """
     subtask, producers, consumers = F.col("subtask"), F.col("producers"), F.col("consumers")
     narrowing = producers >= consumers

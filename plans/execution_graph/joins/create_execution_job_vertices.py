@@ -12,7 +12,7 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def create_execution_job_vertices(named_vertices: DataFrame) -> DataFrame:
-    """One row a job vertex (key topology_id, vertex): execution_job_vertices.
+    """One row per job vertex (key topology_id, vertex): execution_job_vertices.
 
     In: named_vertices (see number_co_location_groups). A parallelism that is decided at run time counts as 1.
     One beyond what Flink allows is cut: refuse_execution_graphs refuses the topology, and until then its rows
@@ -20,6 +20,21 @@ def create_execution_job_vertices(named_vertices: DataFrame) -> DataFrame:
 
     Source: SchedulerBase.computeVertexParallelismStore, getDefaultMaxParallelism,
     normalizeParallelism; KeyGroupRangeAssignment.computeDefaultMaxParallelism.
+
+    Example: a max parallelism that is not set follows from the parallelism
+    (tests/passes/fixtures/execution_job_vertices.txt).
+
+        named_vertices
+        vertex  parallelism  max_parallelism
+        1       2            7
+        2       3            -1
+        3       200          -1
+
+        -> execution_job_vertices
+        vertex  parallelism  max_parallelism
+        1       2            7
+        2       3            128
+        3       200          512
     """
     parallelism = F.least(effective_parallelism(), F.lit(UPPER_BOUND_MAX_PARALLELISM))
     derived = F.least(

@@ -13,11 +13,30 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def intermediate_results(connected_edges: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:
-    """One row an intermediate data set (key topology_id, vertex, output_index): intermediate_results.
+    """One row per intermediate data set (key topology_id, vertex, output_index): intermediate_results.
 
     In: connected_edges (see connect_vertices), execution_job_vertices.
 
     Source: IntermediateResult; EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex.
+
+    Example: a data set has a partition for each subtask of its producer
+    (tests/passes/fixtures/intermediate_results.txt).
+
+        connected_edges
+        source_vertex  output_index  target_vertex  distribution
+        1              0             3              POINTWISE
+        1              1             5              ALL_TO_ALL
+
+        execution_job_vertices
+        vertex  parallelism
+        1       2
+        3       5
+        5       5
+
+        -> intermediate_results
+        vertex  output_index  partitions  most_subpartitions
+        1       0             2           3
+        1       1             2           5
     """
     producers, consumers = F.col("producers"), F.col("consumers")
     most = F.when(is_all_to_all(), consumers).otherwise(F.ceil(consumers / producers))
@@ -33,11 +52,28 @@ def intermediate_results(connected_edges: DataFrame, execution_job_vertices: Dat
 def intermediate_result_partitions(
     connected_edges: DataFrame, execution_job_vertices: DataFrame
 ) -> DataFrame:
-    """One row a result partition (key topology_id, vertex, output_index, partition).
+    """One row per result partition (key topology_id, vertex, output_index, partition).
 
     In: connected_edges (see connect_vertices), execution_job_vertices. Out: intermediate_result_partitions.
 
     Source: IntermediateResultPartition.getNumberOfSubpartitions, EdgeManagerBuildUtil.connectPointwise.
+
+    Example: a partition has a subpartition for each task that reads it
+    (tests/passes/fixtures/intermediate_result_partitions.txt).
+
+        connected_edges
+        source_vertex  target_vertex  distribution
+        1              3              POINTWISE
+
+        execution_job_vertices
+        vertex  parallelism
+        1       2
+        3       5
+
+        -> intermediate_result_partitions
+        vertex  output_index  partition  first_consumer  subpartitions
+        1       0             0          0               3
+        1       0             1          3               2
     """
     partition, producers, consumers = F.col("partition"), F.col("producers"), F.col("consumers")
     # With more producers than consumers a partition has one consumer: the last whose range starts before it.

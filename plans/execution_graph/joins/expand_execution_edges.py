@@ -7,7 +7,7 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def expand_execution_edges(execution_edges: DataFrame, *also: str) -> DataFrame:
-    """One row an ExecutionEdge: a partition that a subtask reads, lazily.
+    """One row per ExecutionEdge: a partition that a subtask reads, lazily.
 
     In: execution_edges, all or the rows of chosen job edges, and columns `also` that are kept. Out (key
     topology_id, target_vertex, input_index, subtask, partition): those columns and first_subpartition,

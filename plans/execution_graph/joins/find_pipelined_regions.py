@@ -18,7 +18,7 @@ REGIONS = task_numbers("regions")
 def find_pipelined_regions(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
-    """One row a job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
+    """One row per job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
     In: named_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
     connect_vertices). A region's number is the smallest task number in it; tasks of a topology are numbered
@@ -27,6 +27,23 @@ def find_pipelined_regions(
     Source: DefaultExecutionTopology.generateNewPipelinedRegions, SchedulingPipelinedRegionComputeUtil,
     PipelinedRegionComputeUtil. Flink gives regions no order of their own (they come out of identity hash
     maps); which tasks are in one does not depend on it.
+
+    Example: pointwise edges connect some tasks, all-to-all edges all of them
+    (tests/passes/fixtures/task_regions.txt).
+
+        connected_edges
+        source_vertex  target_vertex  distribution  result_partition_type
+        1              3              POINTWISE     PIPELINED_BOUNDED
+
+        execution_job_vertices
+        vertex  parallelism
+        1       3
+        3       2
+
+        -> task_regions
+        vertex  regions
+        1       [0, 1, 1]
+        3       [0, 1]
     """
     rows = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
     return walk_topologies(rows, [], region_numbers, REGIONS)

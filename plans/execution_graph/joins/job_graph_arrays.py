@@ -17,7 +17,7 @@ _INTS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 def job_graph_rows(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
-    """One row a vertex (target null) and one an edge (vertex is its source), for job_graph_arrays."""
+    """One row per vertex (target null) and one an edge (vertex is its source), for job_graph_arrays."""
     effective = rename(execution_job_vertices, of_vertex="vertex", effective_parallelism="parallelism")
     no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
     vertices = join_local(named_vertices, effective, {"vertex": "of_vertex"}).select(
@@ -93,7 +93,7 @@ def _flags(rows: pa.Table, name: str) -> Flags:
 
 
 def task_numbers(name: str) -> pa.Schema:
-    """Columns of a table of one row a job vertex: topology_id, vertex, and an int a subtask as `name`."""
+    """Columns of a table with one row per job vertex: its key, and `name`, an int for each subtask."""
     return pa.schema(
         [
             pa.field(TOPOLOGY, LONG, False),

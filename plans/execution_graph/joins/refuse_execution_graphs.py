@@ -25,12 +25,24 @@ from plans.vocabulary import Layer
 def refuse_execution_graphs(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, task_regions: DataFrame
 ) -> DataFrame:
-    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+    """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     In: named_vertices, execution_job_vertices, task_regions (see find_pipelined_regions).
 
     Source: KeyGroupRangeAssignment.checkParallelismPreconditions, VertexParallelismInformation,
     ExecutionJobVertex, DefaultExecutionTopology.ensureCoLocatedVerticesInSameRegion.
+
+    Example: more subtasks than the max parallelism allows
+    (tests/passes/fixtures/execution_graph_refusals.txt).
+
+        execution_job_vertices
+        vertex  parallelism  max_parallelism
+        1       4            2
+        2       9            8
+
+        -> execution_graph_refusals
+        error         location
+        JobException  vertex Source: s
     """
     return first_refusals(
         [

@@ -7,26 +7,20 @@ import polars as pl
 
 from plans.arrow_walks import Ints
 from plans.columnar.look_up import places
-from plans.job_graph.choose_result_partition_types import CONSECUTIVE_HASH, OF_EXCHANGE_MODE
+from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
 from plans.job_graph.columnar.walk_stream_graph import HEAD
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.walk_stream_graph import data_set_ids
-from plans.stream_graph.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode
 
 _OF_EDGES = (
-    TOPOLOGY,
-    "source",
-    "target",
-    "in_index",
-    "out_index",
-    "type_number",
+    *PLACES,
     "exchange_mode",
     "output_tag",
-    "unique_id",
     "partitioner",
     "partitioner_class",
     "partitioner_key",
@@ -39,10 +33,22 @@ _OF_EDGES = (
 def choose_result_partition_types(
     stream_edges: pl.DataFrame, edge_ends: pl.DataFrame, walked: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row a stream edge that is not chained. As joins.choose_result_partition_types.
+    """One row per stream edge that is not chained. As joins.choose_result_partition_types.
 
     Instead of postorder and vertex_postorder it has operator_place (see walk_stream_graph), source_place and
     target_place (the rows of its vertices in chain_vertices).
+
+    Example: an edge of a streaming job is pipelined, one of a batch job blocks
+    (tests/passes/fixtures/typed_edges.txt).
+
+        stream_edges
+        source  target  partitioner  chainable
+        1       2       FORWARD      true
+        2       4       RESCALE      false
+
+        -> typed_edges
+        source  target  partitioner  result_partition_type
+        2       4       RESCALE      BLOCKING
     """
     source_rows, target_rows = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
     vertex_places = walked["vertex_place"].to_numpy()
@@ -114,21 +120,10 @@ def _partition_type(
     if exchange in OF_EXCHANGE_MODE:
         chosen = OF_EXCHANGE_MODE[exchange]
     else:
-        chosen = Type.BLOCKING if no_output else _of_global_mode(mode, forward, pointwise)
+        place = 0 if forward else 1 if pointwise else 2
+        chosen = Type.BLOCKING if no_output else OF_GLOBAL_MODE[mode][place]
     keeps_all = broadcast and chosen == Type.HYBRID_SELECTIVE
     return Type.HYBRID_FULL if keeps_all else chosen
-
-
-def _of_global_mode(mode: Mode, forward: bool, pointwise: bool) -> Type:
-    return {
-        Mode.ALL_EDGES_BLOCKING: Type.BLOCKING,
-        Mode.FORWARD_EDGES_PIPELINED: Type.PIPELINED_BOUNDED if forward else Type.BLOCKING,
-        Mode.POINTWISE_EDGES_PIPELINED: Type.PIPELINED_BOUNDED if pointwise else Type.BLOCKING,
-        Mode.ALL_EDGES_PIPELINED: Type.PIPELINED_BOUNDED,
-        Mode.ALL_EDGES_PIPELINED_APPROXIMATE: Type.PIPELINED_APPROXIMATE,
-        Mode.ALL_EDGES_HYBRID_FULL: Type.HYBRID_FULL,
-        Mode.ALL_EDGES_HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
-    }[mode]
 
 
 def _result_partition_type() -> pl.Expr:

@@ -1,4 +1,4 @@
-"""Every chained node knows the head of its chain and how far away it is, by pointer doubling."""
+"""Chained nodes know the head of their chain and their distance to it, by pointer doubling."""
 
 import polars as pl
 
@@ -17,6 +17,22 @@ _POINTERS = (
 
 
 def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row a node that runs behind another in its chain. As joins.find_chain_heads."""
+    """One row per node that is chained to another. As joins.find_chain_heads.
+
+    Example: a chain ends where an edge has a reason against chaining (tests/passes/fixtures/chain_heads.txt).
+
+        marked_edges
+        source  target  reasons
+        1       2       0
+        2       3       0
+        3       4       2560
+        4       5       0
+
+        -> chain_heads
+        node  head  distance
+        2     1     1
+        3     1     2
+        5     4     1
+    """
     pointers = marked_edges.select(_POINTERS).filter("chains").drop("chains")
     return walk(pointers, ["node"], find_heads, HEADS)

@@ -7,14 +7,27 @@ import pyarrow as pa
 from plans.arrow_walks import Ints
 from plans.columnar.groups import ints
 from plans.columnar.look_up import look_up
-from plans.job_graph.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
+from plans.job_graph.mark_chainable_edges import REASONS, local_reasons, reason_bit
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
+from plans.vocabulary import ChainingStrategy, NotChainableReason
 
 
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
-    """All reasons that an edge and its two ends decide. As plans.job_graph.mark_local_reasons."""
+    """All reasons that an edge and its two ends decide. As plans.job_graph.mark_local_reasons.
+
+    Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
+
+        edges_with_ends
+        source  target  partitioner  source_parallelism  target_parallelism
+        1       2       FORWARD      2                   2
+        2       3       REBALANCE    2                   3
+
+        -> marked_edges
+        source  target  reasons
+        1       2       0
+        2       3       2560
+    """
     reasons = edges_with_ends.select(_LOCAL_REASONS)
     return edges_with_ends.drop(_NOT_NEEDED).hstack(reasons).with_columns(_CHAINED_SOURCE)
 
@@ -22,7 +35,20 @@ def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
 def mark_chainable_edges(
     marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, chain_heads: pl.DataFrame
 ) -> pl.DataFrame:
-    """The StreamGraph's edges with their verdicts on chaining. As joins.mark_chainable_edges."""
+    """The StreamGraph's edges with their verdicts on chaining. As joins.mark_chainable_edges.
+
+    Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
+
+        marked_edges
+        source  target  reasons
+        1       2       0
+        2       4       2560
+
+        -> stream_edges
+        source  target  chainable  not_chainable_reasons
+        1       2       true       []
+        2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
+    """
     sets = marked_edges["reasons"].to_numpy().copy()
     sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
     found = np.zeros(1 << len(REASONS), bool)
@@ -55,42 +81,13 @@ def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame
     return ints(behind, "edge")
 
 
-def _conditions() -> dict[NotChainableReason, pl.Expr]:
-    """Reason to the condition on an edge's row under which it holds, as in plans.job_graph."""
-    never = ChainingStrategy.NEVER.value
-    upstream = pl.col("source_chaining").fill_null(never)
-    downstream = pl.col("target_chaining").fill_null(never)
-
-    def differs(attribute: str) -> pl.Expr:
-        return pl.col(f"source_{attribute}") != pl.col(f"target_{attribute}")
-
-    forward = pl.col("forward")
-    return {
-        NotChainableReason.CHAINING_DISABLED: ~pl.col("chaining_enabled"),
-        NotChainableReason.SEVERAL_INPUTS: pl.col("in_degree") > 1,
-        NotChainableReason.UNION_INPUT: pl.col("input_degree") > 1,
-        NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP: differs("slot_sharing_group"),
-        NotChainableReason.UPSTREAM_NEVER_CHAINS: upstream == never,
-        NotChainableReason.DOWNSTREAM_NEVER_CHAINS: downstream == never,
-        NotChainableReason.DOWNSTREAM_IS_HEAD: downstream == ChainingStrategy.HEAD,
-        NotChainableReason.UPSTREAM_IS_NOT_A_SOURCE: (downstream == ChainingStrategy.HEAD_WITH_SOURCES)
-        & ~pl.col("source_source"),
-        NotChainableReason.DIFFERENT_PARALLELISM: differs("parallelism"),
-        NotChainableReason.DIFFERENT_MAX_PARALLELISM: ~pl.col("chain_different_max_parallelism")
-        & differs("max_parallelism"),
-        NotChainableReason.PARTITIONER_NOT_FORWARD: ~forward,
-        NotChainableReason.BATCH_EXCHANGE: forward
-        & (pl.col("partitioner_class") != MAY_CROSS_BATCH)
-        & (pl.col("exchange_mode") == StreamExchangeMode.BATCH),
-    }
-
-
 _NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
 _YIELDING = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
 _UNALIGNED = pl.col("supports_unaligned_checkpoints")
 _FORCES_ALIGNMENT = (pl.col("in_degree") > 1) & ~_UNALIGNED
 _LOCAL_REASONS = pl.sum_horizontal(
-    pl.when(condition).then(reason_bit(reason)).otherwise(0) for reason, condition in _conditions().items()
+    pl.when(condition).then(reason_bit(reason)).otherwise(0)
+    for reason, condition in local_reasons(pl.col, pl.Expr.fill_null, pl.col("forward")).items()
 ).alias("reasons")
 _CHAINED_SOURCE = (
     pl.col("source_source")

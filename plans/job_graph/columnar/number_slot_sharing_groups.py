@@ -22,6 +22,26 @@ def number_slot_sharing_groups(
 
     As joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
     slot_sharing_groups.
+
+    Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
+
+        vertices
+        vertex  slot_sharing_group_name
+        1       a
+        2       b
+        3       a
+
+        sorted_vertices
+        vertex  creation_order
+        1       2
+        2       1
+        3       0
+
+        -> grouped_vertices
+        vertex  slot_sharing_group
+        1       0
+        2       1
+        3       0
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
@@ -66,7 +86,24 @@ def _first_of_groups(
 
 
 def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The finished job vertices. As joins.number_slot_sharing_groups."""
+    """The finished job vertices. As joins.number_slot_sharing_groups.
+
+    Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
+
+        grouped_vertices
+        vertex  co_location_group_name
+        1       -
+        3       left
+        5       right
+        7       left
+
+        -> named_vertices
+        vertex  co_location_group
+        1       -
+        3       0
+        5       1
+        7       0
+    """
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
     first = groups(of_located, "co_location_group_name")
@@ -79,7 +116,22 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups."""
+    """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
+
+    Example: a group needs as many slots as its largest vertex has tasks
+    (tests/passes/fixtures/slot_sharing_groups.txt).
+
+        named_vertices
+        vertex  parallelism  slot_sharing_group
+        1       2            1
+        2       4            1
+        3       3            0
+
+        -> slot_sharing_groups
+        slot_sharing_group  name  vertices  max_vertex_parallelism
+        0                   b     1         3
+        1                   a     2         4
+    """
     of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
     first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))
     largest = np.full(len(first), np.iinfo(np.int32).min, np.int32)
@@ -93,7 +145,21 @@ def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: co_location_groups."""
+    """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
+
+    Example: a group is inside one slot sharing group (tests/passes/fixtures/co_location_groups.txt).
+
+        named_vertices
+        vertex  co_location_group  slot_sharing_group
+        1       0                  0
+        3       1                  1
+        5       0                  0
+
+        -> co_location_groups
+        co_location_group  name   slot_sharing_group  vertices
+        0                  left   0                   2
+        1                  right  1                   1
+    """
     groups = named_vertices.select(
         TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"
     )

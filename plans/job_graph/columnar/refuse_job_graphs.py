@@ -35,9 +35,21 @@ def refuse_job_graphs(
     named_vertices: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+    """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     As joins.refuse_job_graphs.
+
+    Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
+
+        stream_nodes
+        id  uid
+        1   u
+        2   v
+        3   u
+
+        -> job_graph_refusals
+        error                     location
+        IllegalArgumentException  uid u
     """
     return first_refusals(
         [

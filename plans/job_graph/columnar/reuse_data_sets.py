@@ -19,7 +19,20 @@ _EQUAL = (
 
 
 def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
-    """The edges with the data set they really read. As joins.reuse_data_sets."""
+    """The edges with the data set they really read. As joins.reuse_data_sets.
+
+    Example: two consumers of a blocking data set share it (tests/passes/fixtures/shared_edges.txt).
+
+        typed_edges
+        source  target  data_set_id                       result_partition_type
+        1       3       f126f51bcb7f16bfbc764cd893532136  BLOCKING
+        1       4       f126f51c76045f01bc764cd93dd86978  BLOCKING
+
+        -> shared_edges
+        source  target  data_set_id
+        1       3       f126f51bcb7f16bfbc764cd893532136
+        1       4       f126f51bcb7f16bfbc764cd893532136
+    """
     partition_type = pl.col("result_partition_type")
     hybrid = partition_type.is_in(HYBRID)
     reusable = typed_edges.select(partition_type.is_in(REUSABLE)).to_series()

@@ -13,9 +13,22 @@ _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.I
 def find_forward_groups(
     chain_vertices: pl.DataFrame, typed_edges: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row a vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
+    """One row per vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
 
     As joins.set_dynamic_parallelism.
+
+    Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
+
+        typed_edges
+        source_vertex  target  forward
+        1              3       true
+        3              5       false
+
+        -> forward_groups
+        vertex  forward_group
+        1       1
+        3       1
+        5       5
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     if dynamic.is_empty():
@@ -32,7 +45,25 @@ def find_forward_groups(
 def set_dynamic_parallelism(
     chain_vertices: pl.DataFrame, forward_groups: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """The vertices with their final parallelism. As joins.set_dynamic_parallelism."""
+    """The vertices with their final parallelism. As joins.set_dynamic_parallelism.
+
+    Example: a forward group has its largest parallelism and its smallest max parallelism
+    (tests/passes/fixtures/vertices.txt).
+
+        forward_groups
+        vertex  forward_group
+        1       1
+        3       3
+        5       3
+        7       7
+
+        -> vertices
+        vertex  parallelism  max_parallelism  parallelism_configured
+        1       -1           -1               false
+        3       4            16               true
+        5       4            16               true
+        7       2            -1               true
+    """
     if forward_groups.is_empty():
         return chain_vertices.with_columns(pl.lit(False).alias("too_small_max"))
     settings = job_settings.select(

@@ -19,7 +19,25 @@ _DECIMALS = 16
 
 
 def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The chained operators of all vertices. As joins.set_managed_memory_fractions."""
+    """The chained operators of all vertices. As joins.set_managed_memory_fractions.
+
+    Example: weights of a slot sharing group add up to the whole of a slot's memory
+    (tests/passes/fixtures/chained_operators.txt).
+
+        operators
+        node  vertex  managed_memory
+        1     1       {}
+        2     1       {OPERATOR: 1}
+        3     1       {OPERATOR: 3}
+        4     4       {OPERATOR: 7}
+
+        -> chained_operators
+        node  operator_order  managed_memory_fraction
+        1     2               {OPERATOR: 0.0}
+        2     1               {OPERATOR: 0.25}
+        3     0               {OPERATOR: 0.75}
+        4     0               {OPERATOR: 1.0}
+    """
     in_chain = pl.col("chain_index") >= HEAD
     return operators.select(
         TOPOLOGY,
@@ -87,7 +105,7 @@ def fraction_rounded_down() -> pl.Expr:
 
 
 def _maps(in_groups: Flags, of_groups: Ints, fractions: npt.NDArray[np.float64]) -> pl.Series:
-    """A map a row: each use case (a column) that is in the row's group, to the row's fraction."""
+    """One map per row: each use case (a column) that is in the row's group, to the row's fraction."""
     bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[of_groups])).astype(np.int32)
     rows = np.flatnonzero(bounds[1:] > bounds[:-1])
     entries = np.flatnonzero(in_groups[of_groups[rows]])

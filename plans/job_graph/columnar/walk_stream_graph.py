@@ -11,7 +11,7 @@ from plans.job_graph.walk_stream_graph import SOURCE_TASKS
 from plans.tables.column_types import TOPOLOGY
 
 CHAINED_SOURCE, HEAD = 0, 1
-"""Chain indexes; those of operators behind the head are higher."""
+"""Chain indexes; operators after the head have higher ones."""
 
 _OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "invokable")
 
@@ -19,13 +19,31 @@ _OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "invokable")
 def walk_stream_graph(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, edge_ends: pl.DataFrame
 ) -> pl.DataFrame:
-    """What only a walk in Flink's order can tell of nodes: one row a row of stream_nodes.
+    """What only a walk in Flink's order can tell of nodes: one row per row of stream_nodes.
 
     Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph;
     vertex (head of the chain); vertex_place (number of the vertex in the order in which Flink creates them,
     which is its row in chain_vertices; -1: the node is in none); chain_index; chained_source_index (place of
     a source among those in one head); operator_order; operator_place (by vertex and operator_order among all
     operators that are no chained sources); colliding (its uid does, and its topology's walk ended there).
+
+    Example: operators are visited depth first, chained outputs before others
+    (tests/passes/fixtures/walked.txt).
+
+        stream_edges
+        source  target  chainable
+        1       2       true
+        1       4       true
+        2       3       true
+        4       5       true
+
+        -> walked
+        node  preorder  branch  closings
+        1     0         0       0
+        2     1         2       0
+        3     2         1       0
+        4     3         3       0
+        5     4         1       1
     """
     nodes = stream_nodes.select(_OF_NODES)
     topologies, ids = nodes[TOPOLOGY].to_numpy(), nodes["id"].to_numpy()

@@ -23,6 +23,24 @@ def assign_operators_to_vertices(
     node's columns.
 
     Source: StreamingJobGraphGenerator.createChain, createSourceChainInfo.
+
+    Example: operators of a chain have its head as their vertex (tests/passes/fixtures/operators.txt).
+
+        stream_nodes
+        id  name
+        1   Source: s
+        2   m
+        4   Sink: k
+
+        chain_heads
+        node  head  distance
+        2     1     1
+
+        -> operators
+        node  name       vertex  chain_index
+        1     Source: s  1       1
+        2     m          1       2
+        4     Sink: k    4       1
     """
     walked_nodes = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
         TOPOLOGY, "node", "id_lower", "id_upper", "preorder", "postorder", "branch", "closings"

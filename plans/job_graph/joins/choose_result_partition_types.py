@@ -3,24 +3,17 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.choose_result_partition_types import CONSECUTIVE_HASH, OF_EXCHANGE_MODE
+from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
 from plans.joins.frames import join_local
-from plans.stream_graph.choose_partitioners import UNSPECIFIED_FORWARD
+from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode
 
 KEPT = (
-    TOPOLOGY,
-    "source",
-    "target",
-    "in_index",
-    "out_index",
-    "type_number",
+    *PLACES,
     "exchange_mode",
     "output_tag",
-    "unique_id",
     "source_vertex",
     "vertex_postorder",
     "postorder",
@@ -40,7 +33,7 @@ def _choice(value: Column, cases: dict[str, Column]) -> Column:
 def choose_result_partition_types(
     stream_edges: DataFrame, walked: DataFrame, job_settings: DataFrame
 ) -> DataFrame:
-    """One row a stream edge that is not chained.
+    """One row per stream edge that is not chained.
 
     In: stream_edges, walked (see walk_stream_graph), job_settings. Out (key topology_id, source, out_index):
     the edge's columns with the partitioner that dynamic graphs settle on here, result_partition_type,
@@ -49,6 +42,18 @@ def choose_result_partition_types(
 
     Source: StreamingJobGraphGenerator.getResultPartitionType, determineUndefinedResultPartitionType,
     tryConvertPartitionerForDynamicGraph; StreamEdge.configureKeyCorrelation.
+
+    Example: an edge of a streaming job is pipelined, one of a batch job blocks
+    (tests/passes/fixtures/typed_edges.txt).
+
+        stream_edges
+        source  target  partitioner  chainable
+        1       2       FORWARD      true
+        2       4       RESCALE      false
+
+        -> typed_edges
+        source  target  partitioner  result_partition_type
+        2       4       RESCALE      BLOCKING
     """
     unchained = stream_edges.filter(~F.col("chainable") & ~F.col("chained_source"))
     walked_edges = walked.filter(F.col("out_index").isNotNull()).select(
@@ -120,18 +125,10 @@ def _settle_partitioner() -> list[Column]:
 
 
 def _of_global_mode() -> Column:
-    blocking, bounded = F.lit(Type.BLOCKING.value), F.lit(Type.PIPELINED_BOUNDED.value)
-    return _choice(
-        F.col("global_exchange_mode"),
-        {
-            Mode.ALL_EDGES_BLOCKING: blocking,
-            Mode.FORWARD_EDGES_PIPELINED: F.when(
-                F.col("partitioner_class") == "ForwardPartitioner", bounded
-            ).otherwise(blocking),
-            Mode.POINTWISE_EDGES_PIPELINED: F.when(F.col("pointwise"), bounded).otherwise(blocking),
-            Mode.ALL_EDGES_PIPELINED: bounded,
-            Mode.ALL_EDGES_PIPELINED_APPROXIMATE: F.lit(Type.PIPELINED_APPROXIMATE.value),
-            Mode.ALL_EDGES_HYBRID_FULL: F.lit(Type.HYBRID_FULL.value),
-            Mode.ALL_EDGES_HYBRID_SELECTIVE: F.lit(Type.HYBRID_SELECTIVE.value),
-        },
-    )
+    is_forward = F.col("partitioner_class") == "ForwardPartitioner"
+
+    def of_mode(forward: Type, pointwise: Type, other: Type) -> Column:
+        of_others = F.when(F.col("pointwise"), F.lit(pointwise.value)).otherwise(F.lit(other.value))
+        return F.when(is_forward, F.lit(forward.value)).otherwise(of_others)
+
+    return _choice(F.col("global_exchange_mode"), {mode: of_mode(*t) for mode, t in OF_GLOBAL_MODE.items()})

@@ -18,6 +18,21 @@ def connect_vertices(shared_edges: DataFrame) -> DataFrame:
     result_partition_type, output_index (of the data set among its producer's), buffer_timeout.
 
     Source: StreamingJobGraphGenerator.connect, JobVertex.connectNewDataSetAsInput.
+
+    Example: a data set has a number at its producer, an edge at its consumer
+    (tests/passes/fixtures/connected_edges.txt).
+
+        shared_edges
+        source  target  out_index  type_number
+        1       3       0          0
+        1       4       1          1
+        3       4       0          2
+
+        -> connected_edges
+        source_vertex  target_vertex  input_index  output_index  type_number
+        1              3              0            0             0
+        1              4              1            1             1
+        3              4              0            0             2
     """
     of_target = Window.partitionBy(TOPOLOGY, "target").orderBy(*CONNECTED)
     of_data_set = Window.partitionBy(TOPOLOGY, "source_vertex", "id_lower", "id_upper").orderBy(*CONNECTED)
@@ -53,9 +68,23 @@ def connect_vertices(shared_edges: DataFrame) -> DataFrame:
 
 
 def create_data_sets(connected_edges: DataFrame) -> DataFrame:
-    """One row a data set, from its first job edge.
+    """One row per data set, from its first job edge.
 
     In: connected_edges (see connect_vertices). Out: intermediate_data_sets.
+
+    Example: a data set that two edges read has two consumers
+    (tests/passes/fixtures/intermediate_data_sets.txt).
+
+        connected_edges
+        source_vertex  target_vertex  output_index  consumer_index
+        1              3              0             0
+        1              4              0             1
+        1              6              1             0
+
+        -> intermediate_data_sets
+        vertex  output_index  distribution  broadcast  result_partition_type  consumers
+        1       0             POINTWISE     false      BLOCKING               2
+        1       1             ALL_TO_ALL    true       BLOCKING               1
     """
     return (
         connected_edges.groupBy(TOPOLOGY, F.col("source_vertex").alias("vertex"), "output_index")

@@ -1,4 +1,4 @@
-"""One job vertex a chain: its name, resources and task."""
+"""One job vertex per chain: its name, resources and task."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +20,19 @@ def create_vertices(operators: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.createJobVertex, createChainedName, createChainedMinResources,
     markSupportingConcurrentExecutionAttempts.
+
+    Example: a vertex is named after the operators of its chain (tests/passes/fixtures/chain_vertices.txt).
+
+        operators
+        node  vertex  chain_index  name
+        1     1       1            Source: s
+        2     1       2            m
+        3     1       3            n
+        4     1       3            Sink: k
+
+        -> chain_vertices
+        vertex  name                            invokable
+        1       Source: s -> m -> (n, Sink: k)  SourceOperatorStreamTask
     """
     members = operators.filter(F.col("chain_index") != 1)
     in_chain = F.col("chain_index") > 0

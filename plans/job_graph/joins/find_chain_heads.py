@@ -1,4 +1,4 @@
-"""Every chained node knows the head of its chain and how far away it is, by pointer doubling."""
+"""Chained nodes know the head of their chain and their distance to it, by pointer doubling."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -9,7 +9,7 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
-    """One row a node that runs behind another in its chain.
+    """One row per node that is chained to another.
 
     In: marked_edges (see mark_local_reasons). Out (key topology_id, node): head, distance (operators between
     the two, plus one), head_is_legacy_source. A chain that a legacy source heads is cut above each first
@@ -21,6 +21,21 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable
     (yielding operators), without their recursion.
+
+    Example: a chain ends where an edge has a reason against chaining (tests/passes/fixtures/chain_heads.txt).
+
+        marked_edges
+        source  target  reasons
+        1       2       0
+        2       3       0
+        3       4       2560
+        4       5       0
+
+        -> chain_heads
+        node  head  distance
+        2     1     1
+        3     1     2
+        5     4     1
     """
     pointers = marked_edges.filter((F.col("reasons") == 0) & ~F.col("chained_source")).select(
         TOPOLOGY,

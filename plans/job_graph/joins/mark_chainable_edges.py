@@ -1,47 +1,14 @@
 """Every stream edge knows whether it is chainable, and every reason why not."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.mark_chainable_edges import MAY_CROSS_BATCH, REASONS, reason_bit
+from plans.job_graph.mark_chainable_edges import REASONS, local_reasons, reason_bit
 from plans.joins.frames import join_local
 from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, NotChainableReason, StreamExchangeMode
-
-
-def _conditions() -> dict[NotChainableReason, Column]:
-    """Reason to the condition on an edge's row under which it holds.
-
-    YIELDING_BEHIND_LEGACY_SOURCE is not among them: it depends on where the chain above starts.
-    """
-    never = F.lit(ChainingStrategy.NEVER.value)
-    upstream, downstream = F.coalesce("source_chaining", never), F.coalesce("target_chaining", never)
-
-    def differs(attribute: str) -> Column:
-        return F.col(f"source_{attribute}") != F.col(f"target_{attribute}")
-
-    forward = F.col("partitioner_class").isin(*FORWARD_CLASSES)
-    may_cross_batch = F.col("partitioner_class") == MAY_CROSS_BATCH
-    return {
-        NotChainableReason.CHAINING_DISABLED: ~F.col("chaining_enabled"),
-        NotChainableReason.SEVERAL_INPUTS: F.col("in_degree") > 1,
-        NotChainableReason.UNION_INPUT: F.col("input_degree") > 1,
-        NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP: differs("slot_sharing_group"),
-        NotChainableReason.UPSTREAM_NEVER_CHAINS: upstream == never,
-        NotChainableReason.DOWNSTREAM_NEVER_CHAINS: downstream == never,
-        NotChainableReason.DOWNSTREAM_IS_HEAD: downstream == ChainingStrategy.HEAD,
-        NotChainableReason.UPSTREAM_IS_NOT_A_SOURCE: (downstream == ChainingStrategy.HEAD_WITH_SOURCES)
-        & ~F.col("source_source"),
-        NotChainableReason.DIFFERENT_PARALLELISM: differs("parallelism"),
-        NotChainableReason.DIFFERENT_MAX_PARALLELISM: ~F.col("chain_different_max_parallelism")
-        & differs("max_parallelism"),
-        NotChainableReason.PARTITIONER_NOT_FORWARD: ~forward,
-        NotChainableReason.BATCH_EXCHANGE: forward
-        & ~may_cross_batch
-        & (F.col("exchange_mode") == StreamExchangeMode.BATCH),
-    }
+from plans.vocabulary import ChainingStrategy, NotChainableReason
 
 
 def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> DataFrame:
@@ -52,10 +19,27 @@ def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> D
 
     Source: StreamingJobGraphGenerator.isChainable, isChainableInput, isChainableSource,
     areOperatorsChainable.
+
+    Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
+
+        edges_with_ends
+        source  target  partitioner  source_parallelism  target_parallelism
+        1       2       FORWARD      2                   2
+        2       3       REBALANCE    2                   3
+
+        -> marked_edges
+        source  target  reasons
+        1       2       0
+        2       3       2560
     """
     settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
+    conditions = local_reasons(
+        F.col,
+        lambda column, value: F.coalesce(column, F.lit(value)),
+        F.col("partitioner_class").isin(*FORWARD_CLASSES),
+    )
     reasons = sum(
-        (F.when(condition, reason_bit(reason)).otherwise(0) for reason, condition in _conditions().items()),
+        (F.when(condition, reason_bit(reason)).otherwise(0) for reason, condition in conditions.items()),
         F.lit(0),
     )
     input_reasons = F.col("reasons").bitwiseAND(~reason_bit(NotChainableReason.SEVERAL_INPUTS))
@@ -80,6 +64,18 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     Source: StreamingJobGraphGenerator.areOperatorsChainable: a yielding operator may not follow a legacy
     source in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all
     have to.
+
+    Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
+
+        marked_edges
+        source  target  reasons
+        1       2       0
+        2       4       2560
+
+        -> stream_edges
+        source  target  chainable  not_chainable_reasons
+        1       2       true       []
+        2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
     """
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(
         TOPOLOGY, "node", "head_is_legacy_source"

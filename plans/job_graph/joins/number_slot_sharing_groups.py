@@ -21,6 +21,26 @@ def number_slot_sharing_groups(
 
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.
+
+    Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
+
+        vertices
+        vertex  slot_sharing_group_name
+        1       a
+        2       b
+        3       a
+
+        sorted_vertices
+        vertex  creation_order
+        1       2
+        2       1
+        3       0
+
+        -> grouped_vertices
+        vertex  slot_sharing_group
+        1       0
+        2       1
+        3       0
     """
     settings = job_settings.select(
         TOPOLOGY, "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
@@ -50,6 +70,22 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
     co_location_group_name.
 
     Source: StreamingJobGraphGenerator.setCoLocation.
+
+    Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
+
+        grouped_vertices
+        vertex  co_location_group_name
+        1       -
+        3       left
+        5       right
+        7       left
+
+        -> named_vertices
+        vertex  co_location_group
+        1       -
+        3       0
+        5       1
+        7       0
     """
     numbered = _numbered(
         grouped_vertices.filter(F.col("co_location_group_name").isNotNull()),
@@ -73,7 +109,22 @@ def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
 
 
 def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups."""
+    """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups.
+
+    Example: a group needs as many slots as its largest vertex has tasks
+    (tests/passes/fixtures/slot_sharing_groups.txt).
+
+        named_vertices
+        vertex  parallelism  slot_sharing_group
+        1       2            1
+        2       4            1
+        3       3            0
+
+        -> slot_sharing_groups
+        slot_sharing_group  name  vertices  max_vertex_parallelism
+        0                   b     1         3
+        1                   a     2         4
+    """
     return named_vertices.groupBy(TOPOLOGY, "slot_sharing_group").agg(
         F.first("slot_sharing_group_name").alias("name"),
         F.count(F.lit(1)).cast("int").alias("vertices"),
@@ -82,7 +133,21 @@ def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
 
 
 def co_location_groups(named_vertices: DataFrame) -> DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: co_location_groups."""
+    """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
+
+    Example: a group is inside one slot sharing group (tests/passes/fixtures/co_location_groups.txt).
+
+        named_vertices
+        vertex  co_location_group  slot_sharing_group
+        1       0                  0
+        3       1                  1
+        5       0                  0
+
+        -> co_location_groups
+        co_location_group  name   slot_sharing_group  vertices
+        0                  left   0                   2
+        1                  right  1                   1
+    """
     return (
         named_vertices.filter(F.col("co_location_group").isNotNull())
         .groupBy(TOPOLOGY, "co_location_group")

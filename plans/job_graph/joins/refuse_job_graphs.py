@@ -50,7 +50,7 @@ def refuse_job_graphs(
     named_vertices: DataFrame,
     job_settings: DataFrame,
 ) -> DataFrame:
-    """One row a refused topology (see first_refusals), in the order of Flink's checks.
+    """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices,
     job_settings.
@@ -58,6 +58,18 @@ def refuse_job_graphs(
     Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
     validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
     JobVertexForwardGroup.
+
+    Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
+
+        stream_nodes
+        id  uid
+        1   u
+        2   v
+        3   u
+
+        -> job_graph_refusals
+        error                     location
+        IllegalArgumentException  uid u
     """
     return first_refusals(
         [

@@ -24,12 +24,25 @@ FORWARD_GROUPS = pa.schema(
 def find_forward_groups(
     chain_vertices: DataFrame, typed_edges: DataFrame, job_settings: DataFrame
 ) -> DataFrame:
-    """One row a vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
+    """One row per vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
 
     In: chain_vertices (see create_vertices), typed_edges (see choose_result_partition_types), job_settings.
     Out (key topology_id, vertex): forward_group.
 
     Source: ForwardGroupComputeUtil.computeForwardGroups.
+
+    Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
+
+        typed_edges
+        source_vertex  target  forward
+        1              3       true
+        3              5       false
+
+        -> forward_groups
+        vertex  forward_group
+        1       1
+        3       1
+        5       5
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     nodes = chain_vertices.select(TOPOLOGY, "vertex", F.lit(None).cast("int").alias("target"))
@@ -64,6 +77,23 @@ def set_dynamic_parallelism(
     vertices of a forward group get its smallest max parallelism.
 
     Source: StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary, JobVertexForwardGroup.
+
+    Example: a forward group has its largest parallelism and its smallest max parallelism
+    (tests/passes/fixtures/vertices.txt).
+
+        forward_groups
+        vertex  forward_group
+        1       1
+        3       3
+        5       3
+        7       7
+
+        -> vertices
+        vertex  parallelism  max_parallelism  parallelism_configured
+        1       -1           -1               false
+        3       4            16               true
+        5       4            16               true
+        7       2            -1               true
     """
     settings = job_settings.select(
         TOPOLOGY, (F.col("dynamic") & F.col("auto_parallelism_enabled")).alias("resets")

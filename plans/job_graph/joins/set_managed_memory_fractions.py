@@ -21,6 +21,23 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     operator scope; 1 or 0 at slot scope.
 
     Source: StreamingJobGraphGenerator.setManagedMemoryFraction, ManagedMemoryUtils.getFractionRoundedDown.
+
+    Example: weights of a slot sharing group add up to the whole of a slot's memory
+    (tests/passes/fixtures/chained_operators.txt).
+
+        operators
+        node  vertex  managed_memory
+        1     1       {}
+        2     1       {OPERATOR: 1}
+        3     1       {OPERATOR: 3}
+        4     4       {OPERATOR: 7}
+
+        -> chained_operators
+        node  operator_order  managed_memory_fraction
+        1     2               {OPERATOR: 0.0}
+        2     1               {OPERATOR: 0.25}
+        3     0               {OPERATOR: 0.75}
+        4     0               {OPERATOR: 1.0}
     """
     groups = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})
@@ -92,7 +109,7 @@ def wrapped(total: Column) -> Column:
 
 
 def fraction_rounded_down(weight: Column, total: Column) -> Column:
-    """weight / total cut off behind the 16th decimal, exactly: in decimal arithmetic until the last step.
+    """weight / total cut off after the 16th decimal, exactly: in decimal arithmetic until the last step.
 
     Null where the total is 0.
     """

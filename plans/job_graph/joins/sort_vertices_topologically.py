@@ -22,12 +22,28 @@ SORTED = pa.schema(
 
 
 def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame) -> DataFrame:
-    """One row a vertex: creation_order, topological_order, pipelined_region.
+    """One row per vertex: creation_order, topological_order, pipelined_region.
 
     In: vertices (with postorder), connected_edges (see connect_vertices). Out (key topology_id, vertex).
 
     Source: JobGraph.getVerticesSortedTopologicallyFromSources and addNodesThatHaveNoNewPredecessors, without
     their recursion; LogicalPipelinedRegionComputeUtil.
+
+    Example: a vertex comes after all of its inputs (tests/passes/fixtures/sorted_vertices.txt).
+
+        connected_edges
+        source_vertex  target_vertex  input_index
+        1              3              0
+        1              6              1
+        3              5              0
+        3              6              0
+
+        -> sorted_vertices
+        vertex  creation_order  topological_order
+        1       3               0
+        3       2               1
+        5       0               2
+        6       1               3
     """
     no_int = F.lit(None).cast("int")
     nodes = vertices.select(

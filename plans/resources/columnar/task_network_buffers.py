@@ -14,7 +14,16 @@ def task_network_buffers(
 ) -> pl.DataFrame:
     """The buffers of all gates and result partitions of a task, those of the vertex's largest.
 
-    As joins.task_network_buffers.
+    In: network_buffers (see count_network_buffers), counted with the same `options`; named_vertices (vertex,
+    slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
+    `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
+    has zeros. A figure is null where one of its summands is not bounded.
+
+    `announced_bytes` is what Flink adds to the resource profile of the vertex's slot sharing group, if the
+    author gave the group one (fine-grained resource management); otherwise buffers come out of the
+    TaskManager's pool as tasks ask for them, between required and target.
+
+    Source: NettyShuffleUtils.computeNetworkBuffersForAnnouncing, NettyShuffleMaster.
     """
     is_gate = pl.col("side") == BufferSide.GATE.value
     sums = network_buffers.group_by(TOPOLOGY, "vertex").agg(
@@ -37,7 +46,10 @@ def slot_network_buffers(
 ) -> pl.DataFrame:
     """The buffers of a slot that holds a task of every vertex of its slot sharing group: no slot needs more.
 
-    As joins.task_network_buffers.
+    In: task_network_buffers, of the same `options`. Out (key topology_id, slot_sharing_group): vertices, and
+    the figures as in task_network_buffers.
+
+    Source: SsgNetworkMemoryCalculationUtils.enrichNetworkMemory.
     """
     sums = task_network_buffers.group_by(TOPOLOGY, "slot_sharing_group").agg(
         pl.len().cast(pl.Int32).alias("vertices"), *(_sum_if_bounded(figure) for figure in FIGURES)

@@ -26,8 +26,8 @@ def count_network_buffers(
     their first edges do not say. Out (key topology_id, vertex, side, index): network_buffers.
 
     The figures are those that Flink announces for a graph that is not dynamic: a data set has a subpartition
-    for each subtask of its consumer, and a gate a channel for each partition it reads. They differ from the
-    running task where
+    for each subtask of its consumer, and a gate has a channel for each partition it reads. They differ from
+    the running task where
     - a producer runs on the same TaskManager: its local channel takes no buffers of its own;
     - the cluster's execution.batch-shuffle-mode is one of hybrid shuffle, which uses tiered storage: BLOCKING
       becomes HYBRID_FULL, a gate of hybrid data requires 1000 buffers at most, and a partition of n
@@ -43,6 +43,23 @@ def count_network_buffers(
     NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition, getNumBuffersToAnnounceForResultPartition;
     SsgNetworkMemoryCalculationUtils, EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex;
     ResultPartitionFactory.isOverdraftBufferNeeded.
+
+    Example: a gate needs a buffer for each channel, a partition one for each subpartition
+    (tests/passes/fixtures/network_buffers.txt).
+
+        connected_edges
+        source_vertex  target_vertex  result_partition_type
+        1              3              PIPELINED_BOUNDED
+
+        execution_job_vertices
+        vertex  parallelism
+        1       2
+        3       5
+
+        -> network_buffers
+        vertex  side              channels  required  target  announced  overdraft
+        1       RESULT_PARTITION  5         6         18      18         20
+        3       GATE              2         5         12      12         0
     """
     gate = _end(BufferSide.GATE, "target_vertex", "input_index", _most_edges("producers", "consumers"))
     partition = _end(

@@ -23,8 +23,8 @@ def size_managed_memory(
 ) -> DataFrame:
     """The managed memory of every operator that has a share of its slot's.
 
-    In: chained_operators, job_settings. Out (key topology_id, node, use_case): managed_memory, a row for each
-    use case of which the operator has a fraction above 0.
+    In: chained_operators, job_settings. Out (key topology_id, node, use_case): managed_memory, one row for
+    each use case of which the operator has a fraction above 0.
 
     `fraction` is the operator's among its slot sharing group's consumers of the use case. A slot is divided
     among the use cases of the group by weight: `slot_fraction` is fraction times the use case's weight over
@@ -37,6 +37,21 @@ def size_managed_memory(
 
     Source: StreamConfig.getManagedMemoryFractionOperatorUseCaseOfSlot,
     ManagedMemoryUtils.convertToFractionOfSlot, MemoryManager.computeMemorySize.
+
+    Example: use cases are weighed 70 to 30, operators by their weights
+    (tests/passes/fixtures/managed_memory.txt).
+
+        chained_operators
+        node  managed_memory_fraction
+        1     {OPERATOR: 0.0, PYTHON: 0.0}
+        2     {OPERATOR: 0.25, PYTHON: 0.0}
+        3     {OPERATOR: 0.75, PYTHON: 1.0}
+
+        -> managed_memory
+        node  use_case  fraction  slot_fraction       bytes
+        2     OPERATOR  0.25      0.175               93952411
+        3     OPERATOR  0.75      0.5249999999999999  281857232
+        3     PYTHON    1.0       0.3                 161061276
     """
     settings = job_settings.select(
         TOPOLOGY,

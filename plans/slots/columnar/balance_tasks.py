@@ -7,8 +7,29 @@ from plans.slots.columnar.slots_of_groups import share_slots
 
 
 def balance_tasks(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
     As joins.balance_tasks.
+
+    Example: dealt out in turn, vertices go on where the one before stopped
+    (tests/passes/fixtures/task_slots.txt).
+
+        named_vertices
+        vertex  topological_order  slot_sharing_group
+        1       0                  0
+        3       1                  0
+        5       2                  0
+
+        execution_job_vertices
+        vertex  parallelism
+        1       3
+        3       5
+        5       3
+
+        -> task_slots
+        vertex  slots
+        1       [0, 1, 2]
+        3       [0, 1, 2, 3, 4]
+        5       [3, 4, 0]
     """
     return share_slots(ordered_vertices, placed_edges, deal_in_turn)

@@ -10,7 +10,7 @@ from plans.slots.slots_of_groups import Strategy
 def share_slots(
     ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, strategy: Strategy
 ) -> pl.DataFrame:
-    """One row a job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
 
     As joins.slots_of_groups; rows are those of ordered_vertices.
     """

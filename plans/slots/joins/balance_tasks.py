@@ -9,7 +9,7 @@ from plans.slots.joins.slots_of_groups import share_slots
 def balance_tasks(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
-    """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
     In: named_vertices (see number_co_location_groups), execution_job_vertices; connected_edges say nothing
     here. Numbers count from 0 in a topology, by slot_sharing_group and then as Flink creates the groups:
@@ -17,5 +17,26 @@ def balance_tasks(
     in each run. Within one, the order is defined. All other hash maps are looked up, never iterated.
 
     Source: TaskBalancedPreferredSlotSharingStrategy, TaskBalancedExecutionSlotSharingGroupBuilder.
+
+    Example: dealt out in turn, vertices go on where the one before stopped
+    (tests/passes/fixtures/task_slots.txt).
+
+        named_vertices
+        vertex  topological_order  slot_sharing_group
+        1       0                  0
+        3       1                  0
+        5       2                  0
+
+        execution_job_vertices
+        vertex  parallelism
+        1       3
+        3       5
+        5       3
+
+        -> task_slots
+        vertex  slots
+        1       [0, 1, 2]
+        3       [0, 1, 2, 3, 4]
+        5       [3, 4, 0]
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, deal_in_turn)

@@ -8,11 +8,26 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
-    """One row a task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
+    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
 
     In: task_slots (see the slot sharing strategies), named_vertices.
 
     Source: ExecutionSlotSharingGroup.
+
+    Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
+
+        task_slots
+        vertex  slots
+        1       [0, 1]
+        3       [0, 1, 2]
+
+        -> execution_slot_sharing_groups
+        vertex  subtask  execution_slot_sharing_group
+        1       0        0
+        1       1        1
+        3       0        0
+        3       1        1
+        3       2        2
     """
     groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
     return (
@@ -28,10 +43,24 @@ def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFra
 
 
 def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
-    """One row a slot sharing group (key topology_id, slot_sharing_group): required_slots.
+    """One row per slot sharing group (key topology_id, slot_sharing_group): required_slots.
 
     In: task_slots (see the slot sharing strategies), named_vertices. A group has as many slots as its tasks
     were put into, which is the largest parallelism of its vertices unless co-location keeps tasks apart.
+
+    Example: a group needs as many slots as its largest vertex has tasks
+    (tests/passes/fixtures/required_slots.txt).
+
+        task_slots
+        vertex  slots
+        1       [0, 1]
+        2       [0, 1, 2, 3]
+        3       [4, 5, 6]
+
+        -> required_slots
+        slot_sharing_group  slots  tasks  vertices  largest_vertex
+        0                   3      3      1         3
+        1                   4      6      2         2
     """
     vertices = rename(
         named_vertices,

@@ -9,7 +9,7 @@ from plans.slots.prefer_local_inputs import prefer_producers_slots
 def prefer_local_inputs(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
-    """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
     In: named_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
     connect_vertices). Numbers count from 0 in a topology, in the order in which Flink creates the groups.
@@ -17,5 +17,22 @@ def prefer_local_inputs(
     Source: LocalInputPreferredSlotSharingStrategy of Flink 2.3. Its candidates and available groups are
     linked hash sets, in the order of producing tasks and of creation; so are they here. Its hash maps are
     looked up, never iterated.
+
+    Example: a task of a pointwise edge is in the slot of the first task that it reads
+    (tests/passes/fixtures/task_slots.txt).
+
+        connected_edges
+        source_vertex  target_vertex  distribution
+        1              3              POINTWISE
+
+        execution_job_vertices
+        vertex  parallelism
+        1       5
+        3       2
+
+        -> task_slots
+        vertex  slots
+        1       [0, 1, 2, 3, 4]
+        3       [0, 2]
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, prefer_producers_slots)

@@ -9,7 +9,7 @@ from plans.slots.prefer_local_inputs import prefer_producers_slots
 def prefer_local_inputs_by_task(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
-    """One row a job vertex (key topology_id, vertex): slots, one execution slot sharing group a subtask.
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
     In and out as for prefer_local_inputs, and the slots are the same. Flink 1.12.7 asks the producers of each
     task for itself, where Flink 2.3 lets tasks that read the same partitions share a list of candidates and
@@ -19,5 +19,26 @@ def prefer_local_inputs_by_task(
     subtasks, for example.
 
     Source: LocalInputPreferredSlotSharingStrategy of Flink 1.12.7.
+
+    Example: by task, as Flink did before consumers shared lists of slots
+    (tests/passes/fixtures/task_slots.txt).
+
+        named_vertices
+        vertex  topological_order  slot_sharing_group
+        1       0                  0
+        3       1                  0
+        5       2                  0
+
+        execution_job_vertices
+        vertex  parallelism
+        1       3
+        3       2
+        5       4
+
+        -> task_slots
+        vertex  slots
+        1       [0, 1, 2]
+        3       [0, 1]
+        5       [0, 1, 2, 3]
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, prefer_producers_slots)

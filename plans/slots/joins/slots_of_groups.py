@@ -21,7 +21,7 @@ def share_slots(
     connected_edges: DataFrame,
     strategy: Strategy,
 ) -> DataFrame:
-    """One row a job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`."""
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`."""
     rows = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
     return walk_topologies(rows, [], lambda table: slot_numbers(table, strategy), SLOTS)
 

@@ -8,6 +8,7 @@ from plans.stream_graph.choose_partitioners import (
     CLASSES,
     DEGREES,
     FORWARD_CLASSES,
+    PLACES,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
@@ -31,6 +32,25 @@ def choose_partitioners(
     """The StreamGraph's edges, each with what chaining has to know of its ends and its job.
 
     As joins.choose_partitioners. The edges that are translated come first, as in edge_ends.
+
+    Example: an edge without a partitioner is forward between equal parallelisms, else rebalance
+    (tests/passes/fixtures/edges_with_ends.txt).
+
+        resolved_inputs
+        target  source  partitioner
+        2       1       -
+        3       2       -
+
+        stream_nodes
+        id  name       parallelism
+        1   Source: s  2
+        2   m          2
+        3   Sink: k    3
+
+        -> edges_with_ends
+        source  target  partitioner  edge_id                      source_parallelism  target_parallelism
+        1       2       FORWARD      Source: s-1_m-2_0_FORWARD_0  2                   2
+        2       3       REBALANCE    m-2_Sink: k-3_0_REBALANCE_0  2                   3
     """
     settings = job_settings.select(_SETTINGS).rechunk()
     count = len(resolved_inputs)
@@ -46,7 +66,7 @@ def choose_partitioners(
 
 
 def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:
-    """What edges have to know of their ends, a column an attribute."""
+    """What edges have to know of their ends, one column per attribute."""
     return [
         nodes[attribute][edge_ends[f"{end}_row"]].alias(f"{end}_{attribute}")
         for end, attributes in (("source", SOURCE_ATTRIBUTES), ("target", TARGET_ATTRIBUTES))
@@ -118,13 +138,7 @@ def _edges() -> list[str | pl.Expr]:
     pointwise = _is_one_of(Partitioner.FORWARD, Partitioner.RESCALE)
     broadcast = _is_one_of(Partitioner.BROADCAST)
     return [
-        TOPOLOGY,
-        "source",
-        "target",
-        "in_index",
-        "out_index",
-        "type_number",
-        "unique_id",
+        *PLACES,
         "partitioner",
         "partitioner_class",
         "partitioner_key",

@@ -1,4 +1,4 @@
-"""Every virtual transformation is replaced by the physical ones behind it."""
+"""Every virtual transformation is replaced by the physical ones above it."""
 
 import numpy as np
 import polars as pl
@@ -27,11 +27,12 @@ _LABELS = (
 
 
 def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl.DataFrame:
-    """One row a virtual transformation and way up to a physical one, in the order of inputs.
+    """One row per virtual transformation and way up to a physical one, in the order of inputs.
 
     Out (sorted by row): row, that of the virtual transformation; source_row; the labels picked up on the way,
     as in joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
-    Ways up to a sink are left out: its translator gives no stream node ids to whoever names it as an input.
+    Ways up to a sink are left out: its translator gives no stream node ids to transformations that have it as
+    an input.
     """
     kinds = inputs.kinds
     virtual = kinds >= FIRST_VIRTUAL

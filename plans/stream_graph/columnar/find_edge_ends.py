@@ -14,7 +14,7 @@ def find_edge_ends(
     stream_nodes: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row a row of stream_edges: source_row and target_row, where its ends are among stream_nodes.
+    """One row per row of stream_edges: source_row and target_row, where its ends are among stream_nodes.
 
     No pass of plans.stream_graph: there, joins find them.
     """

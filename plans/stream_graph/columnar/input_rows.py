@@ -17,7 +17,7 @@ FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))
 class InputRows(NamedTuple):
     """What leads from row to row among transformations, wherever they stand."""
 
-    order: Ints  #: all rows, those of one topology behind each other and by id, so that inputs come first
+    order: Ints  #: all rows, those of one topology together and by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
     rows: Ints  #: the row of each input
     kinds: Ints  #: of each row, as numbered by KINDS
@@ -41,5 +41,5 @@ def input_rows(transformations: pl.DataFrame) -> InputRows:
 
 
 def offsets(lengths: Ints) -> Ints:
-    """Where spans of these lengths start if they stand behind each other, and where the last one ends."""
+    """Where consecutive spans of these lengths start, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))

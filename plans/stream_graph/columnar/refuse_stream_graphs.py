@@ -48,7 +48,25 @@ def refuse_stream_graphs(
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row a refused topology (see first_refusals). As joins.refuse_stream_graphs."""
+    """One row per refused topology (see first_refusals). As joins.refuse_stream_graphs.
+
+    Example: forward between operators of different parallelism
+    (tests/passes/fixtures/stream_graph_refusals.txt).
+
+        transformations
+        id  kind       inputs  name  parallelism  partitioner
+        1   source     []      s     1            -
+        2   partition  [1]     -     -            forward
+        3   one_input  [2]     m     2            -
+
+        stream_edges
+        source  target  partitioner
+        1       3       FORWARD
+
+        -> stream_graph_refusals
+        error                          location
+        UnsupportedOperationException  edge Source: s-1_m-3_0_FORWARD_0
+    """
     return first_refusals(
         [
             _forward_changes(marked_edges),

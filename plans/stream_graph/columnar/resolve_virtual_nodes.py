@@ -32,10 +32,25 @@ _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 
 
 def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
-    """One row a StreamEdge, in the order in which Flink adds them to their target.
+    """One row per StreamEdge, in the order in which Flink adds them to their target.
 
     As joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
     transformations; those of one topology behind each other, sorted by target and in_index.
+
+    Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
+
+        transformations
+        id  kind       inputs  partitioner
+        1   source     []      -
+        2   source     []      -
+        3   union      [1, 2]  -
+        4   partition  [3]     hash
+        5   one_input  [4]     -
+
+        -> resolved_inputs
+        target  in_index  source  partitioner  keyed
+        5       0         1       hash         true
+        5       1         2       hash         true
     """
     given = input_rows(transformations)
     order, bounds, inputs, kinds = given

@@ -1,4 +1,4 @@
-"""Every virtual transformation is replaced by the physical ones behind it, by pointer doubling."""
+"""Every virtual transformation is replaced by the physical ones above it, by pointer doubling."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,7 +10,7 @@ from plans.vocabulary import VIRTUAL_KINDS, Kind
 
 
 def start(transformations: DataFrame) -> DataFrame:
-    """One row a virtual transformation and input: the expansion by one step.
+    """One row per virtual transformation and input: the expansion by one step.
 
     In: transformations. Out (key topology_id, node, path): node (the virtual id), path (array of union input
     positions, the order among a node's rows), input (the id reached), open (input is virtual itself), and the

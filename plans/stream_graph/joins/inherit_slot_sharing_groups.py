@@ -53,13 +53,31 @@ def inherit(rows: pa.Table) -> pa.RecordBatch:
 
 
 def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: DataFrame) -> DataFrame:
-    """One row a physical transformation of the topologies that name any group.
+    """One row per physical transformation of the topologies that name any group.
 
     In: transformations, resolved_inputs. Out (key topology_id, id): slot_sharing_group. Nodes of other
     topologies are all in the group "default". A node without inputs and without a group of its own is in
     "default", as is one whose inputs disagree.
 
     Source: StreamGraphGenerator.determineSlotSharingGroup.
+
+    Example: a group is inherited if all inputs are in it (tests/passes/fixtures/inherited_groups.txt).
+
+        transformations
+        id  kind       inputs  slot_sharing_group
+        1   source     []      a
+        2   source     []      b
+        3   one_input  [1]     -
+        4   two_input  [1, 2]  -
+        5   sink       [3]     -
+
+        -> inherited_groups
+        id  slot_sharing_group
+        1   a
+        2   b
+        3   a
+        4   default
+        5   a
     """
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()

@@ -27,7 +27,7 @@ def refuse_stream_graphs(
     stream_edges: DataFrame,
     job_settings: DataFrame,
 ) -> DataFrame:
-    """One row a refused topology (see first_refusals).
+    """One row per refused topology (see first_refusals).
 
     In: transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates operators
     in creation order, each one's sources just before it; it raises what it meets first on that way.
@@ -35,6 +35,23 @@ def refuse_stream_graphs(
     Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
     MultipleInputSelectionHandler.checkSupportedInputCount,
     ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
+
+    Example: forward between operators of different parallelism
+    (tests/passes/fixtures/stream_graph_refusals.txt).
+
+        transformations
+        id  kind       inputs  name  parallelism  partitioner
+        1   source     []      s     1            -
+        2   partition  [1]     -     -            forward
+        3   one_input  [2]     m     2            -
+
+        stream_edges
+        source  target  partitioner
+        1       3       FORWARD
+
+        -> stream_graph_refusals
+        error                          location
+        UnsupportedOperationException  edge Source: s-1_m-3_0_FORWARD_0
     """
     return first_refusals(
         [

@@ -11,13 +11,28 @@ from plans.vocabulary import Kind, Partitioner
 
 
 def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
-    """One row a StreamEdge, in the order in which Flink adds them to their target.
+    """One row per StreamEdge, in the order in which Flink adds them to their target.
 
     In: transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target,
     in_index): source, type_number, the labels of the virtual transformations between the two (null = none),
-    keyed (the target stands right behind a hash partition) and direct (no virtual transformation in between).
+    keyed (the target reads a hash partition directly) and direct (no virtual transformation in between).
 
     Source: StreamGraph.addEdgeInternal, the virtual transformations' translators.
+
+    Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
+
+        transformations
+        id  kind       inputs  partitioner
+        1   source     []      -
+        2   source     []      -
+        3   union      [1, 2]  -
+        4   partition  [3]     hash
+        5   one_input  [4]     -
+
+        -> resolved_inputs
+        target  in_index  source  partitioner  keyed
+        5       0         1       hash         true
+        5       1         2       hash         true
     """
     inputs = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
         TOPOLOGY,
@@ -37,7 +52,7 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
         F.when(F.col("kind").isin(MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
         F.coalesce(keyed, F.lit(False)).alias("keyed"),
     )
-    # A sink's translator gives no stream node ids to whoever names it as an input.
+    # A sink's translator gives no stream node ids to transformations that have it as an input.
     sinks = transformations.filter(F.col("kind") == Kind.SINK).select(TOPOLOGY, "id")
     return number_edges(
         join_local(ends, sinks, {"source": "id"}, "left_anti").select(

@@ -1,0 +1,114 @@
+"""Fixtures of passes: small tables as text, one file per pass in fixtures/.
+
+A file is named after the table that its pass produces. A line that starts with `==` begins a case and names
+it; what stands before the first one says what the file is about. A case holds, separated by blank lines:
+
+- settings of the topology, of its stream graph, of Flink (keys with a dot) or of the cluster, as `key =
+  value`;
+- tables: the name of the table, its columns, its rows. The first ones are what is given: `transformations`,
+  or
+  `given_stream_nodes` and `given_stream_edges`. Tables after them are compared with those that a planner
+  derives, in the named columns: what the pass reads and, after a line `->`, what it produces.
+
+Cells are separated by two spaces or more; `-` is null and `""` an empty text.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FOLDER = Path(__file__).parent / "fixtures"
+GIVEN = ("transformations", "given_stream_nodes", "given_stream_edges")
+ARROW = "->"
+_GAP = re.compile(r" {2,}")
+
+
+class Shown(NamedTuple):
+    """Some columns of a table, as text."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def text(self) -> str:
+        """The table as a fixture holds it."""
+        return aligned(self.table, self.columns, self.rows)
+
+
+class Case(NamedTuple):
+    """One topology, and tables that planning it gives."""
+
+    produces: str
+    title: str
+    settings: dict[str, str]
+    tables: tuple[Shown, ...]
+
+    @property
+    def name(self) -> str:
+        """The topology's name."""
+        return f"{self.produces}: {self.title}"
+
+    def given(self, table: str) -> Shown | None:
+        """The given table of that name, if the case has it."""
+        return next((shown for shown in self.tables if shown.table == table and table in GIVEN), None)
+
+    def example(self, reads: Iterable[str]) -> str:
+        """The tables that a pass reads, and the one that it produces: what a docstring shows."""
+        before = [shown.text() for shown in self.tables[:-1] if shown.table in reads]
+        return "\n\n".join([*before, f"{ARROW} {self.tables[-1].text()}"])
+
+
+def read_cases(produces: str) -> list[Case]:
+    """The cases of the pass that produces this table. Raises FileNotFoundError where it has no fixture."""
+    text = (FOLDER / f"{produces}.txt").read_text(encoding="utf-8")
+    return [_case(produces, part) for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]]
+
+
+def aligned(table: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as text, its cells in columns."""
+    lines = [columns, *rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    padded = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join([table, *padded])
+
+
+def _case(produces: str, text: str) -> Case:
+    title, _, body = text.partition("\n")
+    settings: dict[str, str] = {}
+    tables: list[Shown] = []
+    for block in re.split(r"\n\s*\n", body.strip()):
+        lines = block.splitlines()
+        if " = " in lines[0]:
+            settings |= dict(line.split(" = ", 1) for line in lines)
+        else:
+            table, header, *rows = lines
+            tables.append(Shown(table.removeprefix(f"{ARROW} "), _cells(header), tuple(map(_cells, rows))))
+            assert all(len(row) in (1, len(tables[-1].columns)) for row in tables[-1].rows), (
+                title,
+                table,
+                rows,
+            )
+    assert tables[-1].table == produces, f"{title}: the last table is {tables[-1].table}"
+    return Case(produces, title, settings, tuple(tables))
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(_GAP.split(line.strip()))
+
+
+def shown(value: Any) -> str:
+    """A value as a cell."""
+    match value:
+        case None:
+            return "-"
+        case "":
+            return '""'
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{key}: {shown(item)}' for key, item in sorted(value.items()))}}}"
+        case _:
+            return str(value).replace("\n", "\\n")

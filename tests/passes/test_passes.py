@@ -1,0 +1,118 @@
+"""Every pass by its fixture, in both planners: small tables in, a table out (see fixtures.py).
+
+A planner plans the topologies of all cases in one run, so that every table comes from its own steps, also the
+tables that only it keeps. ../golden/passes.jsonl.gz holds the plans that Flink makes of these topologies.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from decimal import ROUND_DOWN, Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.planning.planning_settings import planning_settings
+from plans.choices import Choices
+from plans.passes import PASSES
+from tests.passes.derived_tables import Derived, derived_in_process, derived_on_spark
+from tests.passes.fixtures import FOLDER, GIVEN, Case, Shown, read_cases, shown
+from tests.passes.topologies import choices_of, for_flink, topology_of
+
+CASES = {entry.produces: read_cases(entry.produces) for entry in PASSES}
+GOLDEN = Path(__file__).parents[1] / "golden" / "passes.jsonl.gz"
+both_planners = pytest.mark.parametrize("planner", ["columnar", "joins"])
+
+
+def weights() -> dict[str, list[int]]:
+    """Topology to the weights of three operators in one slot sharing group."""
+    rng = Random(3)
+    rows = [[rng.choice((1, 3, 7, 128, rng.randint(1, 2**31 - 1))) for _ in range(3)] for _ in range(150)]
+    return {f"weights {i}": row for i, row in enumerate([*rows, [2**31 - 1] * 3, [1, 2**31 - 1, 1]])}
+
+
+def weighing(name: str, weights: list[int]) -> dict[str, Any]:
+    """The topology."""
+    rows = [
+        {"id": i, "kind": "one_input" if i > 1 else "source", "inputs": [i - 1] if i > 1 else [], "name": "n"}
+        | {"managed_memory": {"OPERATOR": weight}}
+        for i, weight in enumerate(weights, 1)
+    ]
+    return {"name": name, "transformations": rows}
+
+
+TOPOLOGIES = [
+    *(topology_of(case) for cases in CASES.values() for case in cases),
+    *(weighing(*row) for row in weights().items()),
+]
+
+
+@pytest.fixture(scope="module")
+def columnar() -> Derived:
+    return derived_in_process(TOPOLOGIES)
+
+
+@pytest.fixture(scope="module")
+def joins(spark: SparkSession) -> Iterator[Derived]:
+    with planning_settings(spark, 2):
+        yield derived_on_spark(spark, TOPOLOGIES)
+
+
+@both_planners
+@pytest.mark.parametrize("produces", CASES)
+def test_tables_are_those_of_the_fixture(produces, planner, request):
+    derived = request.getfixturevalue(planner)
+    differ = [
+        f"{case.name}\n{found.text()}"
+        for case in CASES[produces]
+        for expected in case.tables
+        if expected.table not in GIVEN
+        if sorted((found := found_table(derived, case, expected)).rows) != sorted(expected.rows)
+    ]
+    assert not differ, "\n\n".join(differ)
+
+
+def found_table(derived: Derived, case: Case, expected: Shown) -> Shown:
+    """What was derived, in the columns that the fixture shows."""
+    rows = derived(expected.table, choices_of(case), case.name)
+    cells = [tuple(shown(row[column]) for column in expected.columns) for row in rows]
+    return Shown(expected.table, expected.columns, tuple(sorted(cells)))
+
+
+def test_every_fixture_is_of_a_pass():
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(CASES)
+
+
+def test_no_two_cases_of_a_pass_have_one_name():
+    for cases in CASES.values():
+        assert len({case.title for case in cases}) == len(cases) > 0
+
+
+def test_flink_has_planned_the_topologies_of_all_cases():
+    """The golden tests compare its plans with those of both planners."""
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+        planned = {
+            topology["name"]: topology for topology in (json.loads(line)["topology"] for line in lines)
+        }
+    assert planned == {topology["name"]: topology for topology in for_flink()}
+
+
+@both_planners
+def test_fractions_of_any_weights_are_cut_off_after_16_decimals(planner, request):
+    derived = request.getfixturevalue(planner)
+
+    def cut_off(weight, total):
+        return float((Decimal(weight) / Decimal(total)).quantize(Decimal(10) ** -16, ROUND_DOWN))
+
+    for name, of_operators in weights().items():
+        total = (sum(of_operators) + 2**31) % 2**32 - 2**31
+        found = {
+            row["node"]: row["managed_memory_fraction"]
+            for row in derived("chained_operators", Choices(), name)
+        }
+        assert found == {
+            node: {"OPERATOR": cut_off(weight, total)} for node, weight in enumerate(of_operators, 1)
+        }
