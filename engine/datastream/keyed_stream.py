@@ -73,8 +73,8 @@ class KeyedOperations(StreamSettings):
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """Records of a key combined: every update in STREAMING mode, the last one in BATCH mode."""
         check_function(func, ReduceFunction, "reduce's function")
-        operator = ReduceOperator(func, self._key_selector)
-        return self._keyed("Reduce", operator, self._transformation.output_type)
+        output_type = self._transformation.output_type
+        return self._keyed("Reduce", ReduceOperator(func, self._key_selector, output_type), output_type)
 
     def sum(self, position_to_sum: Field = 0) -> DataStream:
         """The sum of a field (by number or name; of the value itself where it has none) by key so far."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from operators.functions.functions import ReduceFunctionWrapper
 from operators.process.results import frozen
-from operators.state.checked_state import Check, value_check
 from operators.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
+from operators.state.value_check import Check, value_check
 
 
 class Fold(NamedTuple):
