@@ -7,10 +7,11 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from engine.datastream.data_stream import DataStream
-from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_job import _values
 from engine.runtime.run_settings import task_settings
+from engine.runtime.run_until_enough import Rows, run_until_enough
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from operators.task.run_task import run_task
 from operators.task.task_spec import TaskSettings, TaskSpec
@@ -28,6 +29,17 @@ def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[Compiled
 def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
     """The records of `stream` as they reach the driver; whatever a subtask raises."""
     compiled, settings = compiled_job(stream, limit)
+    (terminal,) = compiled.terminals
+    rows = run_until_enough(
+        compiled,
+        settings.batch,
+        lambda limited: _rows_for_driver(limited, settings, terminal.edge),
+        lambda rows: len(_values_of(rows, terminal)),
+    )
+    return _values_of(rows, terminal)
+
+
+def _rows_for_driver(compiled: CompiledJob, settings: TaskSettings, edge: int) -> Rows:
     rows: list[dict[str, Any]] = []
     for vertex in compiled.vertices:
         produced = []
@@ -35,13 +47,13 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
             for batch in run_task(sent(vertex, settings), inputs(vertex, subtask, rows)):
                 produced += batch.to_pylist()
         rows += produced
-    (terminal,) = compiled.terminals
-    mine = [row for row in rows if row["edge"] == terminal.edge]
+    mine = [row for row in rows if row["edge"] == edge]
     mine.sort(key=lambda row: (row["channel"], row["sequence"]))
-    values: list[Any] = []
-    for row in mine:
-        values += _values(pa.py_buffer(row["payload"]), terminal)
-    return values
+    return [(edge, row["channel"], row["sequence"], pa.py_buffer(row["payload"])) for row in mine]
+
+
+def _values_of(rows: Rows, terminal: Terminal) -> list[Any]:
+    return [value for row in rows for value in _values(row[3], terminal)]
 
 
 def sent(vertex: CompiledVertex, settings: TaskSettings) -> TaskSpec:
