@@ -28,7 +28,7 @@ def collected_values(values: list[Any], type_info: TypeInformation | None) -> li
 
 
 def _converter(type_info: TypeInformation | None) -> Callable[[Any], Any] | None:
-    """What converts a value that is not None; None where nothing is to be done."""
+    """The function that converts a value other than None; None if no conversion is needed."""
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
         return _of_fields(type_info)
     if isinstance(type_info, MapTypeInfo):

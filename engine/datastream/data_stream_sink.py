@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DataStreamSink:
-    """A sink that is registered with its environment, to be named and placed."""
+    """A registered sink; its methods name and place it."""
 
     def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
         self._environment = environment

@@ -1,4 +1,4 @@
-"""What can be done with a stream by key.
+"""Operations on keyed streams.
 
 Source: pyflink.datastream.data_stream.KeyedStream; org.apache.flink.streaming.api.datastream.KeyedStream.
 """
@@ -44,14 +44,14 @@ class KeyedOperations(StreamSettings):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """One result a record; a MapFunction may use keyed state."""
+        """One result for each record; a MapFunction may use keyed state."""
         check_function(func, MapFunction, "map's function")
         return self._keyed("Map", KeyedMapOperator(func, self._key_selector), as_output_type(output_type))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results a record; a FlatMapFunction may use keyed state."""
+        """Any number of results for each record; a FlatMapFunction may use keyed state."""
         check_function(func, FlatMapFunction, "flat_map's function")
         operator = KeyedFlatMapOperator(func, self._key_selector)
         return self._keyed("FlatMap", operator, as_output_type(output_type))
@@ -65,7 +65,7 @@ class KeyedOperations(StreamSettings):
         return self._keyed("Filter", operator, self._transformation.output_type)
 
     def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of results a record, with state and timers by key."""
+        """Any number of results for each record, with state and timers by key."""
         check_function_object(func, KeyedProcessFunction, "process's function on a KeyedStream")
         operator = KeyedProcessOperator(func, self._key_selector)
         return self._keyed("KEYED PROCESS", operator, as_output_type(output_type))
@@ -97,10 +97,10 @@ class KeyedOperations(StreamSettings):
         return self.reduce(FieldAggregate("max_by", position_to_max_by))
 
     def aggregate(self, aggregations: Sequence[tuple[str, str]]) -> DataStream:
-        """One row a key, at the end of the input, over columns: Penstock's own, vectorised.
+        """Aggregate columns: one row for each key, at the end of the input. Penstock's own, vectorised.
 
-        `aggregations`: (field, function) pairs, functions sum, min, max, count and mean; of each, a field
-        `<field>_<function>` behind the key's fields. Nulls do not count. Partial results are made before
+        `aggregations`: pairs of a field and a function (sum, min, max, count or mean). Each becomes a field
+        `<field>_<function>` after the key's fields. Nulls do not count. Partial results are made before
         the exchange. TypeError unless the keys are names of fields, ValueError for another function.
         """
         return aggregated(self, self._key_selector, aggregations)
@@ -110,7 +110,7 @@ class KeyedOperations(StreamSettings):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of `size` records of a key, one every `slide` records; 0: one behind the other."""
+        """Windows of `size` records of a key, one every `slide` records; 0: one after the other."""
         if slide == 0:
             return WindowedStream(self, CountTumblingWindowAssigner(size))
         return WindowedStream(self, CountSlidingWindowAssigner(size, slide))

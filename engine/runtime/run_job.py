@@ -45,7 +45,7 @@ from operators.exchange.rows_and_batches import values_of_batch
 
 @dataclass
 class JobResult:
-    """What a job that finished leaves behind."""
+    """The result of a job that finished."""
 
     job_id: str
     name: str
@@ -62,7 +62,7 @@ class JobResult:
 
 @dataclass
 class RunControl:
-    """A run as others see it while it lasts: its id, whether it was asked to stop, where it stands."""
+    """A run while it lasts: its id, its state, and whether it was asked to stop."""
 
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     cancel_requested: threading.Event = field(default_factory=threading.Event)
