@@ -1,4 +1,4 @@
-"""Results that come later. Source: pyflink.common.completable_future."""
+"""Results that are available later. Source: pyflink.common.completable_future."""
 
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CompletableFuture:
-    """A result that comes later, passed through `py_class` if there is one."""
+    """A result that is available later; `py_class`, if given, converts it."""
 
     def __init__(self, future: "Future[Any]", py_class: Callable[[Any], Any] | None = None) -> None:
         self._future = future

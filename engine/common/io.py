@@ -8,7 +8,7 @@ from operators.common.no_java import no_java
 class InputFormat:
     """A format that a source reads. Penstock's formats are its subclasses.
 
-    NoJavaError where it is made of a Java object.
+    Raises NoJavaError if it is constructed from a Java object.
     """
 
     def __init__(self, j_input_format: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""A hold on a job that runs. Source: pyflink.common.job_client."""
+"""A handle to a running job. Source: pyflink.common.job_client."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,14 +12,14 @@ from engine.common.job_status import JobStatus
 
 
 class JobSummary(Protocol):
-    """What is known of a job that ended."""
+    """What is known of a finished job."""
 
     job_id: str
     milliseconds: int
 
 
 class JobHandle(Protocol):
-    """A job that runs."""
+    """A running job."""
 
     @property
     def job_id(self) -> str:
@@ -36,7 +36,7 @@ class JobHandle(Protocol):
 
 
 class JobClient:
-    """Asks after one job, and cancels it."""
+    """Queries one job, and cancels it."""
 
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle

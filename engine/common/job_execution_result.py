@@ -1,4 +1,4 @@
-"""What a job that ended says. Source: pyflink.common.job_execution_result."""
+"""The result of a finished job. Source: pyflink.common.job_execution_result."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,10 +1,10 @@
-"""How far a job has come. Source: pyflink.common.job_status; org.apache.flink.api.common.JobStatus."""
+"""States of a job. Source: pyflink.common.job_status; org.apache.flink.api.common.JobStatus."""
 
 from enum import Enum
 
 
 class JobStatus(Enum):
-    """State of a job."""
+    """The state a job is in."""
 
     CREATED = 0
     RUNNING = 1

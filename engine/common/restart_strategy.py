@@ -1,6 +1,6 @@
 """How often a failed job starts again. Source: pyflink.common.restart_strategy.
 
-PyFlink 2.3 has these classes still; Flink 2 has not, and takes its options instead. Here they are settings
+PyFlink 2.3 still has these classes; Flink 2 has options instead. Here they are settings
 that nothing reads: Spark runs a failed task again as often as spark.task.maxFailures says.
 """
 

@@ -1,4 +1,4 @@
-"""Types of streams as Arrow schemas, and the other way."""
+"""Converts types of streams to Arrow schemas, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.records.key_selection import ColumnKeys
 
 
 def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:
-    """A column a field of rows and tuples, else the one column `value`.
+    """One column for each field of rows and tuples, else the one column `value`.
 
     TypeError where no type is declared.
     """
@@ -32,7 +32,7 @@ def column_keys(
 ) -> tuple[ColumnKeys, TypeInformation]:
     """Keys that are fields of a stream's records, and their type: the field's, or a tuple of the fields'.
 
-    TypeError where the records have no named fields, ValueError for a field that they have not.
+    TypeError where the records have no named fields, ValueError for a field that they lack.
     """
     if not isinstance(type_info, RowTypeInfo | TupleTypeInfo):
         raise TypeError(f"keys by name need records with fields, which {type_info} has not")

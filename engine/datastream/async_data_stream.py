@@ -33,7 +33,7 @@ class AsyncDataStream:
         capacity: int = CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results as they come; none overtakes a watermark."""
+        """Results as soon as they are there; none overtakes a watermark."""
         return AsyncDataStream.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )

@@ -1,4 +1,4 @@
-"""Streams of which every subtask sees all records, connected with another stream.
+"""Streams whose records all go to every subtask, connected with another stream.
 
 Source: pyflink.datastream.data_stream.{BroadcastStream,BroadcastConnectedStream};
 org.apache.flink.streaming.api.transformations.{BroadcastStateTransformation,KeyedBroadcastStateTransformation}.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BroadcastStream:
-    """A stream that goes to every subtask, and the broadcast state that is kept of it."""
+    """A stream that goes to every subtask, and the broadcast state made from it."""
 
     def __init__(
         self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]
@@ -29,7 +29,7 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """A stream, keyed or not, beside a BroadcastStream."""
+    """A stream, keyed or not, connected with a BroadcastStream."""
 
     def __init__(
         self,

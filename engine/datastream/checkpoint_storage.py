@@ -1,6 +1,6 @@
-"""Where checkpoints lie. Source: pyflink.datastream.checkpoint_storage.
+"""Where checkpoints are stored. Source: pyflink.datastream.checkpoint_storage.
 
-Bounded jobs here take no checkpoints; these are the settings alone.
+Bounded jobs here take no checkpoints; these classes only hold the settings.
 """
 
 from __future__ import annotations

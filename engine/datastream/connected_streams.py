@@ -47,14 +47,14 @@ class ConnectedStreams:
         )
 
     def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One result a record, by `map1` or `map2`; None is no result."""
+        """At most one result for each record, by `map1` or `map2`; None is no result."""
         check_function_object(func, CoMapFunction, "map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoMapOperator(func, *selectors) if selectors else CoMapOperator(func)
         return self._result("Co-Map", operator, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of results a record, by `flat_map1` or `flat_map2`."""
+        """Any number of results for each record, by `flat_map1` or `flat_map2`."""
         check_function_object(func, CoFlatMapFunction, "flat_map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoFlatMapOperator(func, *selectors) if selectors else CoFlatMapOperator(func)
@@ -63,7 +63,7 @@ class ConnectedStreams:
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results a record, with side outputs and, on keyed streams, state and timers.
+        """Any number of results for each record, with side outputs and, on keyed streams, state and timers.
 
         Either class of function goes with either kind of streams, as in PyFlink.
         """

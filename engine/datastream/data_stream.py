@@ -177,7 +177,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
 
     def shuffle(self) -> NoReturn:
-        """Raises TypeError, as everything does that would send records elsewhere than their key."""
+        """Raises TypeError, as does everything that would separate records from their key."""
         self._keep_partitioning()
 
     def rebalance(self) -> NoReturn:

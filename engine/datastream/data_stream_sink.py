@@ -13,7 +13,7 @@ from engine.runtime.transformations import Transformation
 
 
 class DataStreamSink:
-    """A sink that is registered with its environment, to be named and placed."""
+    """A registered sink; its methods name and place it."""
 
     def __init__(self, environment: EnvironmentOptions, transformation: Transformation) -> None:
         self._environment = environment

@@ -1,4 +1,4 @@
-"""What an environment can be told about all of its jobs.
+"""Settings of an environment that hold for all of its jobs.
 
 Source: pyflink.datastream.stream_execution_environment.StreamExecutionEnvironment;
 org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
@@ -54,7 +54,7 @@ class EnvironmentOptions:
         return self._config
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Number of subtasks of operators that are made from here on and set none."""
+        """Number of subtasks of operators made from now on that do not set their own."""
         self._config.set_parallelism(parallelism)
         return self
 
@@ -66,7 +66,7 @@ class EnvironmentOptions:
         )
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Number of key groups of operators that set none: 1 to 32768. ValueError for others."""
+        """Number of key groups (1 to 32768) of operators that do not set their own. ValueError for others."""
         self._config.set_max_parallelism(check_max_parallelism(max_parallelism))
         return self
 
@@ -75,7 +75,7 @@ class EnvironmentOptions:
         return self._config.get_max_parallelism()
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
-        """Let the operators of this group have its resources."""
+        """Give the operators of this group its resources."""
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
@@ -210,7 +210,7 @@ class EnvironmentOptions:
         return default_local_parallelism()
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """Set the parallelism of environments that are made from here on without one."""
+        """Set the parallelism of environments that are later made without one."""
         set_default_local_parallelism(parallelism)
 
     def options(self) -> dict[str, str]:

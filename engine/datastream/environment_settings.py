@@ -35,13 +35,13 @@ class EnvironmentSettings:
     captured: list[Job] | None = None
 
 
-#: What is in force is the last.
+#: A stack; the last entry is in force.
 _settings = [EnvironmentSettings()]
 _local_parallelism: list[int] = []
 
 
 def current_settings() -> EnvironmentSettings:
-    """What new environments and execute go by."""
+    """The settings that new environments and `execute` use."""
     return _settings[-1]
 
 
@@ -61,7 +61,7 @@ def default_local_parallelism() -> int:
 
 
 def set_default_local_parallelism(parallelism: int) -> None:
-    """Let environments that are made from now on have `parallelism`."""
+    """Set the parallelism of environments made from now on."""
     if parallelism < 1:
         raise ValueError(f"parallelism {parallelism}: at least 1")
     _local_parallelism[:] = [parallelism]

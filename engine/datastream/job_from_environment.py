@@ -1,4 +1,4 @@
-"""A Job from what its environment was told.
+"""Makes a Job of an environment's settings and operators.
 
 Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.{generate,configureStreamGraph}.
 """

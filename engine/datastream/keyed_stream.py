@@ -1,4 +1,4 @@
-"""What can be done with a stream by key.
+"""Operations on keyed streams.
 
 Source: pyflink.datastream.data_stream.KeyedStream; org.apache.flink.streaming.api.datastream.KeyedStream.
 """
@@ -42,14 +42,14 @@ class KeyedOperations(StreamSettings):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """One result a record; a MapFunction may use keyed state."""
+        """One result for each record; a MapFunction may use keyed state."""
         check_function(func, MapFunction, "map's function")
         return self._keyed("Map", KeyedMapOperator(func, self._key_selector), as_output_type(output_type))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results a record; a FlatMapFunction may use keyed state."""
+        """Any number of results for each record; a FlatMapFunction may use keyed state."""
         check_function(func, FlatMapFunction, "flat_map's function")
         operator = KeyedFlatMapOperator(func, self._key_selector)
         return self._keyed("FlatMap", operator, as_output_type(output_type))
@@ -63,7 +63,7 @@ class KeyedOperations(StreamSettings):
         return self._keyed("Filter", operator, self._transformation.output_type)
 
     def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of results a record, with state and timers by key."""
+        """Any number of results for each record, with state and timers by key."""
         check_function_object(func, KeyedProcessFunction, "process's function on a KeyedStream")
         operator = KeyedProcessOperator(func, self._key_selector)
         return self._keyed("KEYED PROCESS", operator, as_output_type(output_type))
@@ -71,8 +71,8 @@ class KeyedOperations(StreamSettings):
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """Records of a key combined: every update in STREAMING mode, the last one in BATCH mode."""
         check_function(func, ReduceFunction, "reduce's function")
-        operator = ReduceOperator(func, self._key_selector)
-        return self._keyed("Reduce", operator, self._transformation.output_type)
+        output_type = self._transformation.output_type
+        return self._keyed("Reduce", ReduceOperator(func, self._key_selector, output_type), output_type)
 
     def sum(self, position_to_sum: Field = 0) -> DataStream:
         """The sum of a field (by number or name; of the value itself where it has none) by key so far."""
@@ -95,10 +95,10 @@ class KeyedOperations(StreamSettings):
         return self.reduce(FieldAggregate("max_by", position_to_max_by))
 
     def aggregate(self, aggregations: Sequence[tuple[str, str]]) -> DataStream:
-        """One row a key, at the end of the input, over columns: Penstock's own, vectorised.
+        """Aggregate columns: one row for each key, at the end of the input. Penstock's own, vectorised.
 
-        `aggregations`: (field, function) pairs, functions sum, min, max, count and mean; of each, a field
-        `<field>_<function>` behind the key's fields. Nulls do not count. Partial results are made before
+        `aggregations`: pairs of a field and a function (sum, min, max, count or mean). Each becomes a field
+        `<field>_<function>` after the key's fields. Nulls do not count. Partial results are made before
         the exchange. TypeError unless the keys are names of fields, ValueError for another function.
         """
         return aggregated(self, self._key_selector, aggregations)

@@ -1,4 +1,4 @@
-"""Checks of what streams and sinks are told.
+"""Checks the settings of streams and sinks.
 
 Source: org.apache.flink.api.common.operators.util.OperatorValidationUtils;
 org.apache.flink.api.dag.Transformation.
@@ -44,7 +44,7 @@ def check_uid_hash(uid_hash: str) -> str:
 
 
 def as_output_type(given: TypeInformation | list[Any] | None) -> TypeInformation | None:
-    """The type of a stream: a list is one of rows; None, as for pickled bytes, where nothing is declared."""
+    """The type of a stream: a list stands for a row type; None, if none is declared, for pickled bytes."""
     if given is None or isinstance(given, PickledBytesTypeInfo):
         return None
     if isinstance(given, list):

@@ -1,4 +1,4 @@
-"""How the records of a stream reach the subtasks behind it.
+"""How the records of a stream reach the subtasks of the next operator.
 
 Source: org.apache.flink.streaming.api.datastream.DataStream.setConnectionType;
 org.apache.flink.streaming.runtime.partitioner.
@@ -34,15 +34,15 @@ class Partitioning(RecordOperations):
         return self._partitioned("rebalance")
 
     def rescale(self) -> DataStream:
-        """In turn to a part of the subtasks, where every subtask upstream has a part of its own."""
+        """In turn to some of the subtasks; every upstream subtask has its own share of them."""
         return self._partitioned("rescale")
 
     def forward(self) -> DataStream:
-        """To the subtask of the same number; the operator behind needs the same parallelism."""
+        """To the subtask of the same number; the next operator needs the same parallelism."""
         return self._partitioned("forward")
 
     def global_(self) -> DataStream:
-        """To the first subtask. Java's `global`, which is no name in Python."""
+        """To the first subtask. Java's `global`, a keyword in Python."""
         return self._partitioned("global")
 
     @overload

@@ -1,4 +1,4 @@
-"""What a script hands to a stream, as it was at that moment.
+"""Keeps what a script hands to a stream as it was at that moment.
 
 PyFlink pickles a function when it is handed over (to map, key_by, reduce, …). What the script changes after
 that call, such as the variable of a loop or a dict that the function refers to, does not reach the job, and
@@ -19,7 +19,7 @@ from operators.common.describe_unpicklable import describe_unpicklable
 
 
 class Pickled:
-    """Holds the pickle of `thing`; pickled itself, it comes out as the thing.
+    """Holds the pickle of `thing`, and unpickles as the thing itself.
 
     `thing` is an operator or a function, and `name` says in messages what it belongs to. Raises
     JobCompileError where it cannot be pickled.

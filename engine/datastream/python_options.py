@@ -1,4 +1,4 @@
-"""Flink's options for what python code needs beside itself.
+"""Flink's options for the dependencies of Python code.
 
 Source: org.apache.flink.python.PythonOptions, org.apache.flink.python.util.PythonDependencyUtils.
 """

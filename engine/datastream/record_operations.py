@@ -1,7 +1,7 @@
-"""What can be done with the records of a stream one by one.
+"""Operations on the single records of a stream.
 
 Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.api.datastream.DataStream, whose
-plans these calls give: PyFlink's own helper operators around keys and timestamps are not there.
+plans these calls give: PyFlink's own helper operators for keys and timestamps.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class RecordOperations(StreamSettings):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """One result a record. Results of no declared type travel pickled."""
+        """One result for each record. Results without a declared type are pickled."""
         check_function(func, MapFunction, "map's function")
         return self._of_one_input("Map", MapOperator(func), as_output_type(output_type))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results a record."""
+        """Any number of results for each record."""
         check_function(func, FlatMapFunction, "flat_map's function")
         return self._of_one_input("FlatMap", FlatMapOperator(func), as_output_type(output_type))
 
@@ -65,7 +65,7 @@ class RecordOperations(StreamSettings):
     def process(
         self, func: ProcessFunction | KeyedProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results a record, also to side outputs.
+        """Any number of results for each record, also to side outputs.
 
         As in PyFlink a KeyedProcessFunction that uses neither key nor timers will do.
         """
@@ -102,7 +102,7 @@ class RecordOperations(StreamSettings):
         return self._of_one_input("Projection", MapOperator(Projection(field_indexes)), output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give the records event time, and watermarks behind it.
+        """Give the records event time and watermarks.
 
         With a timestamp assigner the operator has the environment's parallelism, as PyFlink's extraction of
         timestamps has, otherwise its input's.

@@ -80,7 +80,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name, and what a slot of the group needs: either nothing said, or at least cores and heap memory."""
+    """A name and the resources of a slot: none, or at least cores and heap memory."""
 
     _name: str
     _cpu_cores: float | None = None

@@ -1,4 +1,4 @@
-"""What environments and streams are given from outside."""
+"""Checks sources and side outputs that scripts name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where Flink keeps state. Source: pyflink.datastream.state_backend.
 
 State here lives in Python structures of each subtask and goes to disk beyond a configured size, whatever the
-backend; these are the settings alone.
+backend; these classes only hold the settings.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """An environment for however this script was started, with `configuration` over its options."""
+        """An environment that suits how the script was started; `configuration` overrides its options."""
         settings, stacked = current_settings(), Configuration()
         for key, value in settings.config.items():
             stacked.set_string(key, value)
@@ -72,7 +72,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def from_collection(
         self, collection: Sequence[Any], type_info: TypeInformation | None = None
     ) -> DataStream:
-        """The elements of a collection, by one subtask. Elements of no declared type travel pickled.
+        """The elements of a collection, by one subtask. Elements without a declared type are pickled.
 
         Raises TypeError or ValueError where an element does not have the declared type.
         """
@@ -177,7 +177,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         return iter(collected_values(list(values), sink.output_type))
 
     def dataframe_of(self, sink: Transformation) -> DataFrame:
-        """What leads to `sink` as a lazy DataFrame; it leaves what is registered."""
+        """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         from engine.runtime.dataframe_of_job import dataframe_of_job
 
         job = self._job_to_run([sink], None)
@@ -232,7 +232,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
 
 def _as_given(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """A strategy that later changes to `strategy` and its timestamp assigner do not reach."""
+    """A copy of `strategy` and its timestamp assigner, which later changes do not affect."""
     if strategy.timestamp_assigner is None:
         return strategy
     assigner: Any = Pickled(strategy.timestamp_assigner, "from_source")

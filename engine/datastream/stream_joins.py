@@ -1,4 +1,4 @@
-"""Joins of two streams, as the Java API has them; PyFlink has none.
+"""Joins of two streams, as in the Java API; PyFlink has none.
 
 Source: org.apache.flink.streaming.api.datastream.{CoGroupedStreams,JoinedStreams,KeyedStream.IntervalJoin}.
 """
@@ -104,7 +104,7 @@ class JoinedStreams(WindowPairing):
         function: JoinFunction | FlatJoinFunction | Callable[[Any, Any], Any],
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """One result a pair, of a JoinFunction or callable; any number of a FlatJoinFunction."""
+        """One result for each pair (JoinFunction or callable), or any number (FlatJoinFunction)."""
         return self._apply(function, output_type)
 
 
@@ -172,7 +172,7 @@ class IntervalJoined:
         func: ProcessJoinFunction | Callable[[Any, Any, Any], Any],
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Any number of results a pair, of `process_element(left, right, ctx)` or a callable of these."""
+        """Any number of results for each pair, by `process_element(left, right, ctx)` or such a callable."""
         selectors = (self._left._key_selector, self._right._key_selector)
         operator = IntervalJoinOperator(
             *selectors,

@@ -34,15 +34,15 @@ class StreamOutputs(StreamSettings):
         return self._sink_to(sink_func, "Unnamed")
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write the records to a sink, behind what the sink wants done with them before."""
+        """Write the records to a sink, after the transformer that the sink may bring."""
         transformer = sink.get_transformer() if hasattr(sink, "get_transformer") else None
         stream = self if transformer is None else transformer.apply(self)
         return stream._sink_to(sink, "Writer")
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """A line a record on the driver's standard output.
+        """Print one line for each record on the driver's standard output.
 
-        In front of it are `sink_identifier` and, where there are several, the subtask's number from 1.
+        Each line begins with `sink_identifier` and, if there are several subtasks, their number from 1.
         """
         return self._sink_to(
             PrintSink(sink_identifier, self._transformation.output_type), "Print to Std. Out"
@@ -62,8 +62,9 @@ class StreamOutputs(StreamSettings):
     ) -> CloseableIterator | list[Any]:
         """Run all that is registered with the environment, and give this stream's records.
 
-        With `limit`: a list of at most that many, and where nothing else is registered, the job ends as soon
-        as there are enough. ValueError for a limit below 1; and as `execute`.
+        Without `limit` the call waits for the end of the job. With it, it gives a list of at most that many
+        records; if nothing else is registered, the job ends as soon as it has them. Raises ValueError for a
+        limit below 1, and what `execute` raises.
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
@@ -75,7 +76,7 @@ class StreamOutputs(StreamSettings):
     def to_dataframe(self) -> DataFrame:
         """This stream as a Spark DataFrame, lazily: it runs when the DataFrame does.
 
-        Penstock's own. A column a field, or the one column `value`, pickled where no type is declared. The
+        Penstock's own. One column for each field, or one column `value`, pickled if no type is declared. The
         operators that lead to the stream leave the environment: execute does not run them too, unless
         others still read them.
         """

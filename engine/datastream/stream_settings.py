@@ -1,4 +1,4 @@
-"""What every operator of a stream can be told: names, ids, parallelism, chaining, slots.
+"""Settings of every operator of a stream: names, ids, parallelism, chaining, slots.
 
 Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator; pyflink.datastream.data_stream.
 """
@@ -72,7 +72,7 @@ class StreamSettings:
         return self
 
     def force_non_parallel(self) -> Self:
-        """One subtask, for good."""
+        """Fix the parallelism at 1."""
         one = self._operator("force_non_parallel")
         one.parallelism = one.max_parallelism = 1
         self._non_parallel = True
@@ -129,7 +129,7 @@ class StreamSettings:
     def _of_one_input(
         self, name: str, operator: Any, output_type: TypeInformation | None, **settings: Any
     ) -> DataStream:
-        """A new operator behind this stream, registered with the environment."""
+        """A new operator that reads this stream, registered with the environment."""
         made = self._environment.add_operator(
             Transformation(
                 kind=settings.pop("kind", "one_input"),

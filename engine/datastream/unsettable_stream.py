@@ -17,7 +17,7 @@ class UnsettableStream(StreamSettings):
     def _refuse(self, what: str) -> NoReturn:
         raise TypeError(
             f"{what} of a {type(self).__name__} is not supported: it has no operator of its own; "
-            "do this on the stream before or behind it"
+            "do this on the stream before or after it"
         )
 
     def get_name(self) -> NoReturn:

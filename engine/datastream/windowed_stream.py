@@ -161,7 +161,7 @@ class WindowedStream(WindowedOperations):
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """The records of a window added up as they come; `window_function` gets a list of the result."""
+        """The records of a window aggregated as they come; `window_function` gets a list of the result."""
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
@@ -217,7 +217,7 @@ class AllWindowedStream(WindowedOperations):
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """The records of a window added up as they come; `window_function` gets a list of the result."""
+        """The records of a window aggregated as they come; `window_function` gets a list of the result."""
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(

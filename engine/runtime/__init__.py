@@ -1,1 +1,1 @@
-"""Running a planned job on Spark: a pipeline a JobVertex, an exchange a JobEdge, a partition a subtask."""
+"""Running a planned job on Spark: a JobVertex is a pipeline, a JobEdge an exchange, a subtask a partition."""

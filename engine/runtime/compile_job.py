@@ -1,4 +1,4 @@
-"""From a plan and the transformations it was made from to what Spark tasks run.
+"""Compiles a plan, and the transformations it was made from, to what Spark tasks run.
 
 Nothing is decided here: vertices, chains, parallelism, partitioners and who reads what are the plan's. What
 the plan does not know (functions, selectors, types) is looked up in the transformations.
@@ -23,7 +23,7 @@ from operators.task.sink_operators import terminal_operator
 
 @dataclass(frozen=True)
 class Terminal:
-    """A sink: the edge its rows come to the driver by."""
+    """A sink, and the edge by which its rows reach the driver."""
 
     edge: int  #: negative
     node: int
@@ -146,7 +146,7 @@ _READ = (
 def _columnar_sources(
     by_node: Mapping[int, Transformation], stream_edges: Mapping[tuple[int, int], dict[str, Any]]
 ) -> dict[int, bool]:
-    """Of each node: whether what it puts out are record batches."""
+    """For each node, whether it puts out record batches."""
     columnar: dict[int, bool] = {}
     for node, one in by_node.items():
         if one.kind in VIRTUAL_KINDS:
@@ -242,7 +242,7 @@ def _chain(
             splits=tuple(map(tuple, operator.splits(parallelism))) if source else (),
         )
         if source and _stamps(one):
-            # in Flink part of the source operator; here an operator of its own behind the reader
+            # in Flink part of the source operator; here an operator of its own after the reader
             specs[node] = replace(specs[node], node=-node)
             specs[-node], specs[node] = (
                 specs[node],

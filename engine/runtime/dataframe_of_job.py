@@ -26,8 +26,8 @@ from operators.task.sink_operators import DataFrameOperator, PickledDataFrameOpe
 def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     """The records that reach `sink`, the only sink of `job`: nothing runs until the DataFrame does.
 
-    A column a field of a row or tuple, else one column `value`; pickled where no type is declared. Raises
-    JobCompileError. A vertex that several read stays cached in the session once it has run.
+    One column for each field of a row or tuple, else one column `value`; pickled if it has no declared type.
+    Raises JobCompileError. A vertex with several readers stays cached in the session once it has run.
     """
     type_info = sink.inputs[0].output_type
     tables = plan_job(job)

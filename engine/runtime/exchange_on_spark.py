@@ -1,4 +1,4 @@
-"""The job as DataFrames of exchange rows: one mapInArrow a JobVertex, at most one shuffle in front of it.
+"""A job as DataFrames of exchange rows: one mapInArrow for each JobVertex, after at most one shuffle.
 
 An exchange row is a block of records with the subtask it is for. All gates of a vertex share one shuffle,
 which puts each row into exactly the Spark partition that is the subtask, and sorts it in there.
@@ -53,7 +53,7 @@ class JobFrames:
     ) -> None:
         """`dataframes`: of each vertex whose source is a DataFrame, that DataFrame.
 
-        `result_schema`: of what the last vertex yields where that are results instead of exchange rows.
+        `result_schema`: of the last vertex's rows, if these are results instead of exchange rows.
         """
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies, self._dataframes = dependencies, dataframes
@@ -169,7 +169,7 @@ def _pickled(spec: TaskSpec) -> bytes:
 
 
 def _functions(chain: ChainSpec) -> Iterator[tuple[str, Any]]:
-    """What a chain runs of the author's, with a name for messages."""
+    """The author's functions in a chain, with names for messages."""
     for one in chain.operators:
         operator = one.operator
         for number, selector in enumerate(getattr(operator, "key_selectors", ()), 1):

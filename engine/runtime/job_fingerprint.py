@@ -1,4 +1,4 @@
-"""Telling a job that is run again from another one."""
+"""Tells a job that is run again from another one."""
 
 import hashlib
 import json

@@ -122,7 +122,7 @@ class JobMonitor:
         return min(failed, key=lambda one: one.state_timestamps.get("FAILED", 0), default=None)
 
     def first_lost(self, seconds: float = 2.0) -> Attempt | None:
-        """The attempt that first hung up without a last word; waits up to `seconds` for one that does."""
+        """The attempt that first hung up without a last report; waits up to `seconds` for one that does."""
         until = time.monotonic() + seconds
         while True:
             with self._lock:

@@ -1,4 +1,4 @@
-"""A run as rows: its executions and its summary, beside the plan that ran."""
+"""A run as rows of tables: its executions and its summary."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

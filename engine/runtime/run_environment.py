@@ -1,4 +1,4 @@
-"""What a run needs around it: a session, files on the workers, a picture of how far it is."""
+"""What a run needs: a session, files on the workers, and a display of its progress."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -67,7 +67,7 @@ def cached_files_on_spark(context: SparkContext, files: Mapping[str, CachedFile]
 
 @contextmanager
 def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor], None]]:
-    """Progress by JobVertex on a terminal's standard error; nothing elsewhere."""
+    """Show progress by JobVertex if standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda monitor: None

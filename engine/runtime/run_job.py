@@ -34,6 +34,7 @@ from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from engine.runtime.run_until_enough import run_until_enough
 from engine.runtime.ship_python import ship_python
 from engine.runtime.transformations import Transformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
@@ -44,7 +45,7 @@ from operators.exchange.rows_and_batches import values_of_batch
 
 @dataclass
 class JobResult:
-    """What a job that finished leaves behind."""
+    """The result of a job that finished."""
 
     job_id: str
     name: str
@@ -61,7 +62,7 @@ class JobResult:
 
 @dataclass
 class RunControl:
-    """A run as others see it while it lasts: its id, whether it was asked to stop, where it stands."""
+    """A run while it lasts: its id, its state, and whether it was asked to stop."""
 
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     cancel_requested: threading.Event = field(default_factory=threading.Event)
@@ -102,13 +103,17 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
         with opened:
             with ExitStack() as stack:
                 on_change = stack.enter_context(show_run(job.name, compiled))
-                monitor = stack.enter_context(
-                    JobMonitor(_parallelism(compiled), _driver_host(spark), on_change)
+
+                def run(limited: CompiledJob) -> list[tuple[int, int, int, pa.Buffer]]:
+                    with JobMonitor(_parallelism(compiled), _driver_host(spark), on_change) as monitor:
+                        try:
+                            return _run(spark, job, control, limited, monitor)
+                        finally:
+                            result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
+
+                rows = run_until_enough(
+                    compiled, job.batch, run, lambda rows: len(*_deliver(rows, compiled.terminals).values())
                 )
-                try:
-                    rows = _run(spark, job, control, compiled, monitor)
-                finally:
-                    result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
             result.collected = _deliver(rows, compiled.terminals)
             if repeated is None:
                 commit_run(opened, _committables(rows, compiled.terminals))

@@ -1,4 +1,4 @@
-"""Settings a run goes by: Flink options that mean something here, and what Spark needs while it lasts."""
+"""Settings of a run: the Flink options that have an effect here, and what Spark needs meanwhile."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -53,5 +53,5 @@ def task_settings(
 
 
 def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
-    """What exchanges rely on, for as long as a job is put together and runs."""
+    """Set what exchanges rely on while a job is built and runs."""
     return scoped_settings(spark, _SPARK)

@@ -1,4 +1,4 @@
-"""Sends a file to Spark's workers once an application: Spark itself warns where a file is sent again."""
+"""Sends a file to Spark's workers once in an application; Spark would warn each further time."""
 
 from collections.abc import Callable
 from typing import Any

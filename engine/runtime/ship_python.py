@@ -41,7 +41,7 @@ def ship_python(context: SparkContext, job: Job) -> PythonDependencies:
     archives = [_archive(context, path, folder) for path, folder in job.archives]
     dependencies = PythonDependencies(tuple(modules), tuple(archives))
     if modules:
-        # results are read here, and may be of these modules' classes
+        # results are unpickled here, and may be of these modules' classes
         own = PythonDependencies(dependencies.modules)
         here = module_folders(own, prepared_folder(own, SparkFiles.get))
         sys.path[:] = [*(folder for folder in sys.path if not is_prepared(folder)), *here]
@@ -96,7 +96,7 @@ def _shipped(
     if isinstance(file, str):
         send_once(context, context.addFile, file)
         return ShippedFile(name, name, folder, is_archive)
-    # Spark sends one file of a name, and that once: a name that tells the content is right for every job
+    # Spark sends one file for each name, once: the name tells the content, so it is right for every job
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()[:32]
     named = _folder_of_sent() / f"{digest}-{name}"

@@ -10,7 +10,7 @@ from engine.runtime.run_job import JobResult, RunControl, run_job
 
 
 class RunningJob:
-    """A job that runs in a thread; what a JobClient asks."""
+    """A job that runs in a thread: what a JobClient queries."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._control = job, RunControl()

@@ -17,6 +17,7 @@ from operators.chain.operator import (
 from operators.common.entry_size import value_bytes
 from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.choose_channels import Channel, ChannelChooser
+from operators.exchange.disk_guard import DiskGuard
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import values_of_batch
 from operators.functions.runtime_context import RuntimeContext
@@ -30,6 +31,10 @@ FIRST_OF_ALL = -(2**63)
 MISFIT = "putting out its results"
 #: Records whose last one promises this many blocks' bytes are written at once.
 _LARGE_BLOCKS = 4
+
+
+#: The payload that tells a reader that its producer was cut off: further records may be missing.
+CUT_OFF = b"."
 
 
 class Row(NamedTuple):
@@ -85,6 +90,8 @@ class ChannelWriter:
         self._pending_bytes: dict[Channel, int] = {}
         self.records = 0
         self.bytes = 0
+        self.cut_off = False  #: the budget is used up
+        self._disk = DiskGuard(spec.consumer_name)
         if spec.partitioner == "forward":
             # greets its reader, which without a shuffle has no other way to know which subtask it is
             emit(Row(spec.edge, self._chooser.targets[0], FIRST_OF_ALL, subtask, -1, b""))
@@ -106,13 +113,17 @@ class ChannelWriter:
                 raise failure(self._context, error, NO_RECORD, f"close of {self._chooser.what}") from error
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """Buffer records; full blocks go out. Raises EnoughResults once there are as many as the limit."""
+        """Buffer records; full blocks go out.
+
+        Raises EnoughResults once there are as many as the limit, or the budget is used up.
+        """
         if self._spec.limit is not None and self.records + len(values) >= self._spec.limit:
             count = self._spec.limit - self.records
             self._collect(values[:count], None if timestamps is None else timestamps[:count])
             self.flush()
             raise EnoughResults
         self._collect(values, timestamps)
+        self._check_budget()
 
     def _collect(self, values: Values, timestamps: Timestamps) -> None:
         self.records += len(values)
@@ -146,6 +157,7 @@ class ChannelWriter:
         if enough:
             self.flush()
             raise EnoughResults
+        self._check_budget()
 
     def _collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         self.records += batch.num_rows
@@ -171,6 +183,20 @@ class ChannelWriter:
         """Records from here on come after this watermark."""
         self.flush()
         self._watermark = timestamp
+
+    def _check_budget(self) -> None:
+        if self._spec.budget_bytes is not None and self.bytes >= self._spec.budget_bytes:
+            self.cut_off = True
+            raise EnoughResults
+
+    def tell_cut_off(self) -> None:
+        """Put all buffered records out, and tell every reader that more may be missing."""
+        self.flush()
+        readers = (
+            self._chooser.targets if self._spec.partitioner == "forward" else range(self._spec.consumers)
+        )
+        for target in readers:
+            self._emit(Row(self._spec.edge, target, FIRST_OF_ALL, self._subtask, -1, CUT_OFF))
 
     def flush(self) -> None:
         """Put all buffered records out."""
@@ -231,3 +257,8 @@ class ChannelWriter:
             self._emit(Row(self._spec.edge, one, order, self._subtask, self._sequence, payload))
             self._sequence += 1
             self.bytes += len(payload)
+        if self._spec.partitioner != "forward":
+            try:
+                self._disk.check(self.bytes)
+            except OSError as error:
+                raise failure(self._context, error, NO_RECORD, MISFIT) from error

@@ -25,6 +25,8 @@ class OutputSpec:
     custom_partitioner: Callable[[Any, int], int] | None = None
     consumer_name: str = ""  #: the operator that reads it
     limit: int | None = None  #: the consumer takes no more records than these; None: all
+    #: once a subtask has written as many, it ends and tells its readers that it was cut off; None: never
+    budget_bytes: int | None = None
     #: the consumer wants the records of a key group together (BATCH, keyed)
     grouped: bool = False
     #: the consumer reads this one before its others (broadcast state in any mode)

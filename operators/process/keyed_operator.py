@@ -134,12 +134,14 @@ class KeyedOperator(Operator):
             event.accepting = processing.accepting = True
         self.on_end_of_key()
         self._flush_if_many()
+        self.backend.commit()
         self.backend.clear()
         self.watermark = MIN_WATERMARK
 
     def finish(self) -> None:
         """Put out what is left."""
         self.results.flush()
+        self.backend.commit()
 
     def close(self) -> None:
         """Close key selectors, let go of state and timers."""

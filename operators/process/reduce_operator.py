@@ -12,16 +12,21 @@ from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from operators.chain.piece_size import PieceSize
 from operators.chain.results import UNCHANGING, frozen
+from operators.common.basic_types import TypeInformation
 from operators.process.keyed_process_operators import KeyedFunctionOperator
 from operators.records.map_records import current, span
 from operators.records.user_function import method
+from operators.state.value_check import value_check
 
 
 class ReduceOperator(KeyedFunctionOperator):
     """A ReduceFunction or a callable of two values."""
 
-    def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, function: Any, key_selector: Callable[[Any], Any], output_type: TypeInformation | None = None
+    ) -> None:
         super().__init__(function, key_selector)
+        self._output_type = output_type
 
     def open(self) -> None:
         """Make the state, open the function."""
@@ -29,6 +34,7 @@ class ReduceOperator(KeyedFunctionOperator):
         self._reduce = method(self.function, "reduce")
         self._piece = PieceSize()
         self._table = self.backend.table("_reduce_state")
+        self._table.check = value_check(self._output_type)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Reduce what there is of each key with its records."""
@@ -36,6 +42,8 @@ class ReduceOperator(KeyedFunctionOperator):
             self._handle_one_key(values)
         else:
             self._handle(values, timestamps, keys)
+        if self._table.check is not None:
+            self._table.written.update(keys)
 
     def _handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         function, entries, unchanging = self._reduce, self._table.entries, UNCHANGING

@@ -1,20 +1,17 @@
 """State that takes only what its declared types can hold.
 
-PyFlink encodes what a function has put into state, and fails where a value is not of the declared type. Here
-state mostly stays in memory as Python objects, so that each value is looked at when it is put in. Single
-values and tuples of these are checked in full; of rows, lists and maps only the class is.
+PyFlink encodes what a function has put into state at the end of a bundle, and fails where a value is not of
+the declared type. Here state mostly stays in memory as Python objects. Elements of lists and entries of maps
+are checked when they are put in. Of a single value (value, reducing and aggregating state) the last one
+counts. It is checked about as often as PyFlink ends a bundle, so that `update(None)` is an error unless
+another value or `clear` follows.
 
 Source: pyflink.fn_execution.state_impl.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from types import SimpleNamespace
 from typing import Any
 
-from operators.common.codec import mismatch
-from operators.common.collection_types import MapTypeInfo
-from operators.common.convert_values import INTEGER_BITS, conversion_of
-from operators.common.typeinfo import BasicTypeInfo, ListTypeInfo, TupleTypeInfo, TypeInformation
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -23,91 +20,66 @@ from operators.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-
-#: Raises TypeError, OverflowError or ValueError for a value that is not of the type.
-Check = Callable[[Any], None]
-
-
-def value_check(type_info: TypeInformation | None) -> Check | None:
-    """The check of values of a type; None where values are not checked."""
-    if isinstance(type_info, BasicTypeInfo):
-        return None if type_info._basic_type.name == "INSTANT" else _single(type_info)
-    if isinstance(type_info, TupleTypeInfo):
-        return _tuple(type_info)
-    if isinstance(type_info, MapTypeInfo):
-        return _of_class((dict,), type_info)
-    return None
+from operators.state.state_table import StateTable
+from operators.state.ttl_states import Expiring
+from operators.state.value_check import Check, value_check
 
 
-def _single(type_info: BasicTypeInfo) -> Check:
-    kind, convert, _ = conversion_of(type_info)
-    bits = INTEGER_BITS.get(type_info._basic_type)
-    if bits is None:
+def checked_state(state: Any, descriptor: StateDescriptor, table: StateTable | None = None) -> Any:
+    """`state`, which from here on raises where it is given a value that is not of the descriptor's type.
 
-        def check(value: Any) -> None:
-            if type(value) is not kind:
-                _convert(value)
-
-    else:
-        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-
-        def check(value: Any) -> None:
-            if type(value) is not int or not low <= value <= high:
-                _convert(value)
-
-    def _convert(value: Any) -> None:
-        if value is None:
-            raise TypeError(mismatch(value, type_info))
-        convert(value, type_info)
-
-    return check
-
-
-def _tuple(type_info: TupleTypeInfo) -> Check:
-    checks = [value_check(one) for one in type_info.get_field_types()]
-
-    def check(value: Any) -> None:
-        if not isinstance(value, (tuple, list)) or len(value) < len(checks):
-            raise TypeError(mismatch(value, type_info))
-        for check_field, field in zip(checks, value, strict=False):
-            if check_field is not None and field is not None:
-                check_field(field)
-
-    return check
-
-
-def _of_class(kinds: tuple[type, ...], type_info: TypeInformation) -> Check:
-    def check(value: Any) -> None:
-        if not isinstance(value, kinds):
-            raise TypeError(mismatch(value, type_info))
-
-    return check
-
-
-def checked_state(state: Any, descriptor: StateDescriptor) -> Any:
-    """`state`, which from here on raises where it is given a value that is not of the descriptor's type."""
+    Values of single-valued state are checked by `table.commit`.
+    """
     type_info: Any = descriptor.type_info
     match descriptor:
-        case ValueStateDescriptor():
-            _check_argument(state, "update", _or_none(value_check(type_info)))
         case ListStateDescriptor():
-            assert isinstance(type_info, ListTypeInfo)
             _check_list(state, value_check(type_info.elem_type))
         case MapStateDescriptor():
-            assert isinstance(type_info, MapTypeInfo)
             _check_map(state, value_check(type_info._key_type_info), value_check(type_info._value_type_info))
-        case ReducingStateDescriptor():
+        case ValueStateDescriptor() | ReducingStateDescriptor() | AggregatingStateDescriptor():
             check = value_check(type_info)
-            _check_argument(state, "add", check)
-            _check_result(state, "_reduce", check)
-        case AggregatingStateDescriptor():
-            state._function = _checked_aggregate(state._function, value_check(type_info))
+            if table is not None and check is not None:
+                table.check = _of_stamped(check) if isinstance(state, Expiring) else check
+                _note_writes(state, table)
     return state
 
 
-def _or_none(check: Check | None) -> Check | None:
-    """None forgets a value, whatever its type."""
-    return None if check is None else lambda value: None if value is None else check(value)
+def _of_stamped(check: Check) -> Check:
+    return lambda stamped: check(stamped[0])
+
+
+def _note_writes(state: Any, table: StateTable) -> None:
+    scope = state._scope
+    if hasattr(state, "update"):
+        update = state.update
+
+        def noted_update(value: Any) -> None:
+            update(value)
+            if value is None:
+                state.keep_none()
+            table.written.add(scope.key)
+
+        state.update = noted_update
+    else:
+        add, merge, get = state.add, state.merge_namespaces, state.get
+
+        def noted_add(value: Any) -> None:
+            add(value)
+            table.written.add(scope.key)
+
+        def noted_merge(target: Any, sources: Iterable[Any]) -> None:
+            merge(target, sources)
+            table.written.add(scope.key_of(target))
+
+        state.add, state.merge_namespaces = noted_add, noted_merge
+        if table.namespaced:
+
+            def checked_get() -> Any:
+                # windows are mostly cleared before the next commit
+                table.commit()
+                return get()
+
+            state.get = checked_get
 
 
 def _check_argument(state: Any, name: str, check: Check | None) -> None:
@@ -120,30 +92,6 @@ def _check_argument(state: Any, name: str, check: Check | None) -> None:
         return method(value)
 
     setattr(state, name, checked)
-
-
-def _check_result(state: Any, name: str, check: Check | None) -> None:
-    if check is None:
-        return
-    function = getattr(state, name)
-
-    def checked(*arguments: Any) -> Any:
-        result = function(*arguments)
-        check(result)
-        return result
-
-    setattr(state, name, checked)
-
-
-def _checked_aggregate(function: Any, check: Check | None) -> Any:
-    if check is None:
-        return function
-    # methods of the function itself, which may be opened later
-    names = ("create_accumulator", "add", "merge", "get_result")
-    checked = SimpleNamespace(**{name: getattr(function, name) for name in names})
-    for name in ("add", "merge"):
-        _check_result(checked, name, check)
-    return checked
 
 
 def _check_list(state: Any, check: Check | None) -> None:

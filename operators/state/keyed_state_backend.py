@@ -25,6 +25,8 @@ from operators.state.state_table import StateTable
 
 #: How many records are handled before the size of state is looked at for the first time, and later at most.
 _RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16
+#: After how many records PyFlink ends a bundle and encodes state (python.fn-execution.bundle.size).
+_RECORDS_A_BUNDLE = 1000
 
 
 class NamespaceScope:
@@ -62,7 +64,7 @@ class KeyedStateBackend:
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
         self._memory = context.state_memory_bytes
         self._check_after = min(_RECORDS_FIRST, self._memory >> 8)
-        self._unchecked = 0
+        self._unchecked = self._uncommitted = 0
 
     def current_key(self) -> Any:
         """The current key as the key selector gave it."""
@@ -76,7 +78,7 @@ class KeyedStateBackend:
         """The table of this name, made on first use; an operator may keep what it likes in it by key."""
         table = self._tables.get((name, namespaced))
         if table is None:
-            table = StateTable(name, len(self._tables), self._spilled)
+            table = StateTable(name, len(self._tables), self._spilled, namespaced=namespaced)
             self._tables[name, namespaced] = table
         return table
 
@@ -92,7 +94,7 @@ class KeyedStateBackend:
             made = make_state(descriptor, table, scope, self._context.processing_time)
             if not namespaced or isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
                 # not the records that a window keeps: they are of the stream's type
-                checked_state(made, descriptor)
+                checked_state(made, descriptor, table)
             self._states[descriptor.name, namespaced] = descriptor, made
             return made
         first, state = known
@@ -119,8 +121,11 @@ class KeyedStateBackend:
         """Look now and then whether the state has outgrown its memory, and send what is not used to disk.
 
         `records` have been handled since the last call; `hot` are some keys of them. Only between two lists
-        of records: tables' `entries` are replaced.
+        of records: tables' `entries` are replaced. Raises as `commit` does.
         """
+        self._uncommitted += records
+        if self._uncommitted >= _RECORDS_A_BUNDLE:
+            self.commit()
         self._unchecked += records
         if self._unchecked < self._check_after:
             return
@@ -130,9 +135,19 @@ class KeyedStateBackend:
         an_entry = size // max(1, sum(len(table.entries) for table in self._tables.values())) + 1
         self._check_after = min(_RECORDS_A_CHECK, self._memory // 8 // an_entry)
         if size > self._memory // 2:
+            self.commit()
             for table in self._tables.values():
                 table.shift()
             self.cold = True
+
+    def commit(self) -> None:
+        """Check the values that are left in state against its declared types.
+
+        Raises TypeError, OverflowError or ValueError that name the state and the key.
+        """
+        self._uncommitted = 0
+        for table in self._tables.values():
+            table.commit()
 
     def clear(self) -> None:
         """Forget all state (BATCH mode, at the end of a key)."""

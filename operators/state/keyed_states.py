@@ -41,6 +41,10 @@ class KeyedValueState(ValueState[Any]):
         else:
             self._table.entries[self._scope.key] = value
 
+    def keep_none(self) -> None:
+        """Let None be what is kept for the current key, so that it is checked as other values are."""
+        self._table.entries[self._scope.key] = None
+
     def clear(self) -> None:
         """Forget the current key's value."""
         self._table.entries.pop(self._scope.key, None)

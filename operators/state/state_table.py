@@ -9,8 +9,11 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
+from operators.chain.describe_error import describe_record
 from operators.common.entry_size import entry_bytes
+from operators.state.keys import original_key
 from operators.state.spilled_entries import SpilledEntries
+from operators.state.value_check import Check
 
 _SAMPLE = 16
 
@@ -18,15 +21,17 @@ _SAMPLE = 16
 class StateTable:
     """Values of one state by key (or by key and namespace)."""
 
-    __slots__ = ("_number", "_older", "_spilled", "entries", "name")
+    __slots__ = ("_number", "_older", "_spilled", "check", "entries", "name", "namespaced", "written")
 
-    def __init__(self, name: str, number: int, spilled: SpilledEntries) -> None:
-        self.name = name
+    def __init__(self, name: str, number: int, spilled: SpilledEntries, *, namespaced: bool = False) -> None:
+        self.name, self.namespaced = name, namespaced
         self.entries: dict[
             Any, Any
         ] = {}  #: replaced between two calls of `process`, so do not keep it longer
         self._older: dict[Any, Any] = {}
         self._number, self._spilled = number, spilled
+        self.check: Check | None = None  #: raises where an entry is not of the declared type
+        self.written: set[Any] = set()  #: keys whose entries `commit` checks
 
     def load(self, keys: Collection[Any]) -> None:
         """Bring what there is for these distinct keys into `entries`."""
@@ -45,6 +50,25 @@ class StateTable:
         if self._spilled.has(self._number) and missing:
             entries.update(self._spilled.take(self._number, missing))
 
+    def commit(self) -> None:
+        """Check what is left of the entries that were written since the last time.
+
+        Raises TypeError, OverflowError or ValueError that name the state and the key.
+        """
+        written, self.written = self.written, set()
+        if self.check is None:
+            return
+        for key in written:
+            if key in self.entries:
+                try:
+                    self.check(self.entries[key])
+                except (TypeError, OverflowError, ValueError) as error:
+                    raise type(error)(f"{self._described(key)}: {error}") from error
+
+    def _described(self, key: Any) -> str:
+        stream_key = key[0] if self.namespaced else key
+        return f"state {self.name!r} of key {describe_record(original_key(stream_key))}"
+
     def shift(self) -> None:
         """Make what is in memory the older generation, and send what was that to disk."""
         if self._older:
@@ -62,4 +86,5 @@ class StateTable:
 
     def clear(self) -> None:
         """Forget everything. Only for tables of which nothing has been spilled (BATCH mode)."""
+        self.written.clear()
         self.entries.clear()

@@ -19,7 +19,7 @@ from operators.state.ttl_config import StateTtlConfig
 _Stamped = tuple[Any, int]
 
 
-class _Expiring:
+class Expiring:
     """Table, scope and clock of a state that expires."""
 
     def __init__(
@@ -62,7 +62,7 @@ class _Expiring:
         merge_namespaces(self._table, self._scope, target, sources, merge_stamped)
 
 
-class ExpiringValueState(_Expiring, ValueState[Any]):
+class ExpiringValueState(Expiring, ValueState[Any]):
     """One value that expires. Source: TtlValueState."""
 
     def value(self) -> Any:
@@ -76,8 +76,12 @@ class ExpiringValueState(_Expiring, ValueState[Any]):
         else:
             self._table.entries[self._scope.key] = (value, self._clock())
 
+    def keep_none(self) -> None:
+        """Let None be what is kept for the current key, so that it is checked as other values are."""
+        self._table.entries[self._scope.key] = (None, self._clock())
 
-class ExpiringListState(_Expiring, ListState[Any]):
+
+class ExpiringListState(Expiring, ListState[Any]):
     """A list whose elements expire. Source: TtlListState."""
 
     def get(self) -> list[Any]:
@@ -114,7 +118,7 @@ class ExpiringListState(_Expiring, ListState[Any]):
         merge_namespaces(self._table, self._scope, target, sources, concat)
 
 
-class ExpiringReducingState(_Expiring, ReducingState[Any]):
+class ExpiringReducingState(Expiring, ReducingState[Any]):
     """The reduced value, as long as it lives. Source: TtlReducingState."""
 
     def __init__(
@@ -143,7 +147,7 @@ class ExpiringReducingState(_Expiring, ReducingState[Any]):
         self._merge(target, sources, self._reduce)
 
 
-class ExpiringAggregatingState(_Expiring, AggregatingState[Any, Any]):
+class ExpiringAggregatingState(Expiring, AggregatingState[Any, Any]):
     """An accumulator, as long as it lives. Source: TtlAggregatingState."""
 
     def __init__(
@@ -178,7 +182,7 @@ class ExpiringAggregatingState(_Expiring, AggregatingState[Any, Any]):
         self._merge(target, sources, self._function.merge)
 
 
-class ExpiringMapState(_Expiring, MapState[Any, Any]):
+class ExpiringMapState(Expiring, MapState[Any, Any]):
     """A dictionary whose entries expire. Source: TtlMapState."""
 
     def get(self, key: Any) -> Any:

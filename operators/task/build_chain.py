@@ -222,6 +222,14 @@ class Chain:
         for writer in self.writers:
             writer.flush()
 
+    def tell_cut_off(self) -> None:
+        """Hand on what is at the ends of the chain, and that the records after it may be missing."""
+        for operator in self.operators.values():
+            if hasattr(operator, "tell_cut_off"):
+                operator.tell_cut_off()
+        for writer in self.writers:
+            writer.tell_cut_off()
+
     def close(self) -> None:
         """Close what chooses subtasks, then the operators, tail first: all of them, whatever one raises.
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import MIN_WATERMARK, Operator
 from operators.exchange.blocks import Block, decode
-from operators.exchange.channel_writer import FIRST_OF_ALL
+from operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL
 from operators.exchange.output_spec import GateSpec
 from operators.exchange.rows_and_batches import values_of_batch
 from operators.exchange.sort_by_key import KeySorter, Portion
@@ -37,6 +37,7 @@ class GateReader:
         self.head_nodes = sorted({gate.target_node for gate in spec.chain.gates})
         self.records_in = 0
         self.bytes_in = 0
+        self.cut_off = False  #: some producer was: further records may be missing
 
     def read(self, chain: Chain) -> Iterator[None]:
         """Hand everything to the chain; gives control back after every block."""
@@ -52,6 +53,9 @@ class GateReader:
         for edge, order, payload in _rows(self._batches):
             if not payload.size:
                 continue  # it greets the subtask
+            if payload.size == len(CUT_OFF):
+                self.cut_off = True
+                continue
             gate = self._gates[edge]
             if batch_mode and gate.grouped:
                 if order != group:

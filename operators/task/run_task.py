@@ -149,10 +149,13 @@ def _run(
                 for _ in step:
                     outgoing.flush()
                     reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
-            for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
-                chain.watermark(node, MAX_WATERMARK)
-                outgoing.flush()
-            chain.finish()
+            if not gates.cut_off:  # else this is not the end of the input
+                for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
+                    chain.watermark(node, MAX_WATERMARK)
+                    outgoing.flush()
+                chain.finish()
+        if gates.cut_off or any(writer.cut_off for writer in chain.writers):
+            chain.tell_cut_off()
         outgoing.flush()
     except BaseException:
         with suppress(BaseException):  # the first failure counts

@@ -18,7 +18,7 @@ from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
 from operators.exchange.blocks import encode_batch, encode_values
-from operators.exchange.channel_writer import MISFIT, Row
+from operators.exchange.channel_writer import CUT_OFF, MISFIT, Row
 from operators.exchange.rows_and_batches import VALUE_COLUMN
 
 _BLOCK_BYTES = 8 << 20
@@ -80,6 +80,11 @@ class CollectOperator(TerminalOperator):
         """Send the rest."""
         self._flush()
 
+    def tell_cut_off(self) -> None:
+        """Send the rest, and tell the driver that more may be missing."""
+        self._flush()
+        self.send(CUT_OFF)
+
     def _flush(self) -> None:
         if self._values:
             try:
@@ -117,6 +122,10 @@ class CollectBatchesOperator(TerminalOperator):
         self.send(encode_batch(batch, None, MIN_WATERMARK))
         if self._left == 0:
             raise EnoughResults
+
+    def tell_cut_off(self) -> None:
+        """Tell the driver that more rows may be missing."""
+        self.send(CUT_OFF)
 
 
 class DataFrameOperator(TerminalOperator):

@@ -8,9 +8,9 @@ from operator import concat
 from typing import Any, NamedTuple
 
 from operators.chain.results import frozen
-from operators.state.checked_state import Check, value_check
 from operators.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from operators.state.reducer_and_aggregator import ReduceFunctionWrapper
+from operators.state.value_check import Check, value_check
 
 
 class Fold(NamedTuple):

@@ -9,18 +9,16 @@ from pyspark import cloudpickle
 
 from engine.datastream.data_stream import DataStream
 from engine.runtime import run_job
-from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
 from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_job import RunControl, _values
 from engine.runtime.run_settings import task_settings
+from engine.runtime.run_until_enough import Rows, run_until_enough
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from operators.task.run_task import run_task
 from operators.task.task_spec import TaskSettings, TaskSpec
-
-#: Edge, channel, sequence, payload.
-TerminalRow = tuple[int, int, int, pa.Buffer]
 
 
 def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
@@ -36,10 +34,13 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
     """The records of `stream` as they reach the driver; whatever a subtask raises."""
     compiled, settings = compiled_job(stream, limit)
     (terminal,) = compiled.terminals
-    values: list[Any] = []
-    for *_, payload in terminal_rows(compiled, settings):
-        values += _values(payload, terminal)
-    return values
+    rows = run_until_enough(
+        compiled,
+        settings.batch,
+        lambda limited: terminal_rows(limited, settings),
+        lambda rows: len(_values_of(rows, terminal)),
+    )
+    return _values_of(rows, terminal)
 
 
 def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +50,7 @@ def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_job, "_run", _run)
 
 
-def _run(
-    spark: None, job: Job, control: RunControl, compiled: CompiledJob, monitor: JobMonitor
-) -> list[TerminalRow]:
+def _run(spark: None, job: Job, control: RunControl, compiled: CompiledJob, monitor: JobMonitor) -> Rows:
     settings = task_settings(job, control.job_id, monitor.address, {})
     monitor.submitted()
     rows = terminal_rows(compiled, settings)
@@ -59,7 +58,7 @@ def _run(
     return rows
 
 
-def terminal_rows(compiled: CompiledJob, settings: TaskSettings) -> list[TerminalRow]:
+def terminal_rows(compiled: CompiledJob, settings: TaskSettings) -> Rows:
     """What the subtasks of all vertices have for the driver, in order."""
     rows: list[dict[str, Any]] = []
     for vertex in compiled.vertices:
@@ -75,6 +74,10 @@ def terminal_rows(compiled: CompiledJob, settings: TaskSettings) -> list[Termina
         if row["edge"] in edges
     ]
     return sorted(found, key=lambda row: row[:3])
+
+
+def _values_of(rows: Rows, terminal: Terminal) -> list[Any]:
+    return [value for row in rows for value in _values(row[3], terminal)]
 
 
 def sent(vertex: CompiledVertex, settings: TaskSettings) -> TaskSpec:

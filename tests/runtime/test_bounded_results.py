@@ -15,12 +15,13 @@ from engine.datastream.functions import (
     KeyedProcessFunction,
     ProcessFunction,
     ProcessWindowFunction,
+    WindowFunction,
 )
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.window import CountTumblingWindowAssigner
 from engine.runtime.compile_job import compile_job
 from engine.runtime.plan_job import plan_job
-from operators.chain.errors import EnoughResults
+from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.chain.piece_size import PieceSize
 from operators.task.pulled import pulled
 from operators.task.run_task import run_task
@@ -64,6 +65,66 @@ def test_a_limit_ends_the_producers_on_the_other_side_of_an_exchange(env, closed
     stream = env.from_collection([1, 2, 3]).flat_map(Endless(), Types.LONG())
     assert collected(stream, 4) == [0, 1, 2, 3]
     assert len(closed.closed) == 3
+
+
+@pytest.mark.parametrize(
+    "exchanged",
+    [
+        lambda stream: stream.key_by(lambda value: value % 3).map(lambda value: -value, Types.LONG()),
+        lambda stream: stream.rebalance().map(lambda value: -value, Types.LONG()),
+        lambda stream: stream.map(lambda value: -value, Types.LONG()).set_parallelism(1),
+        lambda stream: stream.key_by(lambda _: 0).map(lambda value: -value, Types.LONG()).rebalance(),
+        lambda stream: stream.key_by(lambda value: value % 3).reduce(max).map(lambda value: -value),
+    ],
+)  # fmt: skip
+def test_a_limit_ends_endless_functions_before_an_exchange(env, closed, exchanged, monkeypatch):
+    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 4096)
+    env.set_parallelism(2)
+    found = collected(exchanged(env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())), 5)
+    assert len(found) == 5
+    assert all(value <= 0 for value in found)
+    assert max(closed.closed) < MANY
+
+
+def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed, monkeypatch):
+    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
+    stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
+    late = stream.filter(lambda value: value >= 200_000)
+    assert collected(late, 3) == [200_000, 200_001, 200_002]
+    assert len(closed.closed) > 1
+
+
+def test_what_is_cut_off_is_not_the_end_of_the_input(env, monkeypatch):
+    """Windows and timers at the end of the input are of the whole of it."""
+    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
+    keyed = env.from_collection([1]).flat_map(lambda _: range(50_000), Types.LONG()).key_by(lambda _: 0)
+
+    class Last(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(value)
+
+        def on_timer(self, timestamp, ctx):
+            yield timestamp
+
+    assert collected(keyed.process(Last(), Types.LONG()), 3) == [0, 1, 2]
+    again = env.from_collection([1]).flat_map(lambda _: range(50_000), Types.LONG()).key_by(lambda _: 0)
+    assert collected(again.window(CountTumblingWindowAssigner(49_999)).apply(Size(), Types.LONG()), 2) == [
+        49_999
+    ]
+
+
+class Size(WindowFunction):
+    def apply(self, key, window, inputs):
+        yield len(list(inputs))
+
+
+def test_a_full_disk_names_the_operator_and_what_to_do(env, monkeypatch):
+    monkeypatch.setattr("operators.exchange.disk_guard._BYTES_A_LOOK", 1 << 20)
+    monkeypatch.setattr("operators.exchange.disk_guard._RESERVE_BYTES", 1 << 60)
+    stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
+    with pytest.raises(UserFunctionError, match="begins when all of its input is written") as caught:
+        collected(stream.map(lambda value: value))
+    assert caught.value.operator == "FlatMap"
 
 
 def test_a_limit_takes_the_first_records_there_are(env):

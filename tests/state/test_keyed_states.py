@@ -33,7 +33,7 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-VALUE = ValueStateDescriptor("value", Types.LONG())
+VALUE = ValueStateDescriptor("value", Types.PICKLED_BYTE_ARRAY())
 LIST = ListStateDescriptor("list", Types.LONG())
 MAP = MapStateDescriptor("map", Types.STRING(), Types.LONG())
 SUM = ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG())
@@ -160,7 +160,7 @@ def test_map_may_be_changed_while_it_is_iterated_over():
 )
 def test_a_name_stands_for_one_state(other, message):
     backend = KeyedStateBackend(OperatorContext())
-    assert backend.state(VALUE) is backend.state(ValueStateDescriptor("value", Types.LONG()))
+    assert backend.state(VALUE) is backend.state(ValueStateDescriptor("value", Types.PICKLED_BYTE_ARRAY()))
     with pytest.raises(Exception, match=message):
         backend.state(other)
 

@@ -1,0 +1,153 @@
+"""Whether a value can be encoded as its declared type, found out without encoding it.
+
+Takes what PyFlink's coder of the type takes, and nothing else. Coders are stricter here than where records
+travel: a list is no tuple, a tuple is no row, and the fields of a tuple must not be None.
+
+Source: pyflink.fn_execution.coder_impl_fast.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from operators.common.codec import mismatch
+from operators.common.collection_types import (
+    BasicArrayTypeInfo,
+    ExternalTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+)
+from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from operators.common.convert_values import INTEGER_BITS, conversion_of
+from operators.common.row import Row
+from operators.common.time import Instant
+from operators.common.time_types import LocalTimeTypeInfo
+from operators.common.typeinfo import BasicTypeInfo, TypeInformation, Types
+from operators.exchange.blocks import is_pickled
+
+#: Raises TypeError, OverflowError or ValueError for a value that is not of the type.
+Check = Callable[[Any], None]
+
+
+def value_check(type_info: TypeInformation | None) -> Check | None:
+    """The check of values of a type; None for types whose coder pickles, which take any value."""
+    if isinstance(type_info, ExternalTypeInfo):
+        return value_check(type_info._type_info)
+    if type_info is None or is_pickled(type_info):
+        return None
+    if type_info == Types.INSTANT():
+        return _instant(type_info)
+    if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE():
+        return _single(type_info)
+    checks = (make(type_info) for kind, make in _COMPOSITE.items() if isinstance(type_info, kind))
+    return next(checks, None) or _single(type_info)
+
+
+def _single(type_info: TypeInformation) -> Check:
+    kind, convert, _ = conversion_of(type_info)
+    bits = INTEGER_BITS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
+    takes_none = isinstance(type_info, LocalTimeTypeInfo)
+
+    def check_other(value: Any) -> None:
+        if value is not None:
+            convert(value, type_info)
+        elif not takes_none:
+            raise TypeError(mismatch(value, type_info))
+
+    if bits is None:
+
+        def check(value: Any) -> None:
+            if type(value) is not kind:
+                check_other(value)
+
+    else:
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+        def check(value: Any) -> None:
+            if type(value) is not int or not low <= value <= high:
+                check_other(value)
+
+    return check
+
+
+def _instant(type_info: TypeInformation) -> Check:
+    def check(value: Any) -> None:
+        if value is not None and not isinstance(value, Instant):
+            raise TypeError(mismatch(value, type_info))
+
+    return check
+
+
+def _tuple(type_info: TupleTypeInfo) -> Check:
+    checks = [value_check(one) for one in type_info.get_field_types()]
+
+    def check(value: Any) -> None:
+        if type(value) is not tuple or len(value) < len(checks):
+            raise TypeError(mismatch(value, type_info))
+        for check_field, field in zip(checks, value, strict=False):
+            if check_field is not None:
+                check_field(field)
+
+    return check
+
+
+def _row(type_info: RowTypeInfo) -> Check:
+    checks = [value_check(one) for one in type_info.get_field_types()]
+    names = type_info.get_field_names()
+
+    def check(value: Any) -> None:
+        if not isinstance(value, Row):
+            raise TypeError(mismatch(value, type_info))
+        try:
+            fields = value.get_fields_by_names(names)
+        except ValueError as error:
+            raise ValueError(mismatch(value, type_info, str(error))) from error
+        if len(fields) != len(checks):
+            raise ValueError(mismatch(value, type_info, f"it has {len(fields)} fields"))
+        for check_field, field in zip(checks, fields, strict=True):
+            if check_field is not None and field is not None:
+                check_field(field)
+
+    return check
+
+
+def _map(type_info: MapTypeInfo) -> Check:
+    check_key, check_item = value_check(type_info._key_type_info), value_check(type_info._value_type_info)
+
+    def check(value: Any) -> None:
+        if not isinstance(value, dict):
+            raise TypeError(mismatch(value, type_info))
+        for key, item in value.items():
+            if check_key is not None:
+                check_key(key)
+            if check_item is not None and item is not None:
+                check_item(item)
+
+    return check
+
+
+def _list(type_info: Any) -> Check:
+    element_type = type_info.elem_type if isinstance(type_info, ListTypeInfo) else type_info._element_type
+    check_element = value_check(element_type)
+    of_none = not isinstance(type_info, PrimitiveArrayTypeInfo)
+
+    def check(value: Any) -> None:
+        if type(value) is not list:
+            raise TypeError(mismatch(value, type_info))
+        for element in value:
+            if check_element is not None and not (of_none and element is None):
+                check_element(element)
+
+    return check
+
+
+_COMPOSITE: dict[type, Callable[[Any], Check]] = {
+    TupleTypeInfo: _tuple,
+    RowTypeInfo: _row,
+    MapTypeInfo: _map,
+    ListTypeInfo: _list,
+    PrimitiveArrayTypeInfo: _list,
+    BasicArrayTypeInfo: _list,
+    ObjectArrayTypeInfo: _list,
+}
