@@ -32,6 +32,8 @@ from engine.machine.describe_memory_error import (
     is_out_of_memory,
     jvm_ran_out_of_memory,
 )
+from engine.machine.require_address_space import require_address_space
+from engine.output.mask_arguments import mask_arguments
 from engine.output.people import complain, say
 from engine.output.redaction import redact, remember_secret_arguments
 from plans.errors import NotEnoughMemoryError, PenstockError
@@ -79,6 +81,7 @@ class LazyGroup(TyperGroup):
         """The command that `args` calls, imported, and the arguments left for it."""
         name, placeholder, rest = super().resolve_command(ctx, args)
         module = next(module for command, module, _ in COMMANDS if command == name)
+        require_address_space(str(name))
         return name, _load(module, placeholder.help) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -150,6 +153,7 @@ def main() -> None:
     end_at_once_on_signals()
     adopt_orphans()
     remember_secret_arguments(sys.argv)
+    mask_arguments()
     warnings.showwarning = _warn
     try:
         app(prog_name="penstock")
