@@ -52,7 +52,7 @@ def remember_secret_arguments(arguments: Iterable[str]) -> None:
 
 def secret_part(argument: str) -> str:
     """The value at the end of a command line argument that is secret; empty if there is none."""
-    return next((value for key, value in _pairs(argument) if _is_secret(key, value)), "")
+    return next((value for key, value in reversed(_pairs(argument)) if _is_secret(key, value)), "")
 
 
 def redact_value(key: str, value: str) -> str:
