@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from engine.machine.machine_error import machine_error_in_text
 from engine.store.data_files import Damage, DataFile, compare_files, miscounted
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import PlanVersion
@@ -37,7 +38,9 @@ def _damage_of_table(store: str, version: PlanVersion, table: str) -> list[Damag
         listed = listed_files(store, table, version.write_id)
     except TableNotFoundError:
         return [Damage(table, None, "the table is missing")]
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
+        if machine_error_in_text(error, ""):
+            raise
         return [Damage(table, None, f"its Delta log cannot be read: {str(error).splitlines()[0]}")]
     recorded = version.files_of(table)
     if recorded is None:
