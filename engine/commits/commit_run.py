@@ -57,9 +57,9 @@ class OpenRun:
 
 
 def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink]) -> OpenRun:
-    """Open a run of the started sinks `given`, and its journal if any of them needs a commit.
+    """Open a run over the started sinks `given`, with a journal if any sink needs a commit.
 
-    OSError where a folder that a sink writes into cannot be made or written.
+    Raises OSError if a folder that a sink writes into cannot be created or written to.
     """
     committed = [one for one in given if needs_commit(one.sink)]
     sinks = tuple(_described(one) for one in committed)
@@ -88,11 +88,11 @@ def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink
 
 
 def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> None:
-    """Prepare all sinks, then publish all; `committables` stand in the order of the sinks.
+    """Prepare all sinks, then publish all; `committables` are in the order of the sinks.
 
-    CommitError where a sink cannot be prepared or another process has undone the run (then `undo_run` is the
-    caller's to call), and where one could not be published: then the journal stays, with what is left to do.
-    JobCancelledError, which says the same, for Ctrl-C while sinks are published.
+    Raises CommitError if a sink cannot be prepared or another process has undone the run (the caller then
+    calls `undo_run`), and if a sink could not be published: then the journal stays and says what is left to
+    do. Ctrl-C while sinks are published raises JobCancelledError with the same message.
     """
     run = opened.run
     if not opened.sinks:

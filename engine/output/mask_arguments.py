@@ -13,8 +13,8 @@ _ARG_START, _ARG_END = 48, 49
 def mask_arguments() -> None:
     """Overwrite the secret values of this process's arguments, as `ps` and /proc show them, with asterisks.
 
-    `sys.argv` keeps them. On Linux only, and from when it is called on: who looks earlier sees them.
-    `--properties-file` is the way that never shows them.
+    `sys.argv` keeps them. Works on Linux only; until it is called, the values are visible.
+    `--properties-file` never shows them.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -34,7 +34,7 @@ def say(*pieces: Piece) -> None:
 
 
 def say_beside_output(*pieces: Piece) -> None:
-    """One line on standard error: what is said beside the output of a command or script."""
+    """Print one line on standard error, where it does not mix with the output of a command or script."""
     _say(sys.stderr, pieces)
 
 
