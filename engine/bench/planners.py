@@ -51,8 +51,8 @@ PLANNERS: dict[str, Planner] = {
             False,
             "Penstock's columnar planner in one Python process, one thread per core. Start-up: Python and "
             "its imports. Reading: the same tables (Parquet; files: JSON lines), validated. Planning: the "
-            "passes of each layer, leaving refused topologies out, and handing over all tables of the plan as "
-            "Arrow tables; each has its share of the time that passes. Nothing is written to disk.",
+            "passes of each layer, leaving refused topologies out, and handing over all tables of the plan "
+            "as Arrow tables; each has its share of the time that passes. Nothing is written to disk.",
         ),
         Planner(
             "flink",
