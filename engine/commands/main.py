@@ -209,9 +209,12 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
+        from engine.machine.machine_error import with_exit_code_of_disk
         from engine.spark.describe_spark_error import describe_spark_error
 
-        return f"Spark failed: {describe_spark_error(error)}\n  hint: --debug shows where", 1
+        said = f"Spark failed: {describe_spark_error(error)}"
+        told = with_exit_code_of_disk(PenstockError(said, "--debug shows where"))
+        return str(told), told.exit_code
     return (
         f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
         1,

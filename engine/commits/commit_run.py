@@ -21,6 +21,7 @@ from engine.commits import journal
 from engine.commits.errors import CommitError, NeedsItsJobError
 from engine.commits.journal import Run, SinkOfRun
 from engine.commits.run_owner import this_process
+from engine.machine.machine_error import with_exit_code_of_disk
 from engine.runtime.errors import JobCancelledError
 from operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from operators.connectors.sink import Committable, Sink
@@ -118,7 +119,7 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
         with suppress(OSError):
             journal.write(run, "failed", reason(error))
         kind = JobCancelledError if isinstance(error, KeyboardInterrupt) else CommitError
-        raise kind(*unfinished(run, number, error)) from error
+        raise with_exit_code_of_disk(kind(*unfinished(run, number, error))) from error
 
 
 def class_name(sink: Sink) -> str:
@@ -176,9 +177,11 @@ def _prepared(opened: OpenRun, number: int, committables: list[Committable]) -> 
         for one in prepared:
             json.dumps(asdict(one))
     except Exception as error:
-        raise CommitError(
-            f"job {run.job!r}: sink {_shown(run.sinks[number])} cannot be committed: {reason(error)}; "
-            "nothing of the job is committed"
+        raise with_exit_code_of_disk(
+            CommitError(
+                f"job {run.job!r}: sink {_shown(run.sinks[number])} cannot be committed: {reason(error)}; "
+                "nothing of the job is committed"
+            )
         ) from error
     return prepared
 

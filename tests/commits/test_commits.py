@@ -1,6 +1,8 @@
 """Two sinks, one commit: failures before the decision undo both, failures after it are finished later."""
 
+import errno
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -410,3 +412,16 @@ def test_temporary_folders_of_dead_processes(tmp_path, monkeypatch, capsys):
 def test_a_place_that_is_not_there(tmp_path, capsys):
     assert recover(tmp_path / "nowhere") == 3
     assert "no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("at", ["prepare", "commit"])
+def test_a_full_disk_has_its_exit_code_at_the_commit(tmp_path, monkeypatch, at):
+    def fails(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(TextSink, at, fails)
+    opened, started = begin(sinks_of(tmp_path))
+    with opened, pytest.raises(CommitError, match="No space left on device") as raised:
+        commit_run(opened, stage(started))
+    assert raised.value.exit_code == 8
+    assert visible(tmp_path)[0] == []
