@@ -142,9 +142,9 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
             "ordinal": seen if ordinal is None else ordinal,
         }
         seen += 1
-        bytes_of_line = value.size_bytes if isinstance(value, LongLine) else len(value or b"")
-        if problem is None and max_line_bytes is not None and bytes_of_line > max_line_bytes:
-            error = line_too_long(bytes_of_line, max_line_bytes)
+        too_long = problem is None and max_line_bytes is not None and _size(value) > max_line_bytes
+        if too_long or isinstance(value, LongLine):
+            error = line_too_long(_size(value), max_line_bytes or 0)
             parsed = _rejected(place, None, INPUT_STAGE, [error])
         elif problem is None and not value.strip():
             continue
@@ -158,6 +158,10 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
     if block is not None:
         pending.append(_block_end(path, block[1], seen))
         yield from _record_batches(pending)
+
+
+def _size(value: bytes | LongLine) -> int:
+    return value.size_bytes if isinstance(value, LongLine) else len(value)
 
 
 def readable_path(file: str) -> str:

@@ -54,8 +54,10 @@ def parse_splits(batches: Iterable[pa.RecordBatch], max_line_bytes: int) -> Iter
 
     A line of more than `max_line_bytes` is rejected without being held in memory. Raises InputError.
     """
-    splits = (row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True))
-    return parse_each((line for split in splits for line in _lines(*split, max_line_bytes)), max_line_bytes)
+    columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
+    splits = (split for of_batch in columns for split in zip(*of_batch, strict=True))
+    lines = (line for uri, start, end in splits for line in _lines(uri, start, end, max_line_bytes))
+    return parse_each(lines, max_line_bytes)
 
 
 def _lines(uri: str, start: int, end: int, max_line_bytes: int) -> Iterator[Line]:
