@@ -6,23 +6,37 @@ The job writes rows 0 to 99 into files and into a Delta table. Half of the point
 run; half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of
 the journal is written or forced to the disk, the transaction is made, a folder is removed. After half of
 the kills `penstock recover` follows, and the job is run again if nothing of it is visible; after the others
-the job is run again at once. A line for each point says what was visible after the kill and in the end; the
+the job is run again at once. A table says of each point what was visible after the kill and in the end; the
 exit code is 1 unless each row is there once.
+
+Each run that is killed has a driver of its own. Drivers start Spark ahead, while earlier points are worked
+on, and moments count from when the run begins: while Spark starts, a run has written nothing. Runs that
+follow share one driver.
 """
 
 import argparse
+import json
 import os
 import random
+import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 
 ROWS = 100
+DRIVERS_AHEAD = 2
+
+Driver = subprocess.Popen[bytes]
 
 SCRIPT = """
 import sys
@@ -41,15 +55,19 @@ numbers.map(lambda n: Row(n), ROWS).sink_to(DeltaSink(sys.argv[1] + "/table", RO
 env.execute("killed")
 """
 
-#: Runs `penstock run` and ends it before step sys.argv[1] of the commit; 0: it prints how many there are.
+#: Starts Spark, says so, and runs `penstock` once for each line of standard input: a step and arguments. Ends
+#: before that step of the commit (0: never); else says how it ended, how many steps there were and what
+#: was said.
 DRIVER = """
-import os, signal, sys
+import contextlib, io, json, os, signal, sys
 from engine.commands import main
 from engine.commits import commit_run
+from engine.commits.acknowledge_runs import published_jobs
+from engine.spark.session import get_session
 from operators.connectors.delta import commit_delta
 from operators.connectors.file_sinks import staged_files
 
-last, calls = int(sys.argv.pop(1)), 0
+last, calls = 0, 0
 
 def counted(module, name):
     before = getattr(module, name)
@@ -59,121 +77,202 @@ def counted(module, name):
         if calls == last:
             os.kill(os.getpid(), signal.SIGKILL)
         return before(*args, **kwargs)
+    call.before = before
     setattr(module, name, call)
 
+STEPS = ((staged_files, "move_file"), (staged_files, "remove_folder"), (os, "fsync"),
+         (commit_delta, "_commit"), (commit_delta, "delete_files"), (os, "link"), (os, "unlink"))
 prepare = commit_run._prepared
 def begin(*args):
-    commit_run._prepared = prepare
-    for module, name in ((staged_files, "move_file"), (staged_files, "remove_folder"), (os, "fsync"),
-                         (commit_delta, "_commit"), (commit_delta, "delete_files"), (os, "link"),
-                         (os, "unlink")):
-        counted(module, name)
+    if last >= 0:
+        commit_run._prepared = prepare
+        for module, name in STEPS:
+            counted(module, name)
     return prepare(*args)
-commit_run._prepared = begin
-try:
-    main.main()
-finally:
-    print("steps", calls)
+
+get_session(conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false"})
+print("ready", flush=True)
+for line in sys.stdin:
+    last, *arguments = json.loads(line)
+    commit_run._prepared, calls = begin, 0
+    published_jobs.clear()  # as in a process of its own
+    code, said = 0, io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            main.app(arguments, prog_name="penstock")
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    for module, name in STEPS:
+        if hasattr(getattr(module, name), "before"):
+            setattr(module, name, getattr(module, name).before)
+    print(json.dumps([code, calls, said.getvalue()]), flush=True)
 """
 
 
+class Ended(NamedTuple):
+    """How a run ended that was not killed."""
+
+    code: int
+    steps: int
+    said: str
+
+
+class Point(NamedTuple):
+    """What became of a kill; rows are those of the files and of the table."""
+
+    killed: str
+    after_kill: tuple[int, int]
+    then: str
+    in_the_end: tuple[int, int]
+    right: bool
+    said: str
+
+
 def main() -> None:
-    """Run and print a line a point."""
+    """Print a line for each point while it runs, and all of them as a table."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--points", type=int, default=20)
     arguments.add_argument("--seed", type=int, default=15)
     chosen = arguments.parse_args()
-    dice = random.Random(chosen.seed)
-    with tempfile.TemporaryDirectory(prefix="penstock-kill-") as place:
-        script, driver = Path(place, "script.py"), Path(place, "driver.py")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-kill-") as place, _drivers(Path(place)) as next_driver:
+        script = Path(place, "script.py")
         script.write_text(SCRIPT)
-        driver.write_text(DRIVER)
-        began = time.monotonic()
-        whole = _driven(driver, script, Path(place, "whole"), 0)
-        seconds = time.monotonic() - began
-        assert whole.returncode == 0, whole.stderr
-        steps = int(whole.stdout.rpartition("steps ")[2])
-        print(f"a whole run takes {seconds:.1f} s, its commit {steps} steps", flush=True)
-        wrong = 0
-        for point in range(chosen.points):
-            folder = Path(place, str(point))
-            if point % 2:
-                step = dice.randint(1, steps)
-                label = f"commit, step {step}"
-                done = _driven(driver, script, folder, step)
-                assert done.returncode == -signal.SIGKILL, (done.returncode, done.stdout, done.stderr)
+        following = next_driver()
+        whole, seconds = _whole_run(following, script, Path(place, "whole"))
+        print(f"a whole run takes {seconds:.1f} s, its commit {whole.steps} steps", flush=True)
+        dice = random.Random(chosen.seed)
+        points = []
+        for number in range(chosen.points):
+            folder = Path(place, str(number))
+            if number % 2:
+                killed = _kill_in_commit(next_driver(), script, folder, dice.randint(1, whole.steps))
             else:
-                after = dice.uniform(0, seconds)
-                label = f"after {after:.1f} s"
-                _killed_after(script, folder, after)
-            seen = _visible(folder)
-            how = "recover" if point % 4 >= 2 else "next run"
-            said = _recovered(script, folder) if how == "recover" else _again(script, folder)
-            last = _visible(folder)
-            right = last == (list(range(ROWS)),) * 2 and not list(folder.rglob(".penstock*"))
-            wrong += not right
-            print(
-                f"{point + 1:2} kill {label}: {len(seen[0])} and {len(seen[1])} rows; {how}: "
-                f"{len(last[0])} and {len(last[1])} rows, {'each once' if right else 'WRONG'}; {said}",
-                flush=True,
-            )
+                killed = _kill_after(next_driver(), script, folder, dice.uniform(0, seconds))
+            points.append(_recover(following, script, folder, killed, by_command=number % 4 >= 2))
+            print(_line(number, points[-1]), flush=True)
+    print("\npoint | killed | visible then | then | visible in the end | each row once | it said")
+    print("\n".join(_line(number, point) for number, point in enumerate(points)))
+    wrong = sum(not point.right for point in points)
+    print(f"{len(points)} points, {wrong} wrong, in {time.monotonic() - began:.0f} s")
     sys.exit(1 if wrong else 0)
 
 
-def _killed_after(script: Path, folder: Path, seconds: float) -> None:
-    process = subprocess.Popen(
-        _penstock("run", "-p", "2", script, folder),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def _line(number: int, point: Point) -> str:
+    then, end = (f"{files}+{table}" for files, table in (point.after_kill, point.in_the_end))
+    once = "yes" if point.right else "NO"
+    return f"{number + 1:2} | {point.killed} | {then} | {point.then} | {end} | {once} | {point.said}"
+
+
+@contextmanager
+def _drivers(place: Path) -> Iterator[Callable[[], Driver]]:
+    """A function that gives a driver that has started Spark, while DRIVERS_AHEAD more of them start."""
+    program = place / "driver.py"
+    program.write_text(DRIVER)
+    all_of_them: list[Driver] = []
+    ahead: deque[Driver] = deque()
+
+    def take() -> Driver:
+        while len(ahead) <= DRIVERS_AHEAD:
+            ahead.append(
+                subprocess.Popen(
+                    [sys.executable, program],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+                )
+            )
+            all_of_them.append(ahead[-1])
+        driver = ahead.popleft()
+        if driver.stdout is None or driver.stdout.readline() != b"ready\n":
+            raise RuntimeError("a driver did not start Spark")
+        return driver
+
     try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.returncode == 0:  # it was quicker than the first one
-        subprocess.run(["rm", "-rf", folder], check=True)
+        yield take
+    finally:
+        for driver in all_of_them:
+            driver.kill()
+            driver.wait()
 
 
-def _driven(driver: Path, script: Path, folder: Path, step: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, driver, str(step), "run", "-p", "2", script, folder],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-    )
+def _begin(driver: Driver, script: Path, folder: Path, last_step: int = 0) -> None:
+    assert driver.stdin is not None
+    asked = [last_step, "run", "-p", "2", str(script), str(folder)]
+    driver.stdin.write(json.dumps(asked).encode() + b"\n")
+    driver.stdin.flush()
 
 
-def _recovered(script: Path, folder: Path) -> str:
-    """What recover said; the job is run again if none of it is there."""
+def _ended(driver: Driver, within_seconds: float = 300) -> Ended | None:
+    """How the run ended; None if it is still running, or was killed."""
+    assert driver.stdout is not None
+    if not select.select([driver.stdout], [], [], within_seconds)[0]:
+        return None
+    line = driver.stdout.readline()
+    return Ended(*json.loads(line)) if line else None
+
+
+def _run(driver: Driver, script: Path, folder: Path) -> Ended:
+    _begin(driver, script, folder)
+    ended = _ended(driver)
+    if ended is None or ended.code:
+        raise RuntimeError(f"a run that nobody killed failed: {ended}")
+    return ended
+
+
+def _whole_run(driver: Driver, script: Path, folder: Path) -> tuple[Ended, float]:
+    began = time.monotonic()
+    ended = _run(driver, script, folder)
+    return ended, time.monotonic() - began
+
+
+def _kill_after(driver: Driver, script: Path, folder: Path, seconds: float) -> str:
+    """Kill that long after the run began, or earlier if it ends before."""
+    _begin(driver, script, folder)
+    while _ended(driver, seconds) is not None:
+        shutil.rmtree(folder)
+        seconds /= 2
+        _begin(driver, script, folder)
+    driver.kill()
+    driver.wait()
+    return f"after {seconds:.2f} s"
+
+
+def _kill_in_commit(driver: Driver, script: Path, folder: Path, step: int) -> str:
+    _begin(driver, script, folder, step)
+    ended = _ended(driver)
+    if ended is not None or driver.wait() != -signal.SIGKILL:
+        raise RuntimeError(f"the driver was not killed: {ended}, {driver.returncode}")
+    return f"commit, step {step}"
+
+
+def _recover(following: Driver, script: Path, folder: Path, killed: str, *, by_command: bool) -> Point:
+    """Recover by `penstock recover`, after which the job is run again if nothing is visible, or by a run."""
+    after_kill = _visible(folder)
     folder.mkdir(exist_ok=True)
-    done = subprocess.run(_penstock("recover", folder), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.strip().splitlines()[-1].split("\t")[-1]
-    if not any(_visible(folder)):
-        said += "; " + _again(script, folder)
-    return said
-
-
-def _again(script: Path, folder: Path) -> str:
-    done = _run(script, folder)
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
-    return " / ".join(lines) or "run"
-
-
-def _run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        _penstock("run", "-p", "2", script, folder), capture_output=True, text=True, check=False
+    said = []
+    if by_command:
+        command = [sys.executable, "-P", "-m", "engine.commands.main", "recover", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        outcomes = [line.rpartition("\t")[2] for line in done.stdout.splitlines()]
+        said += [one for one in outcomes if one.startswith(("undone", "finished", "no unfinished"))]
+    if not by_command or not any(_visible(folder)):
+        run = _run(following, script, folder)
+        lines = [line for line in run.said.splitlines() if line.startswith("penstock: ")]
+        said += ["run" if by_command else "", *lines]
+    rows = _visible(folder)
+    right = rows == (list(range(ROWS)),) * 2 and not list(folder.rglob(".penstock*"))
+    return Point(
+        killed,
+        (len(after_kill[0]), len(after_kill[1])),
+        "recover" if by_command else "next run",
+        (len(rows[0]), len(rows[1])),
+        right,
+        "; ".join(filter(None, said)),
     )
-
-
-def _penstock(*arguments: object) -> list[str]:
-    return [sys.executable, "-P", "-m", "engine.commands.main", *map(str, arguments)]
 
 
 def _visible(folder: Path) -> tuple[list[int], list[int]]:

@@ -181,8 +181,8 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
     [
         (("nowhere.jsonl",), 3, "cannot read file:"),
         (("{broken}",), 3, "it is not a complete gzip file"),
-        (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "found no KEY=VALUE"),
-        (("{plain}", "--conf", "=4"), 2, "found no KEY=VALUE"),
+        (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "not KEY=VALUE"),
+        (("{plain}", "--conf", "=4"), 2, "not KEY=VALUE"),
         (("{plain}", "--conf", "spark.driver.memory=3g"), 2, "it cannot be changed any more"),
         (("{plain}", "--planner", "flink", "--master", "local[1]"), 2, "settings for Spark were given"),
         (("s3://bucket/plans.jsonl", "--planner", "flink"), 2, "is not a local path"),

@@ -1,1 +1,1 @@
-"""Benchmarks of planners in batch: suites, measurements in processes of their own, results and their page."""
+"""Benchmarks of planners: suites, measurements in separate processes, results and their page."""

@@ -3,9 +3,9 @@
     python -m engine.bench.measure_planner --planner columnar --input PATH [--until LAYER]
         [--repeat-in-process N] [--launched SECONDS] [--digests FILE]
 
-The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of whoever started this
-process; without it, start-up does not count Python's own start. With `--digests` nothing is measured: the
-topologies are planned once and the digests of their plans written to FILE.
+The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of the process that
+started this one; without it, start-up does not count Python's own start. With `--digests` nothing is
+measured: the topologies are planned once and the digests of their plans written to FILE.
 """
 
 import time

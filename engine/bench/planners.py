@@ -49,10 +49,10 @@ PLANNERS: dict[str, Planner] = {
             ("polars",),
             (),
             False,
-            "Penstock's columnar planner in one Python process, a thread a core. Start-up: Python and its "
-            "imports. Reading: the same tables (Parquet; files: JSON lines), validated. Planning: the passes "
-            "of each layer, leaving refused topologies out, and handing over all tables of the plan as Arrow "
-            "tables; each has its share of the time that passes. Nothing is written to disk.",
+            "Penstock's columnar planner in one Python process, one thread per core. Start-up: Python and "
+            "its imports. Reading: the same tables (Parquet; files: JSON lines), validated. Planning: the "
+            "passes of each layer, leaving refused topologies out, and handing over all tables of the plan "
+            "as Arrow tables; each has its share of the time that passes. Nothing is written to disk.",
         ),
         Planner(
             "flink",
@@ -63,7 +63,7 @@ PLANNERS: dict[str, Planner] = {
             "Apache Flink's own classes in a JVM with as much heap as Spark's and Java's default stack. "
             "Start-up: Python and the JVM. Reading: JSON lines. Planning: what Flink does for each layer, "
             "which includes serialising operator configurations that Penstock does not make. The plans are "
-            "objects in memory. Warm plans run in a second JVM, behind one that is not counted. Memory: "
+            "objects in memory. Warm plans run in a second JVM, after one that is not counted. Memory: "
             "Python and the JVM.",
         ),
     )

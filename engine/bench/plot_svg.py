@@ -50,7 +50,7 @@ def plot_svg(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> s
 
 
 def _range(values: Sequence[float]) -> Point:
-    """Decades as far as values go; at least half a decade, so that one point stands in the middle."""
+    """Decimal logarithms of the ends of an axis, half a decade apart or more: one point is centred."""
     low, high = log10(min(values)), log10(max(values))
     if high - low < 0.5:
         middle = (low + high) / 2

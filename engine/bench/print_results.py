@@ -51,7 +51,7 @@ def failed(row: Mapping[str, Any]) -> str:
 
 
 def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
-    """A line a suite: whether planners give equal plans, and the first topology where they differ."""
+    """One line per suite: whether planners give equal plans, and the first topology where they differ."""
     for line in equality_lines(equality):
         say(line)
 

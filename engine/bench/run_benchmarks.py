@@ -29,8 +29,7 @@ class Turn(NamedTuple):
 def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterator[Turn]:
     """All measurements: repetition outermost, planners side by side, another one first each time.
 
-    Whatever else the machine does at some time, and what a planner leaves behind (caches, heat), falls on
-    all planners alike.
+    Other work of the machine and what a planner leaves behind (caches, heat) then affect all planners alike.
     """
     for repetition in range(repeat):
         first = repetition % max(1, len(planners))
@@ -52,7 +51,7 @@ def measure_in_process(until: Layer, repeat_in_process: int, timeout: float) -> 
 def run_benchmarks(
     todo: Sequence[Turn], inputs: Mapping[Case, Input], measure: Measure, report: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """One record a turn. Once a planner timed out, its turns at that size and above are Skipped."""
+    """One record per turn. Once a planner timed out, its turns at that size and above are Skipped."""
     timed_out: dict[tuple[str, str], int] = {}
     for turn in todo:
         suite, given = turn.case.suite.name, inputs[turn.case]
@@ -90,7 +89,7 @@ def compare_plans(
     timeout: float,
     report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """One entry a suite: its smallest size, `pairs` (see find_differences) and `failures` by planner."""
+    """One entry per suite: its smallest size, `pairs` (see find_differences) and `failures` by planner."""
     smallest: dict[str, Case] = {}
     for case, given in inputs.items():
         name = case.suite.name

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own; whatever happens to that process is a result."""
+"""One measurement in a separate process; a crash or a timeout of that process is a result too."""
 
 import json
 import os

@@ -17,7 +17,7 @@ from plans.vocabulary import Layer
 
 UNSUPPORTED = "unsupported"
 NOT_FLINKS = ("StackOverflowError", "OutOfMemoryError")
-"""Errors of the JVM in the place of a plan; all others are what Flink says of a topology."""
+"""Errors of the JVM that appear instead of a plan; all others are what Flink says of a topology."""
 
 
 def start() -> Plans:
@@ -35,7 +35,7 @@ def plan_lines(path: Path, until: Layer) -> Iterator[str]:
 
 
 def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
-    """The cold plan in one JVM; the warm ones in another, behind one that is not counted."""
+    """The cold plan in one JVM; the warm ones in another, after one that is not counted."""
     started = time.monotonic()
     cold = plan_with_flink(_lines(path), until, heap=_heap(), times_only=True)
     _require_plans(cold.plans, cold.topologies)
@@ -56,7 +56,7 @@ def _times(seconds: Mapping[str, float]) -> Times:
 
 
 def _require_plans(plans: Iterable[Mapping[str, Any]], topologies: int) -> None:
-    """Raises NotPlannedError if topologies were not planned for reasons that are none of their own."""
+    """Raise NotPlannedError if topologies were not planned for a reason outside of them."""
     failed = [
         plan for plan in plans if plan.get("error_stage") == UNSUPPORTED or plan.get("error") in NOT_FLINKS
     ]

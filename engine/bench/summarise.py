@@ -1,4 +1,4 @@
-"""Medians over repetitions: one row a suite, size and planner."""
+"""Medians over repetitions: one row per suite, size and planner."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -8,11 +8,11 @@ Row = dict[str, Any]
 PHASES = ("read", "planning", "seconds", "hand_over", "other")
 FLINK = "flink"
 SLOWER = 1.25
-"""A median above so many times the old one is a regression."""
+"""A median of more than this many times the old one is a regression."""
 
 
 def summarise(records: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """One row a (suite, size, planner), in order of first appearance.
+    """One row per (suite, size, planner), in order of first appearance.
 
     `cold` and `warm` are medians by phase and layer (warm: over repetitions of the median in a process), null
     where nothing was measured; `operators_per_second` is of planning, warm if there is warm, and `ratio` how
@@ -78,7 +78,7 @@ def _relate(row: Row, peers: Sequence[Row]) -> None:
 
 
 def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """One row a (suite, size, planner) that both summaries have: `ratio` new/old of the median of all but
+    """One row per (suite, size, planner) that both summaries have: `ratio` new/old of the median of all but
     start-up, warm if both have warm, else cold; `slower` if it is above SLOWER.
 
     A planner that failed is slower if it did not fail in the old results; else it is left out.

@@ -34,7 +34,7 @@ class Times(NamedTuple):
 
 
 Plans = Callable[[Path, Layer, int], Iterator[Times]]
-"""(topologies, layer to stop behind, N) to the times of one cold plan and N warm ones, as they are done."""
+"""(topologies, last layer, N) to the times of one cold plan and N warm ones, as they are done."""
 
 
 class NotPlannedError(Exception):

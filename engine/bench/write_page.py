@@ -84,7 +84,7 @@ def _phases(times: Mapping[str, Any]) -> list[str]:
 
 
 def _failures(measurements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry a (suite, operators, planner, error, message) with how often it was."""
+    """One entry per (suite, operators, planner, error, message) with how often it was."""
     counted: dict[tuple[str, int, str, str, str], int] = {}
     for record in measurements:
         if record["failure"]:

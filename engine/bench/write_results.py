@@ -45,13 +45,13 @@ is a failure before or after them."""
 
 
 def append_line(folder: Path, record: Mapping[str, Any]) -> None:
-    """One measurement at the end of results.jsonl, so that a run that is stopped leaves what it has."""
+    """Append one measurement to results.jsonl, so that a run that is stopped keeps what it has measured."""
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:
-    """results.json in place of an older one; the rows of this run behind those of others in the table."""
+    """Replace results.json, and append the rows of this run to the table."""
     with replace_file(folder / "results.json") as file:
         file.write(f"{json.dumps(results, indent=1)}\n".encode())
     rows = [row for record in results["measurements"] for row in _rows(record, results)]

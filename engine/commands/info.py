@@ -57,7 +57,8 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from engine.commands.run_script import key_values, run_script
+    from engine.commands.key_values import key_values
+    from engine.commands.run_script import run_script
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.runtime.job import Job
     from plans.errors import InputError

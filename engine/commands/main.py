@@ -29,6 +29,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from engine.machine.require_address_space import require_address_space
+from engine.output.mask_arguments import mask_arguments
 from engine.output.redaction import redact, remember_secret_arguments
 from engine.output.say import complain, say
 from engine.spark.describe_memory_error import (
@@ -81,6 +83,7 @@ class LazyGroup(TyperGroup):
         """The command that `args` calls, imported, and the arguments left for it."""
         name, placeholder, rest = super().resolve_command(ctx, args)
         module = next(module for command, module, _ in COMMANDS if command == name)
+        require_address_space(str(name))
         return name, _load(module, placeholder.help) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -152,6 +155,7 @@ def main() -> None:
     end_at_once_on_signals()
     adopt_orphans()
     remember_secret_arguments(sys.argv)
+    mask_arguments()
     warnings.showwarning = _warn
     try:
         app(prog_name="penstock")
@@ -210,9 +214,12 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
+        from engine.machine.machine_error import with_exit_code_of_disk
         from engine.spark.describe_spark_error import describe_spark_error
 
-        return f"Spark failed: {describe_spark_error(error)}\n  hint: --debug shows where", 1
+        said = f"Spark failed: {describe_spark_error(error)}"
+        told = with_exit_code_of_disk(PenstockError(said, "--debug shows where"))
+        return str(told), told.exit_code
     return (
         f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
         1,

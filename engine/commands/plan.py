@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from engine.commands.key_values import given_settings
 from engine.output.progress import progress
-from engine.output.redaction import redact_value, remember_secrets
 from engine.output.say import Styled, say, say_beside_output
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
@@ -45,7 +45,7 @@ def command(
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
-    until: Annotated[Until, typer.Option("--until", help="The layer to stop behind.")] = Until.SLOTS,
+    until: Annotated[Until, typer.Option("--until", help="The last layer to plan.")] = Until.SLOTS,
     slot_sharing: Annotated[
         SlotSharingStrategy,
         typer.Option("--slot-sharing", help="The strategy that decides which tasks share a slot."),
@@ -87,6 +87,15 @@ def command(
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
     ] = None,
+    properties_file: Annotated[
+        str | None,
+        typer.Option(
+            "--properties-file",
+            metavar="FILE",
+            help="Spark settings as spark-defaults.conf has them; --conf overrides. Secrets belong here: all "
+            "users of a machine see command lines.",
+        ),
+    ] = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
     ] = None,
@@ -96,8 +105,7 @@ def command(
     Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. If
     all are refused, or any under --strict, the exit code is 7; the version is written all the same.
     """
-    settings = dict(_setting(item) for item in conf or [])
-    remember_secrets(settings)
+    settings = given_settings(properties_file, conf)
     require_target(out)
     layer = Layer(until)
     choices = Choices(
@@ -166,12 +174,3 @@ def _require_planned(stored: Stored, out: str, strict: bool) -> None:
         f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}",
         f"penstock rejected {out} says why; version {stored.version} is written all the same",
     )
-
-
-def _setting(item: str) -> tuple[str, str]:
-    key, separator, value = item.partition("=")
-    if not separator or not key.strip():
-        raise ConfigurationError(
-            f"--conf {redact_value(item, item)!r}: found no KEY=VALUE", "e.g. --conf spark.driver.memory=8g"
-        )
-    return key.strip(), value.strip()

@@ -39,6 +39,15 @@ def command(
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
     ] = None,
+    properties_file: Annotated[
+        str | None,
+        typer.Option(
+            "--properties-file",
+            metavar="FILE",
+            help="Spark settings as spark-defaults.conf has them; --conf overrides. Secrets belong here: all "
+            "users of a machine see command lines.",
+        ),
+    ] = None,
     py_files: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +68,8 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
-    from engine.commands.run_script import key_values, run_script
+    from engine.commands.key_values import given_settings, key_values
+    from engine.commands.run_script import run_script
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
@@ -85,7 +95,7 @@ def command(
 
     run_listeners.append(ended)
     try:
-        with use_session_settings(master, key_values(conf, "--conf")), runs_acknowledged_at_end():
+        with use_session_settings(master, given_settings(properties_file, conf)), runs_acknowledged_at_end():
             run_script(
                 script,
                 list(arguments or []),

@@ -33,14 +33,14 @@ def runs_acknowledged_at_end() -> Iterator[None]:
 
 
 def acknowledge_runs() -> None:
-    """Forget the runs that were published: the script goes on."""
+    """Forget the published runs, because the script goes on."""
     while _unacknowledged:
         with suppress(OSError):  # the run is published; `penstock recover` removes what stays
             journal.forget(_unacknowledged.pop())
 
 
 def run_is_published(run: Run) -> None:
-    """Forget a run at the next acknowledgement; at once where no script is run by `penstock run`."""
+    """Forget `run` at the next acknowledgement, or at once outside of `penstock run`."""
     published_jobs[run.job] += 1
     _unacknowledged.append(run)
     if not _scripts:

@@ -21,6 +21,7 @@ from engine.commits import journal
 from engine.commits.errors import CommitError, JobCancelledError, NeedsItsJobError
 from engine.commits.journal import Run, SinkOfRun
 from engine.commits.run_owner import this_process
+from engine.machine.machine_error import with_exit_code_of_disk
 from operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from operators.connectors.sink import Committable, Sink
 from plans.errors import PenstockError
@@ -56,9 +57,9 @@ class OpenRun:
 
 
 def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink]) -> OpenRun:
-    """Open a run of the started sinks `given`, and its journal if any of them needs a commit.
+    """Open a run over the started sinks `given`, with a journal if any sink needs a commit.
 
-    OSError where a folder that a sink writes into cannot be made or written.
+    Raises OSError if a folder that a sink writes into cannot be created or written to.
     """
     committed = [one for one in given if needs_commit(one.sink)]
     sinks = tuple(_described(one) for one in committed)
@@ -87,11 +88,11 @@ def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink
 
 
 def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> None:
-    """Prepare all sinks, then publish all; `committables` stand in the order of the sinks.
+    """Prepare all sinks, then publish all; `committables` are in the order of the sinks.
 
-    CommitError where a sink cannot be prepared or another process has undone the run (then `undo_run` is the
-    caller's to call), and where one could not be published: then the journal stays, with what is left to do.
-    JobCancelledError, which says the same, for Ctrl-C while sinks are published.
+    Raises CommitError if a sink cannot be prepared or another process has undone the run (the caller then
+    calls `undo_run`), and if a sink could not be published: then the journal stays and says what is left to
+    do. Ctrl-C while sinks are published raises JobCancelledError with the same message.
     """
     run = opened.run
     if not opened.sinks:
@@ -117,7 +118,7 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
         with suppress(OSError):
             journal.write(run, "failed", reason(error))
         kind = JobCancelledError if isinstance(error, KeyboardInterrupt) else CommitError
-        raise kind(*unfinished(run, number, error)) from error
+        raise with_exit_code_of_disk(kind(*unfinished(run, number, error))) from error
 
 
 def class_name(sink: Sink) -> str:
@@ -175,9 +176,11 @@ def _prepared(opened: OpenRun, number: int, committables: list[Committable]) -> 
         for one in prepared:
             json.dumps(asdict(one))
     except Exception as error:
-        raise CommitError(
-            f"job {run.job!r}: sink {_shown(run.sinks[number])} cannot be committed: {reason(error)}; "
-            "nothing of the job is committed"
+        raise with_exit_code_of_disk(
+            CommitError(
+                f"job {run.job!r}: sink {_shown(run.sinks[number])} cannot be committed: {reason(error)}; "
+                "nothing of the job is committed"
+            )
         ) from error
     return prepared
 

@@ -17,4 +17,4 @@ class JobCancelledError(PenstockError):
 
 
 class NeedsItsJobError(Exception):
-    """A sink is of a class of the user's, which only the job itself has."""
+    """A sink's class is the user's own, so only the job itself can finish its commit."""

@@ -50,7 +50,7 @@ class Found:
 def find_leftovers(places: Iterable[str]) -> Found:
     """Everything at and below `places`, paths or URIs of folders; hidden folders are not entered.
 
-    FileNotFoundError for a place that leads nowhere.
+    Raises FileNotFoundError for a place that does not exist.
     """
     runs: dict[str, Run] = {}
     staged: dict[str, Leftover] = {}

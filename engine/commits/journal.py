@@ -11,7 +11,7 @@ in the first of them, the run's home:
 | `attempt-<n>` | somebody began to publish |
 | `settled-<n>` | sink n is published, or undone |
 | `claimed-<n>` | a run of the same job has taken the result for its own |
-| `failed` | the owner has given up; whoever finds the run may go on |
+| `failed` | the owner has given up; any process may go on with the run |
 | `done` | all sinks are published |
 
 A run whose only sinks are of the user's own classes has its home in the state directory of the user.
@@ -88,7 +88,7 @@ class Decision:
 
 
 def state_folder() -> str:
-    """Where runs without a folder of their own have their journal."""
+    """The folder of journals of runs whose sinks have no folder."""
     given = os.environ.get("XDG_STATE_HOME")
     return str((Path(given) if given else Path.home() / ".local" / "state") / "penstock")
 
@@ -105,7 +105,7 @@ def begin_journal(run: Run) -> None:
 
 
 def runs_in(folder: str) -> Iterator[Run]:
-    """The runs whose `owner` stands in `folder`, by id."""
+    """The runs with an `owner` record in `folder`, by id."""
     system, base = filesystem_of(folder)
     selector = fs.FileSelector(posixpath.join(base, RUNS), allow_not_found=True)
     for one in sorted(system.get_file_info(selector), key=lambda entry: entry.path):

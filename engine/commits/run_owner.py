@@ -27,7 +27,7 @@ def _machine() -> dict[str, str]:
 
 
 def this_process() -> dict[str, str]:
-    """What tells this process from every other: machine, boot, process id and when it started."""
+    """What identifies this process: machine, boot, process id and when it started."""
     return {**_machine(), "pid": str(os.getpid()), "started": _start_of(os.getpid()) or ""}
 
 
@@ -52,7 +52,7 @@ def describe_owner(owner: Mapping[str, str]) -> str:
 
 
 def start_of_process() -> tuple[int, str]:
-    """The id of this process, and digits that tell it from an earlier one of the same id."""
+    """The id of this process, and digits that distinguish it from an earlier process of the same id."""
     pid = os.getpid()
     return pid, re.sub(r"\D", "", _start_of(pid) or "")
 

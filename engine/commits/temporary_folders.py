@@ -1,4 +1,4 @@
-"""Folders for files of a run beside its results, removed when the process ends, or by `penstock recover`."""
+"""Folders for a run's temporary files, removed when the process ends, or by `penstock recover`."""
 
 import atexit
 import os

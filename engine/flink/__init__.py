@@ -1,1 +1,1 @@
-"""Plans made by Apache Flink itself, in a JVM of its own."""
+"""Plans made by Apache Flink itself, in a separate JVM."""

@@ -47,7 +47,7 @@ def flink_jars() -> Path:
 def compiled_planner(jars: Path, java: Java) -> Path:
     """The folder with the classes of PlanTopologies, compiled against `jars` unless that was done before.
 
-    Several processes may call this at once: each compiles into a folder of its own and renames it, and the
+    Several processes may call this at once: each compiles into its own folder and renames that, and the
     first one's is taken. Raises ConfigurationError if there is no javac, if it fails, or if the cache cannot
     be written.
     """
@@ -77,7 +77,7 @@ def _cache_folder() -> Path:
 
 
 def _fingerprint(sources: list[Path]) -> str:
-    """Of all that the classes depend on."""
+    """A digest of everything that the classes depend on."""
     digest = hashlib.sha256(f"{FLINK_VERSION} {MINIMUM_JAVA}".encode())
     for source in sources:
         digest.update(f"\n{source.name}\n".encode() + source.read_bytes())

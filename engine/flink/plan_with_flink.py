@@ -36,7 +36,7 @@ class FlinkPlannerError(PenstockError):
 
 
 class FlinkOutOfMemoryError(FlinkPlannerError):
-    """It ended for want of memory."""
+    """The JVM ran out of memory."""
 
     exit_code = NotEnoughMemoryError.exit_code
 
@@ -76,11 +76,11 @@ def plan_with_flink(
     times_only: bool = False,
     repeat: int | None = None,
 ) -> FlinkPlanned:
-    """Plans of topology JSON lines (SPEC section 1), up to and with layer `until`, by Flink's own classes.
+    """Plan topology JSON lines (SPEC section 1) up to and including layer `until`, with Flink's own classes.
 
     `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, mostly too small for a chain of 3,000
-    operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: plan so many times
-    in one JVM, after one run that warms it up and is not counted.
+    operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: how many times to
+    plan in one JVM, after one run that warms it up and is not counted.
 
     A topology that Flink refuses has error_stage, error (Flink's exception class) and message in its plan; so
     has one for which stack or heap were too small (StackOverflowError, OutOfMemoryError). The stage is
@@ -199,7 +199,7 @@ def _failure(exit_code: int, log: str) -> PenstockError:
 def _planned(
     written: int, plans: list[dict[str, Any]], runs: list[dict[str, Any]], until: Layer, times_only: bool
 ) -> FlinkPlanned:
-    """`runs` are the lines of times, one a run; a layer behind `until` has no time."""
+    """The plans and times. `runs` are the lines of times, one per run; layers after `until` have no time."""
     last = runs[-1]
     expected = last["refused"] if times_only else written
     if last["topologies"] != written or len(plans) != expected:
@@ -208,10 +208,9 @@ def _planned(
             f"{len(plans)} of {expected} came back",
             "this is a bug in Penstock: please report it with the input",
         )
-    behind = list(Layer)[list(Layer).index(until) + 1 :]
+    later = list(Layer)[list(Layer).index(until) + 1 :]
     seconds = [
-        {step: spent / 1e9 for step, spent in run["nanoseconds"].items() if step not in behind}
-        for run in runs
+        {step: spent / 1e9 for step, spent in run["nanoseconds"].items() if step not in later} for run in runs
     ]
     return FlinkPlanned(
         plans, seconds[-1], seconds, written, last["refused"], last.get("peak_resident_bytes")

@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 
 
 class Available(NamedTuple):
-    """Bytes that can become resident beyond what is now, and what leaves no more."""
+    """Bytes that this process can still make resident, and what sets that limit."""
 
     size_bytes: int
     limited_by: str

@@ -3,8 +3,11 @@
 import errno
 import os
 import re
+from typing import TypeVar
 
-from plans.errors import MachineError
+from plans.errors import MachineError, PenstockError
+
+Failure = TypeVar("Failure", bound=PenstockError)
 
 _REFUSALS = (
     errno.ENOSPC,
@@ -17,6 +20,7 @@ _REFUSALS = (
     errno.EMFILE,
     errno.ENFILE,
 )
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 _HINTS = {
     errno.ENOSPC: "free some space, or write to another disk",
     errno.EDQUOT: "free some space, or write to another disk",
@@ -56,6 +60,19 @@ def machine_error_in_text(error: BaseException, doing: str) -> MachineError | No
             return _refusal(number, doing)
     number = next((number for number in _REFUSALS if os.strerror(number) in text), 0)
     return _refusal(number, doing) if number else None
+
+
+def with_exit_code_of_disk(error: Failure) -> Failure:
+    """`error`, with the exit code and the hint of a MachineError if its message says that a disk refuses.
+
+    For failures that name more than the cause, such as an operator and a record.
+    """
+    number = next((number for number in _OF_DISKS if os.strerror(number) in error.message), 0)
+    if not number:
+        return error
+    told = type(error)(error.message, error.hint or _HINTS.get(number))
+    told.exit_code = MachineError.exit_code
+    return told
 
 
 def _refusal(number: int, doing: str | None) -> MachineError:

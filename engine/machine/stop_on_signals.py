@@ -28,8 +28,8 @@ class _Stop:
 def end_at_once_on_signals() -> None:
     """From now on, a signal ends this process with one line and no traceback.
 
-    For the time before and after a command, when there is nothing to undo. Signals that whoever started the
-    process has switched off (nohup) stay so.
+    For the time before and after a command, when there is nothing to undo. Signals that were ignored when the
+    process started (nohup) stay ignored.
     """
     _Stop.handling = True
     _handle_with(_end_at_once)

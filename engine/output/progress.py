@@ -1,4 +1,4 @@
-"""How far a run is, for a person at a terminal."""
+"""The progress of a run, for a person at a terminal."""
 
 import sys
 import time

@@ -46,9 +46,13 @@ def remember_secrets(settings: Mapping[str, str]) -> None:
 
 def remember_secret_arguments(arguments: Iterable[str]) -> None:
     """The same for a command line: KEY=VALUE, -DKEY=VALUE and --option=KEY=VALUE."""
-    pairs = [argument.partition("=") for argument in arguments]
-    pairs += [value.partition("=") for key, _, value in pairs if key.startswith("--")]
-    remember_secrets({key: value for key, equals, value in pairs if equals})
+    pairs = [pair for argument in arguments for pair in _pairs(argument)]
+    remember_secrets(dict(pairs))
+
+
+def secret_part(argument: str) -> str:
+    """The value at the end of a command line argument that is secret; empty if there is none."""
+    return next((value for key, value in reversed(_pairs(argument)) if _is_secret(key, value)), "")
 
 
 def redact_value(key: str, value: str) -> str:
@@ -69,6 +73,12 @@ def redact(text: str) -> str:
 def _is_secret(key: str, value: str) -> bool:
     """As Spark decides: by the key, or by a value that itself looks like the name of a secret."""
     return any(regex.search(key) or regex.search(value) for regex in _secret_keys)
+
+
+def _pairs(argument: str) -> list[tuple[str, str]]:
+    key, equals, value = argument.partition("=")
+    found = [(key, value)] if equals else []
+    return found + _pairs(value) if key.startswith("--") else found
 
 
 def _without_value(pair: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Plans as one digest a topology and layer, so that planners' plans can be compared."""
+"""Plans as one digest per topology and layer, so that planners' plans can be compared."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def comparable_layers(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
-    """One entry a pair of planners and layer that both give: how many topologies differ and the first's name.
+    """One entry per pair of planners and layer that both give: how many topologies differ, and the first.
 
     A topology that only one of the two refuses, or has at all, differs at REFUSAL. A layer that one of them
     leaves out of a plan (given stream graphs) is not compared there.

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from engine.planning.foresee_memory import Size
 from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import find_topology_files, local_path
-from plans.topology.columnar.read_topology_files import CODECS
 from plans.topology.columnar.read_topology_tables import holds_tables
+from plans.topology.texts_of_file import CODECS
 
 _SAMPLED_FILES = 16
 _SAMPLE_BYTES = 2**20

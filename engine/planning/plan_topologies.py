@@ -45,7 +45,7 @@ def plan(
     `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
     tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
     TOPOLOGIES and TRANSFORMATIONS of plans.tables), or dicts as SPEC section 1 describes them. `until`: the
-    layer to stop after. `choices`: how the cluster is configured (default: as Flink's is). `planner`:
+    last layer to plan. `choices`: how the cluster is configured (default: as Flink's is). `planner`:
     see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
     `max_line_bytes`: a longer line of a file is rejected.
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 def require_memory_in_worker(rows: "TaskRows") -> None:
     """Raise NotEnoughMemoryError for tasks that do not fit the worker's machine; running out would end it.
 
-    A function of its own module: workers import that before they have set how many threads polars may use.
+    In its own module, because workers import it before they have set how many threads polars may use.
     """
     from engine.planning.foresee_memory import require_memory_for_tasks
 

@@ -1,5 +1,6 @@
 """Why a job failed, as one message: what its subtasks reported, else what Spark says."""
 
+from engine.machine.machine_error import with_exit_code_of_disk
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobExecutionError
 from engine.runtime.job_monitor import Attempt, JobMonitor
@@ -38,7 +39,7 @@ def describe_failure(
         lost = monitor.first_lost()
         if lost is not None:
             return _of_dead_worker(name, compiled, lost)
-    return JobExecutionError(f"job {name!r} failed: {text}")
+    return with_exit_code_of_disk(JobExecutionError(f"job {name!r} failed: {text}"))
 
 
 def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
@@ -54,7 +55,7 @@ def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecuti
     for label in ("record", "hint"):
         if failure.get(label):
             message += f"\n  {label}: {failure[label]}"
-    result = JobExecutionError(message)
+    result = with_exit_code_of_disk(JobExecutionError(message))
     result.add_note(failure.get("traceback", ""))
     return result
 

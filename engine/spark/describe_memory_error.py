@@ -1,4 +1,4 @@
-"""What to say when memory runs out after all, whoever notices it."""
+"""The message for memory that runs out in spite of all checks, in whichever library."""
 
 import errno
 import re
@@ -40,8 +40,8 @@ _SECONDS_TO_END = 5
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether `error`, or what it was raised from, says that memory ran out: in Python, Rust, C++ or Java.
 
-    If Spark's JVM has ended for want of memory, any error is a consequence. PenstockErrors have been told
-    apart by whoever raised them.
+    If Spark's JVM has run out of memory and ended, any error is a consequence of that. A PenstockError says
+    its own cause.
     """
     if jvm_ran_out_of_memory(error):
         return True
@@ -90,14 +90,14 @@ def jvm_ran_out_of_memory(error: BaseException) -> bool:
 
 
 def _is_cut_off(error: BaseException) -> bool:
-    """Whether nobody answers any more."""
+    """Whether the JVM no longer answers."""
     from py4j.protocol import Py4JNetworkError
 
     return isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def _text(error: BaseException) -> str:
-    """What it says; an error of Java asks the JVM for that, which may be gone."""
+    """Its message. An error of Java asks the JVM for it, which may have ended."""
     try:
         return str(error)
     except Exception:

@@ -110,7 +110,7 @@ def _shown(key: str, value: str | None) -> str:
 
 
 def _start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Everything that a new JVM is told above what its spark-defaults.conf says."""
+    """The settings that a new JVM gets in addition to its spark-defaults.conf."""
     conf_dir = spark_conf_dir_in_use()
     files = spark_settings(conf_dir)
     profile = files if spark_conf_dir() in conf_dir.parents else {}

@@ -44,11 +44,25 @@ def spark_settings(directory: Path) -> dict[str, str]:
     return {**_read_properties(base / "spark-defaults.conf"), **own} if base in directory.parents else own
 
 
+def read_properties_file(path: str) -> dict[str, str]:
+    """The settings of a file that a user names. ConfigurationError if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _properties(file.read())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(
+            f"--properties-file {path}: {reason}", "a file as spark-defaults.conf is: KEY VALUE on each line"
+        ) from None
+
+
 def _read_properties(path: Path) -> dict[str, str]:
+    return _properties(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _properties(text: str) -> dict[str, str]:
     """Java properties as spark-defaults.conf has them: `key value` or `key=value`, #, \\ at line ends."""
-    if not path.is_file():
-        return {}
-    text = re.sub(r"\\\n\s*", "", path.read_text(encoding="utf-8"))
+    text = re.sub(r"\\\n\s*", "", text)
     lines = (line.strip() for line in text.splitlines())
     pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
     return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}

@@ -20,7 +20,7 @@ _VARIABLE = "PYSPARK_SUBMIT_ARGS"
 
 @contextmanager
 def submit_settings(settings: Mapping[str, str]) -> Iterator[None]:
-    """Inside the block, a JVM that PySpark launches gets `settings`, above what its spark-defaults.conf says.
+    """Inside the block, a JVM that PySpark launches gets `settings`, which override its spark-defaults.conf.
 
     They are in files of mode 600 in a directory of mode 700 that goes with the block: a JVM that has started
     does not need them any more.
@@ -46,7 +46,7 @@ def submit_settings(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java_options(folder: Path, key: str, value: str) -> str:
-    """`value`, or where it holds a secret an option that makes Java read it from a file."""
+    """`value`, or if it holds a secret, an option that makes Java read it from a file."""
     if redact_value(key, value) == value:
         return value
     file = folder / f"{key}.options"

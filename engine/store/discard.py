@@ -62,13 +62,18 @@ def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
 
 def _is_unreadable(store: str, table: str) -> bool:
     folder = local_folder(store, table)
+    log = os.path.join(folder, "_delta_log")
     try:
+        names = os.listdir(log)
         DeltaTable(folder)
-    except TableNotFoundError:
-        return os.path.lexists(folder) and not os.path.isdir(folder)
-    except DeltaError as error:
+    except NotADirectoryError:
+        return True
+    except (FileNotFoundError, TableNotFoundError):
+        return False
+    except (DeltaError, OSError) as error:  # delta-rs raises both
         return machine_error_in_text(error, "") is None
-    return False
+    # What is no file keeps the table from ever having that version.
+    return any(name.endswith(".json") and not os.path.isfile(os.path.join(log, name)) for name in names)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from engine.machine.machine_error import machine_error_in_text
 from engine.store.data_files import Damage, DataFile, compare_files, miscounted
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import PlanVersion
@@ -39,7 +40,9 @@ def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str)
             os.listdir(local_folder(store, table))  # delta-rs takes what may not be read for missing
     try:
         listed = delta.listed_files(table, version.write_id)
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
+        if machine_error_in_text(error, ""):
+            raise
         return [Damage(table, None, f"its Delta log cannot be read: {str(error).splitlines()[0]}")]
     if listed is None:
         return [Damage(table, None, "the table is missing")]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
+from engine.machine.machine_error import machine_error_in_text
 from engine.store.delta_rs_tables import delta_rs_schema, open_table
 from engine.store.table_path import table_path
 from plans.errors import StoreError
@@ -44,7 +45,9 @@ def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
 def _stored(store: str, table: str) -> dict[str, str] | None:
     try:
         opened = open_table(table_path(store, table))
-    except DeltaError:
+    except (DeltaError, OSError) as error:
+        if refused := machine_error_in_text(error, f"reading {store}"):
+            raise refused from error
         return None
     return None if opened is None else _columns(opened.schema())
 

@@ -21,6 +21,7 @@ from plans.errors import TopologyError
 from plans.message_limits import MOST_ERRORS, limited
 from plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
 from plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
+from plans.topology.columnar.whole_lines import LongLine
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
@@ -88,58 +89,79 @@ class _Parsed(NamedTuple):
     header: bytes = b""
 
 
+class Line(NamedTuple):
+    """A line, or what stands for one that was too long to be held, and where it is."""
+
+    value: bytes | LongLine
+    source_file: str | None
+    block_start: int
+    ordinal: int | None = None  #: None: count
+    problem: str | None = None
+
+
 def parse_lines(
     batches: Iterable[pa.RecordBatch], max_line_bytes: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
     Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length).
+    """
+    columns = ([batch.column(i).to_pylist() for i in range(batch.num_columns)] for batch in batches)
+    rows = (row for of_batch in columns for row in zip(*of_batch, strict=True))
+    return parse_each((Line(*row) for row in rows), max_line_bytes)
+
+
+def parse_each(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
+    """The lines as batches of PARSED.
 
     Parsed JSON has no cycles, so the worker's cycle collector, a third of the time, rests meanwhile.
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        yield from _parse_blocks(batches, max_line_bytes)
+        yield from _parse_blocks(lines, max_line_bytes)
     finally:
         if collecting:
             gc.enable()
 
 
-def _parse_blocks(batches: Iterable[pa.RecordBatch], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
+def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0
     pending: list[_Parsed] = []
-    for batch in batches:
-        columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
-        for value, file, start, ordinal, problem in zip(*columns, strict=True):
-            if (file, start) != block:
-                if block is not None:
-                    pending.append(_block_end(path, block[1], seen))
-                block, seen = (file, start), 0
-                path = None if file is None else readable_path(file)
-            place = {
-                "source_file": path,
-                "block_start": start,
-                "ordinal": seen if ordinal is None else ordinal,
-            }
-            seen += 1
-            if problem is None and max_line_bytes is not None and len(value) > max_line_bytes:
-                error = line_too_long(len(value), max_line_bytes)
-                parsed = _rejected(place, None, INPUT_STAGE, [error])
-            elif problem is None and not value.strip():
-                continue
-            else:
-                parsed = _parse_line(value, problem, place)
-            size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
-            pending.append(parsed)
-            if size >= ROWS_A_BATCH:
-                yield from _record_batches(pending)
-                pending, size = [], 0
+    for value, file, start, ordinal, problem in lines:
+        if (file, start) != block:
+            if block is not None:
+                pending.append(_block_end(path, block[1], seen))
+            block, seen = (file, start), 0
+            path = None if file is None else readable_path(file)
+        place = {
+            "source_file": path,
+            "block_start": start,
+            "ordinal": seen if ordinal is None else ordinal,
+        }
+        seen += 1
+        too_long = problem is None and max_line_bytes is not None and _size(value) > max_line_bytes
+        if too_long or isinstance(value, LongLine):
+            error = line_too_long(_size(value), max_line_bytes or 0)
+            parsed = _rejected(place, None, INPUT_STAGE, [error])
+        elif problem is None and not value.strip():
+            continue
+        else:
+            parsed = _parse_line(value, problem, place)
+        size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
+        pending.append(parsed)
+        if size >= ROWS_A_BATCH:
+            yield from _record_batches(pending)
+            pending, size = [], 0
     if block is not None:
         pending.append(_block_end(path, block[1], seen))
         yield from _record_batches(pending)
+
+
+def _size(value: bytes | LongLine) -> int:
+    return value.size_bytes if isinstance(value, LongLine) else len(value)
 
 
 def readable_path(file: str) -> str:

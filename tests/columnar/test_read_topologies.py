@@ -12,7 +12,7 @@ from engine.planning.plan_topologies import read_topologies as read_with_spark
 from engine.planning.plan_topologies import validated
 from plans.columnar.frames import to_arrow
 from plans.columnar.read_topologies import read_topologies
-from plans.topology.columnar import read_topology_files as files_module
+from plans.topology import texts_of_file
 from plans.topology.columnar.topology_id import topology_id
 from tests.columnar.table_contents import frame_contents
 from tests.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
@@ -116,7 +116,7 @@ def test_a_fleet_and_the_golden_topologies(
     assert_same(spark, path)
     whole = frame_contents(read_topologies(path))
     for block_bytes in (1_000, 100_000):
-        monkeypatch.setattr(files_module, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", block_bytes)
         assert frame_contents(read_topologies(path)) == whole
 
 

@@ -1,5 +1,7 @@
 """Two sinks, one commit: failures before the decision undo both, failures after it are finished later."""
 
+import errno
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -14,6 +16,7 @@ from engine.commits.commit_run import commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
 from engine.commits.errors import CommitError
 from operators.connectors.delta import commit_delta
+from operators.connectors.file_sinks.plain_sinks import TextSink
 from operators.connectors.sink import Committable, Sink, SinkWriter
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, begin, hidden, run, sinks_of, stage, visible
@@ -214,3 +217,16 @@ def test_a_sink_of_the_users_own_is_told_of_retries_and_finished_by_its_job(tmp_
     with alone:
         assert list(journal.runs_in(str(tmp_path / "state" / "penstock"))) == [alone.run]
         commit_run(alone, [one])
+
+
+@pytest.mark.parametrize("at", ["prepare", "commit"])
+def test_a_full_disk_has_its_exit_code_at_the_commit(tmp_path, monkeypatch, at):
+    def fails(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(TextSink, at, fails)
+    opened, started = begin(sinks_of(tmp_path))
+    with opened, pytest.raises(CommitError, match="No space left on device") as raised:
+        commit_run(opened, stage(started))
+    assert raised.value.exit_code == 8
+    assert visible(tmp_path)[0] == []

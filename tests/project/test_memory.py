@@ -16,11 +16,12 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from typer.testing import CliRunner
 
-from engine.commands.main import app
+from engine.commands.main import COMMANDS, app
 from engine.machine import available_memory as available
 from engine.machine import memory_cgroups
 from engine.machine.available_memory import Available, available_memory
 from engine.machine.machine import memory_bytes
+from engine.machine.require_address_space import require_address_space
 from engine.planning import choose_planner as choosing
 from engine.planning import foresee_memory as foresee
 from engine.planning.choose_planner import Choice, Planner, choose_planner
@@ -264,24 +265,43 @@ def test_other_errors_are_not(error):
     assert not is_out_of_memory(error)
 
 
-def test_a_process_with_too_little_memory_says_so(tmp_path):
-    """Its libraries would end it in Rust; nothing is written."""
-    file, out = tmp_path / "t.jsonl", tmp_path / "store"
-    file.write_bytes(b"".join(orjson.dumps(simple(f"t{number}")) + b"\n" for number in range(1_000)))
-    done = subprocess.run(
-        [sys.executable, "-m", "engine.commands.main", "plan", str(file), "--out", str(out)],
+def penstock_within(limit_bytes, *arguments):
+    """`penstock` as a process whose address space is limited."""
+    return subprocess.run(
+        [sys.executable, "-m", "engine.commands.main", *map(str, arguments)],
         cwd=ROOT,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes)),
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("limit_bytes", [2**29, 3 * 2**29])
+@pytest.mark.parametrize("command", ["plan", "export"])
+def test_where_libraries_do_not_fit_a_command_does_not_start(command, limit_bytes, tmp_path):
+    """They would end it in Rust."""
+    done = penstock_within(limit_bytes, command, tmp_path / "x", "--out", tmp_path / "store")
     assert done.returncode == 9, done.stderr
-    assert done.stderr.startswith("penstock: planning about ")
+    assert done.stderr.startswith(f"penstock: {command} does not start: its libraries reserve ")
     assert "ulimit -v" in done.stderr
     assert len(done.stderr.splitlines()) == 2
-    assert not out.exists()
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("command", [name for name, _, _ in COMMANDS])
+@pytest.mark.parametrize(("kind", "option"), [("RLIMIT_AS", "-v"), ("RLIMIT_DATA", "-d")])
+def test_every_command_but_doctor_needs_address_space(monkeypatch, command, kind, option):
+    limits = {}
+    monkeypatch.setattr(resource, "getrlimit", lambda asked: (limits.get(asked, resource.RLIM_INFINITY),) * 2)
+    require_address_space(command)
+    limits[getattr(resource, kind)] = 2**29
+    if command == "doctor":
+        require_address_space(command)
+        return
+    with pytest.raises(NotEnoughMemoryError, match=f"{command} does not start.*ulimit {option}"):
+        require_address_space(command)
 
 
 def test_the_check_of_workers_imports_no_polars_before_it_is_called():

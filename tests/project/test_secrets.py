@@ -3,10 +3,13 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from engine.commands.key_values import given_settings
 from engine.commands.main import app
 from engine.output import redaction
 from engine.output.redaction import (
@@ -21,7 +24,7 @@ from engine.spark.spark_conf import spark_conf_dir
 from engine.spark.start_jvm import _Forwarder
 from engine.spark.submit_settings import submit_settings
 from plans.errors import ConfigurationError
-from tests.project.test_session import run_python
+from tests.project.test_session import ROOT, run_python
 
 _SESSION = """
 import json, os, sys
@@ -204,6 +207,31 @@ def test_a_setting_that_is_none_is_not_repeated_if_it_looks_secret(capsys, comma
     assert "KEY=VALUE" in said
     assert REDACTED in said
     assert "hunter" not in said
+
+
+def test_the_command_line_shows_no_secrets():
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom engine.output.mask_arguments import mask_arguments\n"
+        "mask_arguments()\nprint(Path('/proc/self/cmdline').read_text().split(chr(0))[3:-1])\n"
+        "print(sys.argv[1:])"
+    )
+    given = ["--conf", "my.secret=hunter=\u00e92", "--conf=my.token=hunter3", "-Dmy.password=x", "my.name=y"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *given], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    shown = ["--conf", f"my.secret={'*' * 10}", "--conf=my.token=*******", "-Dmy.password=*", "my.name=y"]
+    assert done.stdout.splitlines() == [repr(shown), repr(given)]
+
+
+def test_settings_come_from_a_file_too(tmp_path):
+    file = tmp_path / "spark.properties"
+    file.write_text("# mine\nspark.my.token  hunter\nspark.ui.enabled=false\nspark.a 1\n")
+    settings = given_settings(str(file), ["spark.a = 2"])
+    assert settings == {"spark.my.token": "hunter", "spark.ui.enabled": "false", "spark.a": "2"}
+    assert "hunter" not in redact("it says hunter")
+    for wrong, reason in ((tmp_path / "none", "No such file"), (tmp_path, "directory")):
+        with pytest.raises(ConfigurationError, match=reason):
+            given_settings(str(wrong), None)
 
 
 def test_errors_about_settings_do_not_repeat_secrets(spark):

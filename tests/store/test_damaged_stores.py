@@ -131,10 +131,26 @@ def test_older_versions_stay_readable(sound: Path):
     assert find_version(DeltaRsTables(store), None).version == 3
 
 
-def test_a_table_that_no_longer_opens_is_kept_beside_the_new_one(sound: Path):
-    DAMAGE["first log deleted"](sound / "store" / "job_edges")
+@pytest.mark.parametrize("how", ["first log deleted", "a folder", "a loop", "garbled", "log a file"])
+def test_a_table_that_no_longer_opens_is_kept_beside_the_new_one(sound: Path, how: str):
+    table = sound / "store" / "job_edges"
+    if how == "first log deleted":
+        DAMAGE[how](table)
+    elif how == "log a file":
+        shutil.rmtree(table / "_delta_log")
+        (table / "_delta_log").write_bytes(b"x")
+    else:
+        last = logs(table)[-1]
+        last.unlink()
+        if how == "garbled":
+            last.write_bytes(b"\xff\0{")
+        elif how == "a loop":
+            last.symlink_to(last)
+        else:
+            last.mkdir()
     assert plan(sound, len(LINES))[0] == 0
-    assert logs(sound / "store" / "job_edges.damaged-1")
+    assert os.path.lexists(sound / "store" / "job_edges.damaged-1" / "_delta_log")
+    assert run("verify", "store")[0] == 0
 
 
 def as_written_before(store: Path) -> None:

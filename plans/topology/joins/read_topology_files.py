@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from plans.errors import InputError
 from plans.topology.input_errors import (
     incomplete_gzip,
     no_files_given,
@@ -18,13 +20,15 @@ from plans.topology.input_errors import (
     unreadable_file,
     unusable_path,
 )
+from plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
-from plans.topology.joins.topologies_of_lines import topologies_of_lines
+from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.topology.parse_lines import readable_path
+from plans.topology.parse_lines import PARSED, readable_path
 
 _FILE_IN_MESSAGE = re.compile(r"file ((?:\w+:)?/\S+?)\.?\s")
+_INPUT_ERROR_IN_MESSAGE = re.compile(r"InputError: (?P<message>.+)\n  hint: (?P<hint>.+)")
 _GZIP_SIGNS = (
     "gzip",
     "zlib",
@@ -54,10 +58,12 @@ def read_topology_files(
         raise no_files_given()
     piped = piped or {}
     # In one partition each, since its lines are counted as one block.
-    parts = [spark.createDataFrame(lines).coalesce(1) for lines in piped.values()]
-    files = [path for path in paths if path not in piped]
-    lines = reduce(DataFrame.unionByName, [*parts, _lines(spark, files)] if files else parts)
-    tables = topologies_of_lines(lines, _run, max_line_bytes)
+    parts = [
+        parsed_lines(spark.createDataFrame(lines).coalesce(1), max_line_bytes) for lines in piped.values()
+    ]
+    if files := [path for path in paths if path not in piped]:
+        parts.append(_parsed_files(spark, files, max_line_bytes))
+    tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run)
     if tables.inputs == 0:
         for kept in tables.persisted:
             kept.unpersist()
@@ -65,7 +71,25 @@ def read_topology_files(
     return tables
 
 
-def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
+def _parsed_files(spark: SparkSession, paths: list[str], max_line_bytes: int) -> DataFrame:
+    """What the files hold, as PARSED.
+
+    Spark's reader, which holds each line whole, finds the files, and reads those on remote file systems and
+    those that only Hadoop unpacks.
+    """
+    text = _text(spark, paths)
+    files = text.inputFiles()
+    if not can_be_split(files):
+        return parsed_lines(_lines(text), max_line_bytes)
+    try:
+        splits = splits_of_files(spark, files)
+    except OSError as error:
+        raise unreadable_file(str(error.filename), str(error.strerror)) from None
+    parse = partial(parse_splits, max_line_bytes=max_line_bytes)
+    return splits.mapInArrow(parse, from_arrow_schema(PARSED))
+
+
+def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
     reader = (
         spark.read.option("lineSep", "\n")
         .option("recursiveFileLookup", "true")
@@ -74,12 +98,15 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
         .options(**AS_THEY_ARE)
     )
     try:
-        text = reader.text([found for path in paths for found in paths_of_glob(spark, path)])
+        return reader.text([found for path in paths for found in paths_of_glob(spark, path)])
     except AnalysisException as e:
         found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
         raise no_such_path(found) from None
     except (PySparkException, Py4JJavaError) as e:
         raise unusable_path(", ".join(paths), _reason(e)) from None
+
+
+def _lines(text: DataFrame) -> DataFrame:
     return text.select(
         F.col("value").cast("binary").alias("value"),
         F.col("_metadata.file_path").alias("source_file"),
@@ -93,8 +120,11 @@ def _run(job: Callable[[], None]) -> None:
     """Run the parse. What a file makes fail is an InputError; errors of workers and memory stay theirs."""
     try:
         job()
-    except PythonException:
-        raise
+    except PythonException as e:
+        said = _INPUT_ERROR_IN_MESSAGE.search(str(e))
+        if said is None:
+            raise
+        raise InputError(said["message"], said["hint"]) from None
     except (PySparkException, Py4JJavaError) as e:
         if "OutOfMemoryError" in str(e):
             raise

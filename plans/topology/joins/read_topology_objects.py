@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from plans.topology.joins.topologies_of_lines import topologies_of_lines
+from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.read_topology_objects import encode
 
@@ -30,7 +30,7 @@ def read_topology_objects(
             "problem": pa.array([problem for _, problem in encoded], pa.string()),
         }
     )
-    return topologies_of_lines(spark.createDataFrame(table), _run)
+    return topologies_of_lines(parsed_lines(spark.createDataFrame(table)), _run)
 
 
 def _run(job: Callable[[], None]) -> None:

@@ -20,18 +20,20 @@ from plans.topology.parse_lines import PARSED, parse_lines
 _LINE_KEY = ("source_file", "block_start", "ordinal")
 
 
-def topologies_of_lines(
-    lines: DataFrame, run: Callable[[Callable[[], None]], None], max_line_bytes: int | None = None
-) -> TopologyTables:
-    """Parse `lines` (LINES) once, keep the outcome in Spark's storage, and derive every table from it.
-
-    Runs one Spark job through `run`, which turns what it raises into an error of the run. A line longer than
-    `max_line_bytes` is rejected. A name that several lines have belongs to the first by file and line; the
-    others are rejected as DuplicateTopologyName, and a different name with the same xxhash64 as
-    TopologyIdCollision.
-    """
+def parsed_lines(lines: DataFrame, max_line_bytes: int | None = None) -> DataFrame:
+    """LINES parsed, as PARSED. A line longer than `max_line_bytes` is rejected."""
     parse = partial(parse_lines, max_line_bytes=max_line_bytes)
-    parsed = lines.mapInArrow(parse, from_arrow_schema(PARSED)).persist(StorageLevel.MEMORY_AND_DISK)
+    return lines.mapInArrow(parse, from_arrow_schema(PARSED))
+
+
+def topologies_of_lines(parsed: DataFrame, run: Callable[[Callable[[], None]], None]) -> TopologyTables:
+    """Parse once, keep the outcome (PARSED) in Spark's storage, and derive every table from it.
+
+    Runs one Spark job through `run`, which turns what it raises into an error of the run. A name that several
+    lines have belongs to the first by file and line; the others are rejected as DuplicateTopologyName, and a
+    different name with the same xxhash64 as TopologyIdCollision.
+    """
+    parsed = parsed.persist(StorageLevel.MEMORY_AND_DISK)
     topology_id = F.xxhash64("name")
     valid = F.col("form").isNotNull()
     totals = parsed.agg(

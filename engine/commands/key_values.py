@@ -1,0 +1,27 @@
+"""KEY=VALUE items of the command line, and Spark settings out of them and a file."""
+
+from collections.abc import Sequence
+
+from engine.output.redaction import redact_value, remember_secrets
+from plans.errors import ConfigurationError
+
+
+def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:
+    """KEY=VALUE items as a dict; ConfigurationError naming all that are not."""
+    pairs = [item.partition("=") for item in items or []]
+    wrong = ["".join(pair) for pair in pairs if not pair[0].strip() or not pair[1]]
+    if wrong:
+        shown = ", ".join(redact_value(item, item) for item in wrong)
+        raise ConfigurationError(f"{option} {shown}: not KEY=VALUE", f"write {option} key=value")
+    found = {key: value for key, _, value in pairs}
+    remember_secrets(found)
+    return found
+
+
+def given_settings(properties_file: str | None, conf: Sequence[str] | None) -> dict[str, str]:
+    """Spark settings of --properties-file, below those of --conf. Raises ConfigurationError."""
+    from engine.spark.spark_conf import read_properties_file
+
+    settings = {} if properties_file is None else read_properties_file(properties_file)
+    remember_secrets(settings)
+    return settings | {key.strip(): value.strip() for key, value in key_values(conf, "--conf").items()}

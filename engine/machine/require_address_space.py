@@ -1,0 +1,53 @@
+"""Whether resource limits leave room for the libraries of a command, asked before they are imported.
+
+Where a library written in Rust or C++ cannot map memory or start a thread, it ends the process, and nothing
+can be said any more.
+"""
+
+import resource
+from typing import NamedTuple
+
+from engine.machine.machine import cores
+from plans.errors import NotEnoughMemoryError
+
+
+class _Needs(NamedTuple):
+    """Bytes that a command maps and, of these, that are private and writable."""
+
+    address_space: int
+    data: int
+
+
+# Measured as VmPeak and VmData over a store of 300 topologies on 2 cores: 0.6 to 1.8 GiB and up to 0.45 GiB
+# of commands that only read, 2.8 and 1.5 GiB of the others, for which Arrow reserves 1 GiB at once.
+_READING = _Needs(3 * 2**29, 2**29)
+_COMPUTING = _Needs(5 * 2**29, 3 * 2**29)
+_A_CORE = _Needs(2**28, 2**27)
+"""Threads reserve stacks and arenas, and there are more of them on more cores."""
+
+_READERS = ("edges", "export", "info", "recover", "rejected", "runs", "show", "verify")
+_WITHOUT_LIBRARIES = ("doctor",)
+
+
+def require_address_space(command: str) -> None:
+    """Raise NotEnoughMemoryError if `ulimit -v` or `ulimit -d` is too small for `command` to start."""
+    if command in _WITHOUT_LIBRARIES:
+        return
+    needs = _READING if command in _READERS else _COMPUTING
+    for kind, option, position in (
+        (resource.RLIMIT_AS, "ulimit -v", 0),
+        (resource.RLIMIT_DATA, "ulimit -d", 1),
+    ):
+        limit = resource.getrlimit(kind)[0]
+        needed = needs[position] + cores() * _A_CORE[position]
+        if limit != resource.RLIM_INFINITY and limit < needed:
+            raise NotEnoughMemoryError(
+                f"{command} does not start: its libraries reserve {_shown(needed)} of address "
+                f"space, and `{option}` allows {_shown(limit)}",
+                f"raise the limit, e.g. `{option} unlimited`; a cgroup (systemd-run -p MemoryMax=…) "
+                "limits what is used instead of what is reserved",
+            )
+
+
+def _shown(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.2f} GiB"
