@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 WORTH_RUNNING = 2_000
-"""Rows from which on a compiled loop pays in a process that has loaded numba."""
+"""Rows above which a compiled loop is quicker, in a process that has loaded numba."""
 
 WORTH_COMPILING = 250_000
-"""Rows that loops of so many have had in a process before it loads numba: by then they took as long as that
-does, a quarter of a second. Compiling a loop takes some seconds at its first use on a machine, and is kept
-beside its source or in the user's cache."""
+"""Rows a process loops over before it imports numba. The import takes 0.25 s, about what plain loops over
+this many rows cost. A loop is compiled at its first use on a machine, which takes some seconds; the result is
+kept beside its source or in the user's cache."""
 
 _looped: Counter[str] = Counter()
 
@@ -26,8 +26,8 @@ Array = npt.NDArray[np.generic]
 def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """`loop(*inputs, *outputs)`, which writes what it finds into `outputs`.
 
-    Of few rows it runs as it is, over lists; of many compiled, over the arrays. So it must be what both
-    understand: integers and indexing, nothing that overflows, and no calls.
+    Small inputs run as plain Python over lists; large ones run compiled over the arrays. A loop therefore
+    uses only what both understand: integers and indexing, nothing that overflows, and no calls.
     """
     if is_worth_compiling(rows):
         compiled(loop)(*inputs, *outputs)
@@ -39,7 +39,7 @@ def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outp
 
 
 def is_worth_compiling(rows: int) -> bool:
-    """Whether a loop over so many rows, which is about to run, should be compiled."""
+    """Whether a loop that is about to run over this many rows should be compiled."""
     if rows < WORTH_RUNNING:
         return False
     _looped["rows"] += rows

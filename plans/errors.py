@@ -61,7 +61,7 @@ class MachineError(PenstockError):
 
 
 class LostTopologiesError(PenstockError):
-    """inputs != planned + rejected: a bug in Penstock, never silently passed over."""
+    """inputs != planned + rejected: a bug in Penstock, always reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class TopologyError:
     """One thing that is wrong with one topology.
 
     `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
-    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` what stands there, `allowed` what
-    may, `hint` what to do.
+    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` the value that was found,
+    `allowed` the values that are allowed, `hint` what to do.
     """
 
     error: str

@@ -15,7 +15,7 @@ class TopologyForm(StrEnum):
 
 
 class Layer(StrEnum):
-    """How far to plan, in order; the runner stops behind the layer asked for."""
+    """The layers of a plan, in order; planning stops after the one that is asked for."""
 
     TOPOLOGY = "topology"
     STREAM_GRAPH = "stream_graph"
@@ -149,8 +149,8 @@ class ExecutionState(StrEnum):
 class BufferSide(StrEnum):
     """Where a task holds network buffers."""
 
-    GATE = "GATE"  #: input gate: one a job edge
-    RESULT_PARTITION = "RESULT_PARTITION"  #: one an intermediate data set
+    GATE = "GATE"  #: input gate: one per job edge
+    RESULT_PARTITION = "RESULT_PARTITION"  #: one per intermediate data set
 
 
 class NotChainableReason(StrEnum):

@@ -54,7 +54,7 @@ def command(
     repeat_in_process: Annotated[
         int,
         typer.Option(
-            "--repeat-in-process", min=0, metavar="N", help="Warm plans in a process, behind the cold one."
+            "--repeat-in-process", min=0, metavar="N", help="Warm plans in each process, after the cold one."
         ),
     ] = 3,
     out: Annotated[

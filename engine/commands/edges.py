@@ -76,7 +76,7 @@ def command(
 def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
     """The lines of many edges at a time, by consumer in topological order, input, subtask and partition.
 
-    Ranges are sorted, not edges: what a range expands to stays behind it.
+    Ranges are sorted, not edges: the edges of a range stay together.
     """
     vertices = plan.table("job_vertices").select("vertex", "vertex_id", "topological_order").collect()
     sources = vertices.select(source_vertex="vertex", source="vertex_id")

@@ -33,7 +33,7 @@ def command(
         list[str] | None,
         typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The plan as JSON lines, one a job.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON lines, one per job.")] = False,
     execution_plan: Annotated[
         bool,
         typer.Option("--execution-plan", help="Flink's own JSON of the StreamGraph, for its visualizer."),

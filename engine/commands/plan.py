@@ -45,7 +45,7 @@ def command(
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
-    until: Annotated[Until, typer.Option("--until", help="The layer to stop behind.")] = Until.SLOTS,
+    until: Annotated[Until, typer.Option("--until", help="The last layer to plan.")] = Until.SLOTS,
     slot_sharing: Annotated[
         SlotSharingStrategy,
         typer.Option("--slot-sharing", help="The strategy that decides which tasks share a slot."),

@@ -112,7 +112,7 @@ def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
 
 
 def _buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
-    """One row a job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
+    """Per job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
     effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
     return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(
         TOPOLOGY,

@@ -72,7 +72,7 @@ def command(
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
 ) -> None:
-    """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one a job.
+    """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one cluster per job.
 
     A job needs the slots of all its slot sharing groups (see place_jobs for how it gets them). JobManagers
     are not counted.

@@ -169,7 +169,7 @@ def _given(
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
     """What the configuration alone says, whichever way the topology came in.
 
-    An option that Flink refuses when it comes upon it has its default here and a row in `setting_refusals`.
+    An option that Flink refuses when it reads it has its default here and a row in `setting_refusals`.
     """
     refusals: list[dict[str, str]] = []
 

@@ -1,4 +1,4 @@
-"""Settings that Flink refuses: what it says, when it comes upon them, and what Penstock says beside it."""
+"""Settings that Flink refuses: what Flink says, when it reads them, and what Penstock adds."""
 
 from collections.abc import Mapping
 from enum import StrEnum

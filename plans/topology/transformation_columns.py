@@ -88,7 +88,7 @@ COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
 
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Valid transformations as one struct array: the columns of TRANSFORMATIONS behind topology_id."""
+    """Valid transformations as one struct array: the columns of TRANSFORMATIONS after topology_id."""
     values = cells(rows, COLUMNS)
     return pa.StructArray.from_arrays(
         [build(values[key]) for key, build in COLUMNS.items()], names=list(COLUMNS)

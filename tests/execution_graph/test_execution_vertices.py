@@ -51,7 +51,7 @@ def _refusals(spark, vertices, regions=()):
 
 
 def test_parallelism_beyond_flinks_bounds_is_refused_first_in_creation_order(spark):
-    """Before any max parallelism is looked at, and without a row a subtask of two billion."""
+    """Before any max parallelism is checked, and without making two billion rows, one per subtask."""
     vertices = [
         {"vertex": 1, "name": "a", "parallelism": 9, "max_parallelism": 8, "creation_order": 0},
         {"vertex": 2, "name": "b", "parallelism": 2**31 - 1, "creation_order": 2},

@@ -1,4 +1,4 @@
-"""Plan JSON lines (SPEC section 2) from the tables of a plan."""
+"""Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
 from collections.abc import Callable, Mapping
 

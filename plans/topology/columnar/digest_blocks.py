@@ -18,9 +18,9 @@ _ROWS_AT_ONCE = 2**16
 
 
 class Blocks(NamedTuple):
-    """Per topology where its blocks begin and end among all of them, and their digests.
+    """For each topology, where its blocks begin and end among all blocks; and the digest of each block.
 
-    "" in the place of one that has a row which may be wrong.
+    The digest is "" where a row of the block may be wrong.
     """
 
     first: Ints

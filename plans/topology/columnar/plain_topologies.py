@@ -29,7 +29,7 @@ _CONFIGS = pa.map_(pa.string(), pa.string())
 
 
 class PlainTopologies(NamedTuple):
-    """A row a line. config: which of `configs` (distinct, None for those that are wrong) it has."""
+    """One row per line. config: its place in `configs` (distinct; None for those that are wrong)."""
 
     names: pa.StringArray
     parallelism: pa.Array
