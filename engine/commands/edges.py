@@ -37,7 +37,7 @@ def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
     ],
-    topology: Annotated[str, typer.Option("--topology", metavar="NAME", help="Its edges.")],
+    topology: Annotated[str, typer.Option("--topology", metavar="NAME", help="The topology.")],
     job_edge: Annotated[
         str | None,
         typer.Option(

@@ -15,10 +15,10 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 def command(
     script: Annotated[
         str | None,
-        typer.Argument(metavar="SCRIPT", help="A Python script for PyFlink's or Penstock's API."),
+        typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API."),
     ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Handed to the script as sys.argv.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the script as sys.argv.")
     ] = None,
     parallelism: Annotated[
         int | None,
@@ -42,14 +42,14 @@ def command(
         str | None, typer.Option("--to", metavar="STORE", help="Write the plans as a new version of STORE.")
     ] = None,
     api: Annotated[
-        bool, typer.Option("--api", help="List what of PyFlink's API is supported, and end.")
+        bool, typer.Option("--api", help="List which of PyFlink's names are supported, and exit.")
     ] = False,
     real_pyflink: Annotated[
         bool,
-        typer.Option("--real-pyflink", help="Leave `import pyflink` alone: it means PyFlink itself."),
+        typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
     ] = False,
 ) -> None:
-    """Run SCRIPT up to its first execute, and show the plan of that job; nothing of it runs on Spark."""
+    """Run SCRIPT up to its first execute and show the plan of that job; nothing runs on Spark."""
     if api:
         from engine.pyflink_names.supported import support_table
 
