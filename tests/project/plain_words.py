@@ -12,7 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_AMOUNT = "rows?|lists?|lines?|objects?|entry|entries|one|blocks?|calls?|bytes?|columns?|counts?|clusters?|buffers|MiB"
+_AMOUNT = (
+    "rows?|lists?|lines?|objects?|entry|entries|one|blocks?|calls?|bytes?|columns?|counts?"
+    "|clusters?|buffers|MiB"
+)
 _THING = (
     "row|vertex|topology|node|edge|task|slot|operator|subtask|job|file|line|table|key|record|batch|block|process|"
     "group|worker|partition|version|member|cluster|result|gate|channel|shape|layer|column|pass|step|window"
