@@ -1,4 +1,4 @@
-"""Commands in README.md and docs/commands.md print what is shown there."""
+"""Commands in README.md and docs/commands.md, and the Python of README.md, print what is shown there."""
 
 import os
 import re
@@ -46,3 +46,11 @@ def test_commands_print_what_is_shown(page, tmp_path):
             assert all(word in found for word in re.findall(r"[\w.-]+", shown)), command
         else:
             assert all(part in found for part in map(words, shown.split("…"))), command
+
+
+def test_the_library_example_prints_what_is_shown(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    run = [sys.executable, "-c", found[1]]
+    assert subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout == found[2]
