@@ -9,7 +9,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """A function from (topology, id) columns to where those pairs stand in the given columns, in any order.
+    """A function from (topology, id) columns to the rows of those pairs in the given columns, in any order.
 
     It raises ValueError for a pair that is not there: the rows of a topology would be in several partitions.
     """
@@ -56,7 +56,7 @@ def _numbers(distinct: Ints, topologies: Ints) -> Ints:
 
 
 def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], Ints]:
-    """Ids are close together: a cell for each that might be there. Gives any place for one that is not."""
+    """For ids that are close together: one cell per possible id. An id that is missing gives any place."""
     first = np.cumsum(spans) - spans
     cells = np.zeros(int(spans.sum()) + 1, dtype=np.int64)
     cells[first[numbers] + ids] = np.arange(len(ids))
@@ -69,7 +69,7 @@ def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], I
 
 
 def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """Ids of any size below 2**32. Gives any place for one that is not there."""
+    """For ids of any size below 2**32. An id that is missing gives any place."""
     keys = numbers << 32 | ids
     order = np.argsort(keys)
 

@@ -1,4 +1,4 @@
-"""What a plan depends on beside the job."""
+"""What a plan depends on besides the job."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from plans.vocabulary import SlotSharingStrategy
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the slots layer depends on beside the job: how Flink's cluster is configured."""
+    """What the slots layer depends on besides the job: how Flink's cluster is configured."""
 
     slot_sharing_strategy: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
     network: NetworkOptions = FLINK_2_3

@@ -1,4 +1,4 @@
-"""How long a message about one topology gets: a topology may be of any size, what is said about it not."""
+"""Limits on messages about a topology, which may itself be of any size."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """SHA-256 over a topology's canonical text: equal for the same topology, whichever way it came in.
 
-The canonical text of a `transformations` topology is one header line, then one line a transformation in
+The canonical text of a `transformations` topology is one header line, then one line per transformation in
 id order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK
 lines, so that no topology is ever one string. A header is
 `transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its

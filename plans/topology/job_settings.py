@@ -62,7 +62,7 @@ def read_job_settings(
 
 
 def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
-    """What is wrong with the settings of a topology whose transformations are, too."""
+    """What is wrong with the settings of a topology whose transformations are wrong too."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -143,7 +143,7 @@ def check_stream_graph_checkpointing(
 
 
 def _sets_interval(config: Mapping[str, str]) -> bool:
-    """Whether there is an interval, be it one that Flink could not parse."""
+    """Whether an interval is set, even one that Flink could not parse."""
     try:
         return bool(read_option(config, options.CHECKPOINTING_INTERVAL))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Topologies that a program hands over, as lines."""
+"""Topologies that a program gives as objects, as lines."""
 
 from collections.abc import Mapping
 from typing import Any

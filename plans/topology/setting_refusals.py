@@ -117,7 +117,7 @@ def read_setting(config: Mapping[str, str], option: FlinkOption) -> Any:
 def refused_setting(
     config: Mapping[str, str], option: FlinkOption, flink_message: str, allowed: str
 ) -> SettingRefusal:
-    """An option that Flink parses and then finds out of range or beside what does not go with it."""
+    """An option that Flink parses and then finds out of range, or incompatible with another."""
     key = key_set(config, option)
     found = f"{option.default} (not set)" if key is None else shorten(config[key])
     location = f"config {key or option.key}"

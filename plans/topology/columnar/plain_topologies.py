@@ -1,4 +1,4 @@
-"""What plain lines say beside their transformations: their own values, headers and job settings."""
+"""What plain lines hold besides transformations: their own values, headers and job settings."""
 
 from collections.abc import Sequence
 from itertools import repeat

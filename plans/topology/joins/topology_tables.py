@@ -28,7 +28,7 @@ class TopologyTables(NamedTuple):
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Not validated yet: code that reads rows before validation takes this type, not TopologyTables.
+    Not validated yet; a function that takes them validates both tables.
     """
 
     topologies: DataFrame
