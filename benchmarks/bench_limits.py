@@ -6,8 +6,8 @@ Plans INPUT (a folder of tables or topology lines) in one process and prints, fo
 seconds it takes, the bytes of the tables that it reads and writes, and the seconds of copying these once, in
 as many threads as the planner has. Reading copies what it gives; a layer copies the tables of the layer
 before it and its own. Then the same for each step, the slowest first, which copies the columns that it cannot
-do without and those that it makes: one that takes less than that looks at few rows of a column. Medians of N
-runs behind one that is not counted, planning and copying in turn. Making Arrow tables and leaving out what
+do without and those that it makes: a step that beats its copy reads only part of its columns. Medians of N
+runs after one that is not counted, planning and copying in turn. Making Arrow tables and leaving out what
 Flink refuses belong to no step.
 """
 

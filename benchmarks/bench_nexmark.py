@@ -153,7 +153,7 @@ def timed(side: Side, query: str, events: int, work: Path) -> Timed:
 
 
 def folder_of(events: int, kinds: Iterable[str], work: Path) -> str:
-    """The folder with so many events, of these kinds at least; made when they are first wanted."""
+    """The folder with this many events, of these kinds at least; made when they are first wanted."""
     folder = work / f"events-{events}"
     write_nexmark(folder, events, PARALLELISM, [kind for kind in kinds if not (folder / kind).exists()])
     return str(folder)

@@ -18,7 +18,7 @@ from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 _SAMPLE = 300
-"""Topologies that are enough to see which columns a step reads."""
+"""How many topologies show which columns are read by a step."""
 
 Columns = Mapping[str, Mapping[str, list[str]]]
 """What a step produces to a table that it reads to that table's columns."""

@@ -1,4 +1,4 @@
-"""Loops over arrays that numba compiles, where there is enough to do for them."""
+"""Loops over arrays, compiled by numba if they have enough rows."""
 
 import sys
 from collections import Counter

@@ -33,13 +33,13 @@ class InputError(PenstockError):
 
 
 class NotEnoughMemoryError(PenstockError):
-    """The work does not fit in memory: foreseen before it starts, or run into."""
+    """The work does not fit in memory: predicted before it starts, or found while it runs."""
 
     exit_code = 9
 
 
 class SchemaError(PenstockError):
-    """A table handed to a pass or to the store does not have the declared columns and types."""
+    """A table given to a pass or to the store does not have the declared columns and types."""
 
 
 class StoreError(PenstockError):
@@ -49,7 +49,7 @@ class StoreError(PenstockError):
 
 
 class RefusedTopologiesError(PenstockError):
-    """Topologies were refused: all of them, or any where none may be. The store holds why."""
+    """Topologies were refused: all of them, or any under --strict. The store holds why."""
 
     exit_code = 7
 
@@ -61,7 +61,7 @@ class MachineError(PenstockError):
 
 
 class LostTopologiesError(PenstockError):
-    """inputs != planned + rejected: a bug in Penstock, never silently passed over."""
+    """inputs != planned + rejected: a bug in Penstock, always reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class TopologyError:
     """One thing that is wrong with one topology.
 
     `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
-    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` what stands there, `allowed` what
-    may, `hint` what to do.
+    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` the value that was found,
+    `allowed` the values that are allowed, `hint` what to do.
     """
 
     error: str

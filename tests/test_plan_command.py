@@ -149,7 +149,7 @@ def test_size_counts_the_slots_of_all_jobs(golden, store):
 
 @pytest.mark.parametrize("planner", ["auto", "spark", "columnar"])
 def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
-    """Whoever planned it."""
+    """Also if another planner planned it."""
     path, first = store
     again = run("plan", *inputs, "--out", path, "--planner", planner)
     assert (again.code, again.stdout.split(" (planner ")[0]) == (0, first.stdout.split(" (planner ")[0])

@@ -26,7 +26,7 @@ def golden_lines(file: str) -> Iterator[dict[str, Any]]:
 
 
 def chain(kind: str, length: int, **options: Any) -> dict[str, Any]:
-    """A source, `length` transformations of one kind behind each other, a sink."""
+    """A source, `length` transformations of one kind in a row, a sink."""
     last = length + 2
     middle = [{"id": i, "kind": kind, "inputs": [i - 1], **options} for i in range(2, last)]
     ends = ({"id": 1, "kind": "source", "name": "s"}, {"id": last, "kind": "sink", "inputs": [last - 1]})

@@ -30,7 +30,7 @@ def command(
             "--suite",
             metavar="NAME|FILE",
             help=f"What is planned; may be repeated, or several with commas. {_SUITES}. "
-            f"FILE: topology lines of yours. Default: {DEFAULT_SUITES}.",
+            f"FILE: your own topology lines. Default: {DEFAULT_SUITES}.",
         ),
     ] = None,
     planner: Annotated[
@@ -54,11 +54,11 @@ def command(
     repeat_in_process: Annotated[
         int,
         typer.Option(
-            "--repeat-in-process", min=0, metavar="N", help="Warm plans in a process, behind the cold one."
+            "--repeat-in-process", min=0, metavar="N", help="Warm plans in each process, after the cold one."
         ),
     ] = 3,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Results, their page, and the inputs.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for results, their page, and the inputs.")
     ] = Path("penstock-bench"),
     compare: Annotated[
         Path | None,
@@ -70,7 +70,7 @@ def command(
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds for one process.")
+        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
     ] = 600,
 ) -> None:
     """Measure planners on the same topologies, in turn, each in processes of its own.

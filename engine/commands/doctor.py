@@ -1,4 +1,4 @@
-"""`penstock doctor`: what is installed, what Spark will use, and which pair does not fit."""
+"""`penstock doctor`: what is installed, what Spark will use, and what does not fit together."""
 
 from typing import Annotated
 
@@ -15,10 +15,10 @@ from plans.errors import ConfigurationError, PenstockError
 
 def command(
     session: Annotated[
-        bool, typer.Option("--session", help="Also start Spark, ask a worker and write a Delta table.")
+        bool, typer.Option("--session", help="Also start Spark, run a Python worker and write a Delta table.")
     ] = False,
 ) -> None:
-    """Print what is installed, and which pair does not fit (exit code 2)."""
+    """Print what is installed and what does not fit together (exit code 2)."""
     findings = diagnose()
     if session:
         findings += _probe()

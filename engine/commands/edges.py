@@ -37,7 +37,7 @@ def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
     ],
-    topology: Annotated[str, typer.Option("--topology", metavar="NAME", help="Its edges.")],
+    topology: Annotated[str, typer.Option("--topology", metavar="NAME", help="The topology.")],
     job_edge: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +76,7 @@ def command(
 def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
     """The lines of many edges at a time, by consumer in topological order, input, subtask and partition.
 
-    Ranges are sorted, not edges: what a range expands to stays behind it.
+    Ranges are sorted, not edges: the edges of a range stay together.
     """
     vertices = plan.table("job_vertices").select("vertex", "vertex_id", "topological_order").collect()
     sources = vertices.select(source_vertex="vertex", source="vertex_id")

@@ -15,10 +15,10 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 def command(
     script: Annotated[
         str | None,
-        typer.Argument(metavar="SCRIPT", help="A Python script for PyFlink's or Penstock's API."),
+        typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API."),
     ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Handed to the script as sys.argv.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the script as sys.argv.")
     ] = None,
     parallelism: Annotated[
         int | None,
@@ -33,7 +33,7 @@ def command(
         list[str] | None,
         typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The plan as JSON lines, one a job.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON lines, one per job.")] = False,
     execution_plan: Annotated[
         bool,
         typer.Option("--execution-plan", help="Flink's own JSON of the StreamGraph, for its visualizer."),
@@ -42,14 +42,14 @@ def command(
         str | None, typer.Option("--to", metavar="STORE", help="Write the plans as a new version of STORE.")
     ] = None,
     api: Annotated[
-        bool, typer.Option("--api", help="List what of PyFlink's API is supported, and end.")
+        bool, typer.Option("--api", help="List which of PyFlink's names are supported, and exit.")
     ] = False,
     real_pyflink: Annotated[
         bool,
-        typer.Option("--real-pyflink", help="Leave `import pyflink` alone: it means PyFlink itself."),
+        typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
     ] = False,
 ) -> None:
-    """Run SCRIPT up to its first execute, and show the plan of that job; nothing of it runs on Spark."""
+    """Run SCRIPT up to its first execute and show the plan of that job; nothing runs on Spark."""
     if api:
         from engine.pyflink_names.supported import support_table
 

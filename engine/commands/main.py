@@ -44,10 +44,10 @@ from plans.printable import printable_lines
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
     ("info", "engine.commands.info", "Show what a script would run, without running it."),
-    ("recover", "engine.commands.recover", "Finish or undo what killed runs have left."),
+    ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
-    ("show", "engine.commands.show", "Show the plans of a store to a person."),
+    ("show", "engine.commands.show", "Show the plans of a store."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
@@ -55,7 +55,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
-    ("doctor", "engine.commands.doctor", "Check what is installed and which pair does not fit."),
+    ("doctor", "engine.commands.doctor", "Check the installation."),
 )
 """Every command: its name, the module whose function `command` it is, and its line in the help."""
 

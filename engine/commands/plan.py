@@ -51,7 +51,7 @@ def command(
         typer.Option("--slot-sharing", help="The strategy that decides which tasks share a slot."),
     ] = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
     network: Annotated[
-        NetworkProfile, typer.Option("--network", help="Whose network defaults buffers are counted with.")
+        NetworkProfile, typer.Option("--network", help="The version of Flink whose network defaults apply.")
     ] = NetworkProfile.FLINK_2_3,
     slots_per_task_manager: Annotated[
         int,
@@ -67,18 +67,16 @@ def command(
         Planner,
         typer.Option(
             "--planner",
-            help="Who plans; the plans are the same. columnar: by arrays; in this process where the input is "
-            "local and fits in memory, else of whole topologies in Spark's workers. spark: by joins over "
-            "DataFrames, for topologies that no worker's memory holds. auto: columnar, but spark where a "
-            "topology is too large. flink: columnar, and the real Flink plans the same; what it refuses or "
-            "plans in another way is rejected. Needs a JDK and pip install 'penstock\\[flink]'.",
+            help="How to plan; the plans are the same. columnar: in this process if the input is local and "
+            "fits in memory, else in Spark's workers. spark: joins over DataFrames, for topologies too large "
+            "for one worker. auto: columnar, or spark if a topology is too large. flink: columnar, checked "
+            "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
+            "a JDK and pip install 'penstock\\[flink]'.",
         ),
     ] = Planner.AUTO,
     max_line_size: Annotated[
         str,
-        typer.Option(
-            "--max-line-size", metavar="SIZE", help="Lines of files that are longer are rejected, e.g. 2g."
-        ),
+        typer.Option("--max-line-size", metavar="SIZE", help="Longer lines are rejected, e.g. 2g."),
     ] = "256m",
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
@@ -102,8 +100,8 @@ def command(
 ) -> None:
     """Plan every topology of INPUT and write the plans as a new version of STORE.
 
-    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. If
-    all are refused, or any under --strict, the exit code is 7; the version is written all the same.
+    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. The
+    exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
     """
     settings = given_settings(properties_file, conf)
     require_target(out)

@@ -13,10 +13,10 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 
 def command(
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python script for PyFlink's or Penstock's API.")
+        str, typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API.")
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Handed to the script as sys.argv.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the script as sys.argv.")
     ] = None,
     parallelism: Annotated[
         int | None,
@@ -60,7 +60,7 @@ def command(
     ] = None,
     real_pyflink: Annotated[
         bool,
-        typer.Option("--real-pyflink", help="Leave `import pyflink` alone: it means PyFlink itself."),
+        typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
     ] = False,
 ) -> None:
     """Run SCRIPT: its streaming jobs are planned as Flink plans them, and run on Spark over bounded input.

@@ -21,7 +21,7 @@ def command(
     ],
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="ID", help="The attempts of one run, by the start of its id."),
+        typer.Option("--run", metavar="ID", help="Every attempt of the run whose id starts with this."),
     ] = None,
 ) -> None:
     """List the runs of a store, oldest first; or every attempt of one of them."""

@@ -16,7 +16,8 @@ def command(
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
     ],
     topology: Annotated[
-        str | None, typer.Option("--topology", metavar="NAME", help="Its vertices, chains and edges.")
+        str | None,
+        typer.Option("--topology", metavar="NAME", help="Show this topology's vertices, chains and edges."),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")

@@ -41,9 +41,9 @@ def show_fleet_resources(plan: StoredPlan) -> None:
         ("tasks", f"{tasks:,}"),
         ("slots", f"{slots:,}"),
         ("TaskManagers, one cluster for all jobs", f"{-(-slots // task_manager.slots):,}"),
-        ("TaskManagers, one cluster a job", f"{task_managers:,}"),
+        ("TaskManagers, one cluster per job", f"{task_managers:,}"),
         (
-            "memory of TaskManagers, one cluster a job",
+            "memory of TaskManagers, one cluster per job",
             _mebibytes(task_managers * task_manager.process_bytes),
         ),
         ("network buffers required, at most", f"{buffers:,}"),
@@ -68,7 +68,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
     if not rows:
         return
     _print_table(
-        ("slot sharing group", "slots", "tasks", "buffers a slot", "network MiB a slot", "set by"),
+        ("slot sharing group", "slots", "tasks", "buffers per slot", "network MiB per slot", "set by"),
         [
             (
                 str(row["slot_sharing_group"]),
@@ -89,7 +89,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
         "network memory",
         Styled("" if most <= task_manager.network_bytes else " which is too little", "red"),
-        f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory a slot",
+        f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory per slot",
     )
 
 
@@ -112,7 +112,7 @@ def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
 
 
 def _buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
-    """One row a job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
+    """Per job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
     effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
     return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(
         TOPOLOGY,
@@ -149,7 +149,7 @@ def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
         for row in _first(found.lazy(), "buffers", "vertex", "topology").collect().rows(named=True)
     ]
     if rows:
-        _print_table(("most buffers", "vertex", "tasks", "a task", "required"), rows)
+        _print_table(("most buffers", "vertex", "tasks", "per task", "required"), rows)
 
 
 def _first(rows: pl.LazyFrame, figure: str, index: str, topology: str = TOPOLOGY) -> pl.LazyFrame:

@@ -111,7 +111,7 @@ def _chained_edges(plan: StoredPlan, drawn: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list[list[Piece]]:
-    """A line an operator, depth first; indented where a chain branches, so that a long chain stays narrow."""
+    """One line per operator, depth first; indented where a chain branches, so long chains stay narrow."""
     by_node = {row["node"]: row for row in operators}
     fed = {target for node in by_node for target in followers.get(node, ()) if target in by_node}
     stack = [(row["node"], 0) for row in reversed(operators) if row["node"] not in fed]

@@ -23,7 +23,7 @@ MOST = 10
 
 _NUMBERS = ("wanted", "pending", "missing")
 _MEMORY = "memory of pending TaskManagers"
-_MODES = ("session cluster", "one cluster a job")
+_MODES = ("session cluster", "one cluster per job")
 _TEXT = ("", "jobs not placed", "largest jobs", "largest vertex")
 _GIBIBYTE, _MEBIBYTE = 2**30, 2**20
 
@@ -41,7 +41,7 @@ def command(
         typer.Option(
             "--slots-per-task-manager",
             metavar="N",
-            help="Slots of a TaskManager; default 1, as of Flink's taskmanager.numberOfTaskSlots.",
+            help="Slots of a TaskManager: taskmanager.numberOfTaskSlots.",
         ),
     ] = 1,
     task_manager_memory: Annotated[
@@ -49,8 +49,7 @@ def command(
         typer.Option(
             "--task-manager-memory",
             metavar="M",
-            help="Memory of a TaskManager's process, such as 4g; default 1728m, as of "
-            "taskmanager.memory.process.size in the config.yaml that comes with Flink.",
+            help="Memory of a TaskManager's process: taskmanager.memory.process.size, such as 4g.",
         ),
     ] = "1728m",
     available: Annotated[
@@ -58,21 +57,23 @@ def command(
         typer.Option(
             "--available",
             metavar="T",
-            help="TaskManagers there are in all; default: no limit. Jobs get theirs in order of name, whole "
-            "or not at all: a job wants TaskManagers for the slots that those already started do not have "
-            "free (of a cluster of its own: for all its slots); they are pending if that many are left, "
-            "else some are missing and the job takes nothing. Totals are sums over jobs.",
+            help="TaskManagers available in all; default: no limit. Jobs are placed in order of name, whole "
+            "or not at all. A job wants TaskManagers for the slots that are not free on those already "
+            "started (in a cluster of its own: for all its slots). They are pending if that many are left; "
+            "otherwise some are missing and the job gets none. Totals are sums over jobs.",
         ),
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option("--topology", metavar="NAME", help="One job, at its place among all, and its groups."),
+        typer.Option(
+            "--topology", metavar="NAME", help="Only this job, placed among all of them, and its groups."
+        ),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
 ) -> None:
-    """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one a job.
+    """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one cluster per job.
 
     A job needs the slots of all its slot sharing groups (see place_jobs for how it gets them). JobManagers
     are not counted.

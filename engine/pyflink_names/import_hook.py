@@ -41,11 +41,11 @@ class PyflinkFinder(MetaPathFinder, Loader):
         """A new module: only `pyflink` itself keeps it."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put Penstock's module in the place of `module`, or fill `pyflink` itself."""
+        """Put Penstock's module in place of `module`, or fill `pyflink` itself."""
         name = module.__spec__.name if module.__spec__ is not None else module.__name__
         if name == _ROOT:
             module.__version__ = PYFLINK_VERSION  # type: ignore[attr-defined]
-            module.__doc__ = "Penstock in the place of PyFlink."
+            module.__doc__ = "Penstock instead of PyFlink."
             return
         ours = importlib.import_module(MODULES[name])
         if name in REFUSED_NAMES and "__getattr__" not in vars(ours):

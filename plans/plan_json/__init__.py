@@ -1,1 +1,1 @@
-"""Plans as JSON lines (SPEC section 2)."""
+"""Plans as JSON lines (docs/plan-json.md)."""

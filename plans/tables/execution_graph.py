@@ -1,6 +1,6 @@
 """Tables of the ExecutionGraph.
 
-Whatever has one row a subtask is small in width: a consumer's edges are two ranges, never a row an edge.
+Tables with one row per subtask have few columns: a consumer's edges are two ranges, never one row per edge.
 """
 
 from plans.tables.column_types import INT, LONG, STR, TIMESTAMP, TOPOLOGY_ID, map_of, table
@@ -28,7 +28,7 @@ INTERMEDIATE_RESULTS = table(
     TOPOLOGY_ID,
     ("vertex", INT, "producer"),
     ("output_index", INT, "with vertex: the intermediate data set"),
-    ("partitions", INT, "number of result partitions: one a subtask of the producer"),
+    ("partitions", INT, "number of result partitions: one for each subtask of the producer"),
     ("most_subpartitions", INT, "largest number of subpartitions of one of its partitions"),
 )
 

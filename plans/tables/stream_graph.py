@@ -28,7 +28,7 @@ STREAM_NODES = table(
     ("chaining", STR, "ChainingStrategy; null = the operator has no factory", True),
     ("source", BOOL, "FLIP-27 source operator"),
     ("legacy_source", BOOL, "SourceFunction"),
-    ("yielding", BOOL, "yielding operator: may not chain behind a legacy source"),
+    ("yielding", BOOL, "yielding operator: may not be chained after a legacy source"),
     ("coordinated", BOOL, "has an operator coordinator"),
     ("invokable", STR, "simple class name of the task"),
     ("operator_factory", STR, "simple class name", True),

@@ -90,7 +90,7 @@ SETTING_REFUSAL = table(
     ("allowed", STR, "what is allowed"),
     ("hint", STR, "what to do"),
 )
-"""A setting that Flink refuses, and Penstock's error beside Flink's."""
+"""A setting that Flink refuses: Flink's exception, and Penstock's explanation."""
 
 JOB_SETTINGS = table(
     TOPOLOGY_ID,
@@ -100,7 +100,7 @@ JOB_SETTINGS = table(
     ("global_exchange_mode", STR, "GlobalStreamExchangeMode"),
     ("chaining_enabled", BOOL, "operator chaining"),
     ("chain_different_max_parallelism", BOOL, "operators of different max parallelism may chain"),
-    ("all_vertices_in_same_slot_sharing_group", BOOL, "false: one default group a pipelined region"),
+    ("all_vertices_in_same_slot_sharing_group", BOOL, "false: one default group per pipelined region"),
     ("auto_parallelism_enabled", BOOL, "dynamic graphs reset parallelism that was not configured"),
     ("auto_generate_uids", BOOL, "false: every operator needs a uid or uid hash"),
     ("vertex_description_mode", STR, "TREE or CASCADING"),
@@ -114,7 +114,7 @@ JOB_SETTINGS = table(
     (
         "setting_refusals",
         list_of(SETTING_REFUSAL),
-        "options that Flink refuses once it comes upon them",
+        "options that Flink refuses when it reads them",
     ),
     ("savepoint_restore_path", STR, "null = no restore", True),
     ("allow_non_restored_state", BOOL, "ignore unclaimed state on restore"),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
     """Ids along one cycle of the graph (each reads the next), empty if it has none.
 
-    `inputs` maps a node to the nodes it reads; nodes that are not keys are ignored. Kahn's algorithm takes
-    away every node whose inputs are all gone; what stays is on a cycle or behind one.
+    `inputs` maps a node to the nodes it reads; nodes that are not keys are ignored. Kahn's algorithm
+    removes every node whose inputs are all gone; what remains is on a cycle or downstream of one.
     """
     open_inputs = {node: sum(1 for i in read if i in inputs) for node, read in inputs.items()}
     users: dict[int, list[int]] = {node: [] for node in inputs}

@@ -1,10 +1,10 @@
 """SHA-256 over a topology's canonical text: equal for the same topology, whichever way it came in.
 
-The canonical text of a `transformations` topology is one header line, then one line a transformation in
+The canonical text of a `transformations` topology is one header line, then one line per transformation in
 id order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK
 lines, so that no topology is ever one string. A header is
 `transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its
-TRANSFORMATIONS columns behind topology_id, in order, joined by `|`. A string is written as its length in
+TRANSFORMATIONS columns after topology_id, in order, joined by `|`. A string is written as its length in
 UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false; null, an empty list and
 an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory is
 `USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
@@ -71,9 +71,9 @@ def transformations_fingerprints(
 
 
 def block_bounds(starts: _Ints, lengths: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """Per topology its first block and the one behind its last; where each block starts, and where all end.
+    """For each topology its first block and the one after its last; where each block starts; the end of all.
 
-    Topologies have `lengths` rows from `starts` on, each behind the one before.
+    Topologies have `lengths` rows from `starts` on and follow each other without gaps.
     """
     counts = -(-lengths // BLOCK)
     end = np.cumsum(counts)
@@ -97,5 +97,5 @@ def fingerprint(first: bytes, digests: Sequence[str]) -> str:
 
 
 def stream_graph_fingerprint(first: bytes, graph: Mapping[str, Any]) -> str:
-    """The hex digest of a stream graph behind its header."""
+    """The hex digest of a header and the stream graph that follows it."""
     return sha256(first + orjson.dumps(graph, option=orjson.OPT_SORT_KEYS)).hexdigest()

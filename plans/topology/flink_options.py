@@ -147,6 +147,6 @@ def key_set(config: Mapping[str, str], option: FlinkOption) -> str | None:
 
 
 def read_option(config: Mapping[str, str], option: FlinkOption) -> Any:
-    """The option's value, else its default (Configuration.get). Raises ValueError for what is none."""
+    """The option's value, else its default (Configuration.get). Raises ValueError if it does not parse."""
     key = key_set(config, option)
     return option.default if key is None else option.parse(config[key])

@@ -1,6 +1,6 @@
 """Flink's option values from strings, as Flink 2.3 parses them; every parser raises ValueError.
 
-FlinkValueError is raised where Flink says something else than that it could not parse the value.
+FlinkValueError is raised if Flink's message is not that it could not parse the value.
 """
 
 import re
@@ -89,7 +89,7 @@ def _lookup(units: dict[str, int], unit: str, what: str) -> int:
 
 
 def parse_boolean(value: str) -> bool:
-    """True or false, whatever the case."""
+    """True or false, in any case."""
     if value.upper() not in ("TRUE", "FALSE"):
         raise ValueError("is neither true nor false")
     return value.upper() == "TRUE"
@@ -103,7 +103,7 @@ def parse_int(value: str) -> int:
 
 
 def parse_max_parallelism(value: str) -> int:
-    """A job's max parallelism; 0 and less mean none (OperatorValidationUtils.validateMaxParallelism)."""
+    """A job's max parallelism; 0 and less mean not set (OperatorValidationUtils.validateMaxParallelism)."""
     number = parse_int(value)
     if number > MAX_PARALLELISM:
         message = f"Maximum parallelism must be between 1 and {MAX_PARALLELISM}. Found: {number}"
@@ -124,7 +124,7 @@ def parse_string(value: str) -> str:
 
 
 def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
-    """A parser of one of `values`, whatever the case; gives Flink's spelling."""
+    """A parser of one of `values`, in any case; gives Flink's spelling."""
     by_upper = {v.upper(): str(v) for v in values}
 
     def parse(value: str) -> str:
@@ -138,7 +138,7 @@ def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
 def split_escaped(value: str, delimiter: str) -> list[str]:
     """Parts between delimiters; a part in quotes may hold them, a doubled quote is a quote.
 
-    Between two delimiters in a row is an empty part; before the first and after the last is none.
+    Two delimiters in a row have an empty part between them; one at the start or end has none beside it.
     Flink: StructuredOptionsSplitter.splitEscaped.
     """
     parts: list[str] = []

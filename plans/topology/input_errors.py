@@ -27,15 +27,15 @@ def unreadable_file(file: str, reason: str) -> InputError:
 
 
 def incomplete_gzip(file: str) -> InputError:
-    """A .gz file that is cut off or none."""
+    """A .gz file that is cut off, or not gzip."""
     return InputError(f"cannot read {file}: it is not a complete gzip file", "copy or compress it again")
 
 
 def no_topologies(paths: Sequence[str]) -> InputError:
-    """Files without a line that is not blank."""
+    """Files with blank lines only."""
     return InputError(
         f"no topologies in {first_and_count(paths)}",
-        "a topology file holds one JSON object a line; see SPEC section 1",
+        "a topology file holds one JSON object per line; see docs/topology-files.md",
     )
 
 

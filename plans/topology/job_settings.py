@@ -62,7 +62,7 @@ def read_job_settings(
 
 
 def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
-    """What is wrong with the settings of a topology whose transformations are, too."""
+    """What is wrong with the settings of a topology whose transformations are wrong too."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -143,7 +143,7 @@ def check_stream_graph_checkpointing(
 
 
 def _sets_interval(config: Mapping[str, str]) -> bool:
-    """Whether there is an interval, be it one that Flink could not parse."""
+    """Whether an interval is set, even one that Flink could not parse."""
     try:
         return bool(read_option(config, options.CHECKPOINTING_INTERVAL))
     except ValueError:
@@ -169,7 +169,7 @@ def _given(
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
     """What the configuration alone says, whichever way the topology came in.
 
-    An option that Flink refuses when it comes upon it has its default here and a row in `setting_refusals`.
+    An option that Flink refuses when it reads it has its default here and a row in `setting_refusals`.
     """
     refusals: list[dict[str, str]] = []
 

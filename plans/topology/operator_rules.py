@@ -103,7 +103,7 @@ _PHYSICAL: Rules = {
     "uid_hash": UID_HASH,
     "slot_sharing_group": text(),
     "co_location_group": text(),
-    "buffer_timeout": BUFFER_TIMEOUT,
+    "buffer_timeout": integer(-1, INT64_MAX, "milliseconds, or -1 (the job's)"),
     "chaining": CHAINING,
     "managed_memory": MANAGED_MEMORY,
     "slot_scope": SLOT_SCOPE_RULE,

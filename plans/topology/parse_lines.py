@@ -3,9 +3,10 @@
 Input rows: value (binary, one line), source_file, block_start (of the file's split; Spark gives a split's
 lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line).
 
-Output rows (PARSED): one a topology or bad line, with its transformations, nodes and edges as arrays; what
-exceeds ROWS_A_BATCH goes on in further rows that hold nothing else, so that no row grows with a topology. And
-one a block with nothing but `block_lines`, its number of lines, from which line numbers follow.
+Output rows (PARSED): one per topology or bad line, with its transformations, nodes and edges as arrays.
+Arrays of more than ROWS_A_BATCH entries continue in further rows that hold nothing else, which bounds the
+size of a row. Each block also gives one row that holds only `block_lines`, its number of lines, from which
+line numbers follow.
 """
 
 import gc

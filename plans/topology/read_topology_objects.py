@@ -1,4 +1,4 @@
-"""Topologies that a program hands over, as lines."""
+"""Topologies that a program gives as objects, as lines."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import orjson
 
 
 def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
-    """JSON, and why it is none."""
+    """The topology as JSON, and why it cannot be written as such (None if it can)."""
     if isinstance(topology, bytes):
         return topology, None
     if isinstance(topology, str):

@@ -103,7 +103,7 @@ def wrong_type(location: str, key: str, value: Any, allowed: str, hint: str = ""
 
 
 def integer(low: int, high: int, allowed: str = "") -> Rule:
-    """An integer in [low, high]; a boolean is none."""
+    """An integer in [low, high]; booleans do not count as integers."""
     text = allowed or f"an integer from {low} to {high}"
 
     def accepts(value: Any) -> bool:

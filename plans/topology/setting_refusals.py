@@ -1,4 +1,4 @@
-"""Settings that Flink refuses: what it says, when it comes upon them, and what Penstock says beside it."""
+"""Settings that Flink refuses: what Flink says, when it reads them, and what Penstock adds."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -117,7 +117,7 @@ def read_setting(config: Mapping[str, str], option: FlinkOption) -> Any:
 def refused_setting(
     config: Mapping[str, str], option: FlinkOption, flink_message: str, allowed: str
 ) -> SettingRefusal:
-    """An option that Flink parses and then finds out of range or beside what does not go with it."""
+    """An option that Flink parses and then finds out of range, or incompatible with another."""
     key = key_set(config, option)
     found = f"{option.default} (not set)" if key is None else shorten(config[key])
     location = f"config {key or option.key}"

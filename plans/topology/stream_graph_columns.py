@@ -89,7 +89,7 @@ def placed_edges(graph: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Valid stream nodes as one struct array: the columns of STREAM_NODES behind topology_id."""
+    """Valid stream nodes as one struct array: the columns of STREAM_NODES after topology_id."""
     requirements = [
         [(int(index), need) for index, need in node["input_requirements"].items()] for node in nodes
     ]
@@ -112,7 +112,7 @@ def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def stream_edge_columns(edges: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Placed edges as one struct array: the columns of STREAM_EDGES behind topology_id.
+    """Placed edges as one struct array: the columns of STREAM_EDGES after topology_id.
 
     Chainability is a later pass's: chainable and chained_source are false, the reasons empty.
     """

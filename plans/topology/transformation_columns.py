@@ -88,7 +88,7 @@ COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
 
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Valid transformations as one struct array: the columns of TRANSFORMATIONS behind topology_id."""
+    """Valid transformations as one struct array: the columns of TRANSFORMATIONS after topology_id."""
     values = cells(rows, COLUMNS)
     return pa.StructArray.from_arrays(
         [build(values[key]) for key, build in COLUMNS.items()], names=list(COLUMNS)
@@ -96,7 +96,7 @@ def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
-    """One line of canonical text a transformation, ending in a newline (see `fingerprint`)."""
+    """One line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
     fields = [canonical_column(name, columns.field(name)) for name in COLUMNS]
     row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
     return pc.binary_join_element_wise(row, "", "\n")

@@ -1,4 +1,4 @@
-"""A `stream_graph` that is not lossless for planning, or contradicts itself, is refused with all reasons."""
+"""Refuses a `stream_graph` that is incomplete or contradicts itself, with every reason."""
 
 from collections import Counter
 from typing import Any
@@ -43,7 +43,7 @@ def _unset_or(low: int, high: int) -> Rule:
 
 
 def _objects(allowed: str) -> Rule:
-    """A list; its objects are looked at one by one."""
+    """A list whose objects are checked one by one."""
     return Rule(
         lambda value: type(value) is list,
         lambda location, key, value: [wrong_type(location, key, value, allowed)],
@@ -164,7 +164,7 @@ def _object_errors(
 
 
 def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
-    """What contradicts itself, once every single value is right."""
+    """Contradictions between values that are right by themselves."""
     errors = [
         TopologyError(ErrorKind.DUPLICATE_ID, f"node {i}", f"{count} nodes with this id", "1", "")
         for i, count in Counter(node["id"] for node in nodes).items()

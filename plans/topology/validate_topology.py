@@ -72,7 +72,7 @@ _RULES: Rules = {
 
 
 def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
-    """One line as an object, or why it is none."""
+    """The object that a line holds, or why it holds none."""
     try:
         parsed = orjson.loads(line)
     except orjson.JSONDecodeError as e:
@@ -80,20 +80,20 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
             ErrorKind.NOT_JSON,
             LINE,
             f"{shorten(line[:_BEGINNING].decode('utf-8', 'replace'), 60)} ({e})",
-            "one JSON object a line, in UTF-8",
+            "one JSON object per line, in UTF-8",
             "files that end in .gz are unpacked, others are not" if line[:2] == b"\x1f\x8b" else "",
         )
     if type(parsed) is not dict:
-        return TopologyError(ErrorKind.NOT_AN_OBJECT, LINE, json_type(parsed), "one JSON object a line", "")
+        return TopologyError(ErrorKind.NOT_AN_OBJECT, LINE, json_type(parsed), "one JSON object per line", "")
     return parsed
 
 
 def validate_topology(topology: dict[str, Any]) -> list[TopologyError]:
-    """Every error of one topology (SPEC section 1), empty if it can be planned.
+    """Every error of one topology (docs/topology-files.md); empty if it can be planned.
 
-    Looks at the whole line: top-level keys and all of `transformations` or `stream_graph`; beside what is
-    wrong there, also at Flink options, which Flink itself refuses where they are all that is wrong. Nothing
-    here depends on other topologies.
+    Checks top-level keys and all of `transformations` or `stream_graph`. Flink options are checked only if
+    something else is wrong: where they alone are wrong, Flink's own refusal is reported. Nothing here depends
+    on other topologies.
     """
     errors = explain_keys(topology, _RULES, ("name",), "topology")
     config = topology.get("config", {})

@@ -1,4 +1,4 @@
-"""A `transformations` list that is not exactly what SPEC section 1 describes is refused, with all reasons."""
+"""Refuses a `transformations` list that docs/topology-files.md does not allow, with every reason."""
 
 from typing import Any
 

@@ -141,7 +141,7 @@ def test_files_as_they_come(spark: SparkSession, tmp_path: Path, name: str, data
         GZIP[:5],
         GZIP[:-8] + bytes(8),
         GZIP + bytes(512),
-        GZIP + b"behind it",
+        GZIP + b"after it",
         b"this is no gzip file at all\n" * 9,
         gzip.compress(b""),
     ],

@@ -12,7 +12,7 @@ VIRTUAL = ("union", "partition", "side_output", "select")
 
 
 def sources(topology, node):
-    """The operators behind a transformation, in the order of the inputs."""
+    """The operators that a transformation stands for, in the order of the inputs."""
     transformation = topology["transformations"][node - 1]
     if transformation["kind"] in VIRTUAL:
         return [s for i in transformation["inputs"] for s in sources(topology, i)]

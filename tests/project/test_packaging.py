@@ -61,6 +61,7 @@ def test_wheel_from_the_source_archive_is_the_same(wheel, tmp_path):
     with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as archive:
         archive.extractall(tmp_path / "source", filter="data")
     (source,) = (tmp_path / "source").iterdir()
+    assert (source / "docs" / "architecture.md").read_text() == (ROOT / "ARCHITECTURE.md").read_text()
     rebuilt = build("wheel", source, tmp_path / "wheel")
     with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(rebuilt) as second:
         assert sorted(first.namelist()) == sorted(second.namelist())

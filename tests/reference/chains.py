@@ -9,7 +9,7 @@ from tests.reference.stream_graph import StreamEdge, StreamGraph, StreamNode
 
 @dataclass(eq=False)
 class Chain:
-    """`nodes`: operators without chained sources, each after those chained behind it; so the head is last."""
+    """`nodes`: operators without chained sources, each after those chained to it; so the head is last."""
 
     head: int
     sources: list[int] = field(default_factory=list)
@@ -30,7 +30,7 @@ class _Visit:
 
 
 def create_chains(graph: StreamGraph) -> dict[int, Chain]:
-    """Head id to chain, in creation order: a chain comes after all chains behind it that it reaches first."""
+    """Head id to chain, in creation order: after the downstream chains that are first reached from it."""
     entries = _entry_points(graph)
     created: dict[int, Chain] = {}
     for head in sorted(entries):

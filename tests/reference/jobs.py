@@ -1,4 +1,4 @@
-"""JobGraphs of the reference planner for the layers behind it: of topologies, by hand, and random ones."""
+"""JobGraphs of the reference planner, for tests of later layers: of topologies, by hand, and random ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

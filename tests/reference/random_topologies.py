@@ -31,7 +31,7 @@ _MOST_EDGES = 24
 
 class _Builder:
     """What the next choice depends on. `edges`: how many edges a consumer of a transformation gets;
-    `parallelisms`: of the operators behind it; `forward`: whether one of those edges is forward."""
+    `parallelisms`: of the operators it stands for; `forward`: whether one of those edges is forward."""
 
     def __init__(self, rng: Random, mode: str) -> None:
         self.rng = rng

@@ -79,7 +79,7 @@ def _virtual_nodes(
     virtual: dict[int, VirtualNode],
     new_ids: Iterable[int],
 ) -> Iterable[int]:
-    """The ids that stand for a virtual transformation: those of its inputs, each behind a virtual node."""
+    """The ids that stand for a virtual transformation: those of its inputs, through a virtual node each."""
     upstreams = [i for parent in t["inputs"] for i in translated[parent]]
     if t["kind"] == "union":
         yield from upstreams

@@ -330,7 +330,7 @@ def test_timestamps_stay_with_results_in_pieces(env):
 
 
 def test_a_dataframe_is_not_gathered_in_one_subtask(env):
-    """Behind an exchange Spark could not stop the subtasks before it, however few rows it needs."""
+    """After an exchange Spark could not stop the subtasks before it, however few rows it needs."""
     env.set_parallelism(2)
     stream = env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())
     job = env._job_to_run([stream._dataframe_sink()], None)

@@ -127,8 +127,8 @@ def test_a_key_that_is_not_of_its_type_is_named_with_its_record(env):
 def test_a_partitioner_is_named(env):
     env.set_parallelism(2)
     sent = env.from_collection([1, 2]).partition_custom(lambda key, n: key * 7, lambda value: value)
-    found = failure_of(sent.map(lambda value: value).name("Behind"))
-    assert found.during == "partitioner of 'Behind'"
+    found = failure_of(sent.map(lambda value: value).name("After"))
+    assert found.during == "partitioner of 'After'"
     assert found.record == "1"
     assert "channel 7" in found.cause
 

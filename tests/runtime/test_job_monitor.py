@@ -1,4 +1,4 @@
-"""The job monitor: whoever connects, reports of the job's subtasks come through and nothing else does."""
+"""The job monitor takes reports of the job's subtasks and nothing else, no matter what connects to it."""
 
 import json
 import socket

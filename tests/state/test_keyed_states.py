@@ -56,7 +56,7 @@ RECORDS = st.lists(st.tuples(KEYS, STEPS), max_size=8)
 
 
 class Plain:
-    """What the states should hold: an entry of a list a key, found by comparing reprs."""
+    """What the states should hold: for each key one entry of a list, found by comparing reprs."""
 
     def __init__(self):
         self.by_key = {}

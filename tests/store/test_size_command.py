@@ -63,7 +63,7 @@ def test_totals_then_what_is_not_placed_then_the_largest(store):
         0,
         f"{store} version 2: TaskManagers of 4 slots and 1,728 MiB, 4 available\n"
         "\n"
-        "\tsession cluster\tone cluster a job\n"
+        "\tsession cluster\tone cluster per job\n"
         "jobs\t5\t5\n"
         "jobs placed\t4\t3\n"
         "slots of all jobs\t42\t42\n"
@@ -135,7 +135,7 @@ def test_one_job_at_its_place_among_all(store):
         "slot sharing group\tslots\ttasks\tvertices\tlargest vertex\n"
         "0\t5\t10\t2\t7\n"
         "\n"
-        "\tsession cluster\tone cluster a job\n"
+        "\tsession cluster\tone cluster per job\n"
         "placed\tyes\tyes\n"
         "TaskManagers wanted\t1\t2\n"
         "TaskManagers pending\t1\t2\n"

@@ -1,4 +1,4 @@
-"""No line stops the others, and none gets lost, whatever the lines hold and whoever plans them."""
+"""No line stops the others, and none gets lost, whatever the lines hold, with each planner."""
 
 import json
 from typing import Any

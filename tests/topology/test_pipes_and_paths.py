@@ -24,7 +24,7 @@ WEIRD = ("a*[b.jsonl", "a[1].jsonl", "{a,b}.jsonl", "a?.jsonl", "back\\slash.jso
 
 @contextmanager
 def fifo(path: Path, content: bytes) -> Iterator[Path]:
-    """A FIFO that holds `content` for whoever reads it once."""
+    """A FIFO that holds `content` for one reader."""
     os.mkfifo(path)
     writer = threading.Thread(target=lambda: path.write_bytes(content), daemon=True)
     writer.start()

@@ -86,7 +86,7 @@ def test_continuous_event_time_trigger():
     trigger = ContinuousEventTimeTrigger.of(Time.milliseconds(3))
     steps = [at(1, 1), at(2, 2), Watermark(3), at(7, 7), Watermark(5), Watermark(6), Watermark(7), at(8, 8)]
     recorded = run(processing(TEN, trigger), [*steps, Watermark(30)])
-    # At 3 and 6, and at the end: once for the window, once for the last interval, which would end behind it.
+    # At 3 and 6, and at the end: once for the window, once for the last interval, which would end after it.
     assert numbers(recorded) == ["1|2", "1|2|7", "1|2|7|8"]
 
 

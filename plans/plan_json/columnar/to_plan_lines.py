@@ -1,4 +1,4 @@
-"""Plan JSON lines (SPEC section 2) from the tables of a plan."""
+"""Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,7 @@ _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
 
 
 def to_plan_lines(tables: Tables) -> pl.DataFrame:
-    """(name, line): one row each planned topology and one each row of `rejected`, in the order of the tables.
+    """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
 
     As joins.to_plan_lines, to the byte.
     """
@@ -182,7 +182,7 @@ def _gates(tables: Tables) -> pl.DataFrame:
 
 
 def _range(first: str, last: str) -> pl.Expr:
-    """A list of ranges: a subtask reads one of each."""
+    """One list per subtask, of the one range that it reads."""
     return pl.concat_str(pl.lit("[["), first, pl.lit(","), last, pl.lit("]]"))
 
 

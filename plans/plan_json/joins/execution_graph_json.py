@@ -65,5 +65,5 @@ def _inputs(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _ranges(first: str, last: str) -> Column:
-    """A list of ranges a subtask: it reads one of each."""
+    """One list per subtask, of the one range that it reads."""
     return F.transform("ranges", lambda row: F.array(F.array(row[first], row[last])))

@@ -1,4 +1,4 @@
-"""Plan JSON lines (SPEC section 2) from the tables of a plan."""
+"""Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ _JSON: dict[str, Callable[[Mapping[str, DataFrame]], DataFrame]] = {
 
 
 def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """(name, line): one row each planned topology and one each row of `rejected`.
+    """(name, line): one row per planned topology and one per row of `rejected`.
 
     A planned topology has the sections whose tables are there; a topology that came in as a stream graph has
     no `stream_graph`, which would repeat its input. A refused one has name (null if it had none that could be

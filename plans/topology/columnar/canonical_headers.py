@@ -30,5 +30,5 @@ def config_text() -> pl.Expr:
 
 
 def _string(value: pl.Expr) -> pl.Expr:
-    """A string behind its length in bytes and a colon."""
+    """Length in bytes, a colon, and the string."""
     return pl.concat_str(value.str.len_bytes().cast(pl.String), pl.lit(":"), value)

@@ -15,7 +15,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArray:
-    """As `canonical_rows`: a line each of the columns of TRANSFORMATIONS, whose values are right."""
+    """As `canonical_rows`: one line per row of the columns of TRANSFORMATIONS, whose values are right."""
     if not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
     kinds = np.zeros(len(COLUMNS), np.int64)

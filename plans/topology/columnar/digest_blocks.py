@@ -18,9 +18,9 @@ _ROWS_AT_ONCE = 2**16
 
 
 class Blocks(NamedTuple):
-    """Per topology where its blocks begin and end among all of them, and their digests.
+    """For each topology, where its blocks begin and end among all blocks; and the digest of each block.
 
-    "" in the place of one that has a row which may be wrong.
+    The digest is "" where a row of the block may be wrong.
     """
 
     first: Ints
@@ -31,8 +31,8 @@ class Blocks(NamedTuple):
 def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Blocks:
     """The blocks of topologies that begin at `starts`, where rows are taken in `order`, if one is given.
 
-    In: TRANSFORMATIONS columns, defaults filled in. Texts of a few blocks are there at a time, since memory
-    that nobody has touched before costs more than making them.
+    In: TRANSFORMATIONS columns, defaults filled in. Only a few blocks' texts are in memory at a
+    time: the first touch of new memory costs more than making the texts.
     """
     first, end, bounds = block_bounds(starts, np.diff(starts, append=len(rows)))
     cuts = np.unique(np.searchsorted(bounds, np.arange(0, len(rows) + _ROWS_AT_ONCE, _ROWS_AT_ONCE)))

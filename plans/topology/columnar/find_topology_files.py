@@ -168,7 +168,7 @@ def _matcher(component: str, given: str) -> re.Pattern[str] | str:
         for sign in signs:
             match sign:
                 case "\\":
-                    raise re.error("nothing behind \\")
+                    raise re.error("nothing after \\")
                 case "*" | "?" | "{":
                     text.append(_SPECIAL[sign])
                     braces += sign == "{"

@@ -70,7 +70,7 @@ def _read_pieces(
 
 
 def _read(lines: Sequence[bytes]) -> pa.Table | None:
-    """A row a line; None if one is not what Arrow reads.
+    """One row per line; None if Arrow cannot read one of them.
 
     Nothing that spans lines is JSON where each line begins and ends with a brace: so each holds one object
     if there are as many as lines.

@@ -68,7 +68,7 @@ def _normalized(given: pa.Table, table: str, missing: Mapping[str, Any]) -> pl.D
 
 
 def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
-    """A column by itself: columns that are handed over together are freed together."""
+    """A column by itself: columns that are passed together are freed together."""
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
     if series.null_count() == len(series):

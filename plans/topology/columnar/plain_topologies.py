@@ -1,4 +1,4 @@
-"""What plain lines say beside their transformations: their own values, headers and job settings."""
+"""What plain lines hold besides transformations: their own values, headers and job settings."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -29,7 +29,7 @@ _CONFIGS = pa.map_(pa.string(), pa.string())
 
 
 class PlainTopologies(NamedTuple):
-    """A row a line. config: which of `configs` (distinct, None for those that are wrong) it has."""
+    """One row per line. config: its place in `configs` (distinct; None for those that are wrong)."""
 
     names: pa.StringArray
     parallelism: pa.Array

@@ -18,9 +18,9 @@ _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
 
 
 def plain_transformations(given: pa.StructArray) -> tuple[pa.StructArray, Flags]:
-    """The columns behind topology_id, defaults filled in; and which rows may be wrong by themselves.
+    """The columns after topology_id, defaults filled in; and which rows may be wrong by themselves.
 
-    In: rows of the schema of `lines_as_arrow`, null for keys that are not there. Ids are not looked at.
+    In: rows of the schema of `lines_as_arrow`, null for keys that are not there. Ids are not checked.
     """
     columns = {name: given.field(name) for name in COLUMNS}
     misplaced = _has_what_operators_have(columns)

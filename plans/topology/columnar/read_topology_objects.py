@@ -16,7 +16,7 @@ OBJECTS_A_BATCH = 1_000
 
 
 def read_topology_objects(topologies: Iterable[Mapping[str, Any] | str | bytes]) -> TopologyTables:
-    """Dicts as SPEC section 1 describes them, or JSON strings. As joins.read_topology_objects."""
+    """Dicts as docs/topology-files.md describes them, or JSON strings. As joins.read_topology_objects."""
     return topologies_of_lines(parse_lines(_batches(iter(topologies))))
 
 

@@ -17,7 +17,7 @@ from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
 from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 _CODES = {str(kind): code for code, kind in enumerate(Kind)}
-"""What stands for kinds here: numbers are compared at a fraction of the price of strings."""
+"""Kinds as numbers, which are compared at a fraction of the cost of strings."""
 
 
 def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:

@@ -13,7 +13,7 @@ AS_THEY_ARE = {"__globPaths__": "false"}
 def paths_of_glob(spark: SparkSession, path: str) -> list[str]:
     """The path itself if it is there, even if it could be a glob; else what the glob matches.
 
-    Raises InputError if the glob matches nothing, and what Hadoop raises if it is none.
+    Raises InputError if the glob matches nothing, and what Hadoop raises if the pattern is invalid.
     """
     if _GLOB_SIGNS.isdisjoint(path):
         return [path]

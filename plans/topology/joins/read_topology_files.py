@@ -1,4 +1,4 @@
-"""Topology files (SPEC section 1) as the tables of the topology layer."""
+"""Topology files (docs/topology-files.md) as the tables of the topology layer."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from plans.topology.read_topology_objects import encode
 def read_topology_objects(
     spark: SparkSession, topologies: Iterable[Mapping[str, Any] | str | bytes]
 ) -> TopologyTables:
-    """Dicts as SPEC section 1 describes them, or JSON strings of them.
+    """Dicts as docs/topology-files.md describes them, or JSON strings of them.
 
     As `read_topology_files`, but source_file and source_line are null, and no topology at all is no error. An
     object that JSON cannot say is rejected as NotJson. Raises no InputError.

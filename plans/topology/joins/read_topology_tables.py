@@ -84,7 +84,7 @@ _MAY_RUN_AS_BATCH = f"upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BAT
 
 
 def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
-    """TOPOLOGIES with fingerprint, one row a row of `given` and a topology that only `rows` have; and
+    """TOPOLOGIES with fingerprint, one row per row of `given` and per topology that only `rows` have; and
 
     row_error (what is wrong with the topology's row itself, one error or null) and suspicious (its values
     or transformations may be wrong).

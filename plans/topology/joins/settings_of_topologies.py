@@ -14,11 +14,11 @@ SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERR
 
 
 def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: SETTLED, one row a topology with either settings or errors.
+    """For `mapInArrow`: SETTLED, one row per topology, with either settings or errors.
 
     Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, graph (kind and inputs
-    of its transformations in id order where the job type hangs on its sources' boundedness, else empty: null
-    lists take Arrow's Java writer long).
+    of its transformations in id order where the job type depends on its sources' boundedness, else empty:
+    Arrow's Java writer is slow with null lists).
     """
     for batch in batches:
         stages, errors, settings = [], [], []

@@ -77,7 +77,7 @@ def topologies_of_lines(parsed: DataFrame, run: Callable[[Callable[[], None]], N
 
 
 def _with_line_numbers(parsed: DataFrame, several_blocks: bool) -> DataFrame:
-    """Rows of lines with source_line: their place in the block behind the lines of earlier blocks."""
+    """Rows of lines with source_line: their place in the block, after the lines of earlier blocks."""
     rows = parsed.where("form IS NOT NULL OR error_stage IS NOT NULL")
     line = F.when(F.col("source_file").isNotNull(), F.col("ordinal") + 1)
     if not several_blocks:

@@ -28,7 +28,7 @@ class TopologyTables(NamedTuple):
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Nobody has looked at a row of them yet: as TopologyTables, both are for whoever validates them.
+    Not validated yet; a function that takes them validates both tables.
     """
 
     topologies: DataFrame

@@ -1,0 +1,56 @@
+"""Commands in README.md and docs/commands.md, and the Python of README.md, print what is shown there."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BOX = re.compile("[│┃━╇─]")
+
+
+def examples(page: str) -> Iterator[tuple[str, str]]:
+    """Each command of the console blocks, here-documents included, and what it prints."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command = re.match(r"[^\n]*<<'END'\n.*?^END\n|[^\n]*\n", example, re.MULTILINE | re.DOTALL)
+            assert command is not None
+            yield command.group(), example[command.end() :]
+
+
+def words(text: str) -> str:
+    return " ".join(BOX.sub(" ", text).split())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])
+def test_commands_print_what_is_shown(page, tmp_path):
+    (tmp_path / "engine").symlink_to(ROOT / "engine")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for command, shown in examples(page):
+        if command.startswith("penstock run"):  # starts Spark: tests/runtime/test_examples.py
+            continue
+        run, _, pipe = command.partition(" | jq ")
+        environment = {**os.environ, "PATH": path}
+        done = subprocess.run(
+            ["sh", "-c", run], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        found = words(done.stdout + done.stderr)
+        if pipe:
+            found = found.replace("\\n", " ")
+            assert all(word in found for word in re.findall(r"[\w.-]+", shown)), command
+        else:
+            assert all(part in found for part in map(words, shown.split("…"))), command
+
+
+def test_the_library_example_prints_what_is_shown(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    run = [sys.executable, "-c", found[1]]
+    assert subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout == found[2]

@@ -1,0 +1,122 @@
+"""What docs/ says is what the code does: keys, options, defaults, exit codes and worked examples."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from engine.commands.main import COMMANDS, EXIT_CODES, app
+from engine.planning.plan_in_process import plan_in_process
+from plans.columnar.frames import from_arrow
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.flink_options import OPTIONS, FlinkOption
+from plans.topology.operator_rules import KIND_RULES, RESOURCE_RULES, TRANSFORMATION_RULES
+from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
+from plans.vocabulary import Layer
+
+DOCS = Path(__file__).parents[2] / "docs"
+TOPOLOGY_FILES = (DOCS / "topology-files.md").read_text(encoding="utf-8")
+COMMANDS_PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
+
+
+def json_examples(page: str) -> list[Any]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return [
+        json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def section(text: str, heading: str) -> str:
+    """The text below a heading of the second level, up to the next."""
+    return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def described_keys(text: str) -> set[str]:
+    """What stands between backticks in the first cells of tables."""
+    cells = re.findall(r"^\| ([^|]*)\|", text, re.MULTILINE)
+    return {key for cell in cells for key in re.findall(r"`([^`]+)`", cell)}
+
+
+def exported(topologies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Plan JSON of topologies."""
+    tables = {name: from_arrow(table) for name, table in plan_in_process(topologies).tables.items()}
+    return [json.loads(line) for line in to_plan_lines(tables)["line"]]
+
+
+def test_every_key_of_a_topology_file_is_described():
+    of_transformations = described_keys(section(TOPOLOGY_FILES, "Keys of a transformation"))
+    assert of_transformations == set(TRANSFORMATION_RULES)
+    assert set(RESOURCE_RULES) <= set(
+        re.findall(r"`(\w+)`", section(TOPOLOGY_FILES, "Keys of a transformation"))
+    )
+    assert described_keys(section(TOPOLOGY_FILES, "Kinds of transformations")) == set(KIND_RULES)
+    of_graphs = {*SETTING_RULES, *NODE_RULES, *EDGE_RULES, "nodes", "edges"}
+    assert described_keys(section(TOPOLOGY_FILES, "Stream graphs")) == of_graphs
+
+
+def test_every_kind_of_input_error_is_described():
+    refused = section(TOPOLOGY_FILES, "What is refused, and how it is said")
+    assert described_keys(refused) == {str(kind) for kind in ErrorKind}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
+def test_every_flink_option_has_its_default_and_deprecated_keys(option: FlinkOption):
+    (row,) = (line for line in TOPOLOGY_FILES.splitlines() if line.startswith(f"| `{option.key}` |"))
+    values, default, deprecated = (cell.strip() for cell in row.split("|")[2:5])
+    assert all(f"`{value}`" in values for value in option.values)
+    assert re.findall(r"`([^`]+)`", deprecated) == list(option.deprecated)
+    if default.startswith("`"):
+        assert option.parse(default.strip("`")) == option.default
+    else:
+        assert option.default in (None, -1, {})
+
+
+def test_the_first_topology_can_be_planned():
+    (topology,) = json_examples("topology-files.md")
+    assert plan_in_process([topology]).planned == 1
+
+
+def test_the_plan_in_the_docs_is_that_of_its_topology():
+    refusal, topology, plan = json_examples("plan-json.md")
+    assert exported([topology]) == [plan]
+    (found,) = exported([{"name": "enrich", "transformations": []}])
+    assert list(found) == list(refusal)
+
+
+def test_every_key_of_plan_json_is_described():
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(keys, value))
+        return set(value).union(*map(keys, value.values())) if isinstance(value, dict) else set()
+
+    text = (DOCS / "plan-json.md").read_text(encoding="utf-8")
+    topology = json_examples("topology-files.md")[0]
+    placed = [
+        {**t, "co_location_group": "here"} if t["kind"] == "sink" else t for t in topology["transformations"]
+    ]
+    (plan,) = exported([{**topology, "transformations": placed}])
+    assert keys(plan) - set(re.findall(r"`(\w+)`", text)) - {"STATE_BACKEND"} == set()
+
+
+def test_every_command_and_option_is_described():
+    group: Any = get_command(app)
+    with group.make_context("penstock", ["plan"], resilient_parsing=True) as context:
+        for name, _, _ in COMMANDS:
+            _, command, _ = group.resolve_command(context, [name])
+            described = section(COMMANDS_PAGE, f"penstock {name}")
+            options = {option for one in command.params for option in one.opts if option.startswith("-")}
+            mentioned = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", described))
+            assert options == mentioned, f"penstock {name}"
+
+
+def test_every_exit_code_is_described():
+    codes = set(re.findall(r"(?:^|; |: )(\d+) ", EXIT_CODES))
+    assert described_keys(section(COMMANDS_PAGE, "Exit codes")) == codes
+
+
+def test_every_layer_is_a_value_of_until():
+    assert all(f"`{layer}`" in COMMANDS_PAGE for layer in list(Layer)[1:])
