@@ -29,7 +29,7 @@ class StateTable:
         self._number, self._spilled = number, spilled
 
     def load(self, keys: Collection[Any]) -> None:
-        """Bring what there is for these distinct keys into `entries`."""
+        """Load what is kept for these distinct keys into `entries`."""
         entries, older = self.entries, self._older
         missing = [key for key in keys if key not in entries]
         if not missing:
@@ -46,7 +46,7 @@ class StateTable:
             entries.update(self._spilled.take(self._number, missing))
 
     def shift(self) -> None:
-        """Make what is in memory the older generation, and send what was that to disk."""
+        """Send the older generation to disk; the younger one takes its place."""
         if self._older:
             self._spilled.put(self._number, self._older)
         self._older, self.entries = self.entries, {}
