@@ -24,7 +24,7 @@ class Conversion(NamedTuple):
     kind: type  #: class of what comes back
     #: What comes back for a value that is not None. TypeError, OverflowError or ValueError if nothing does.
     convert: Callable[[Any, TypeInformation], Any]
-    #: Whether a value of class `kind` comes back as it is; None: all do that come back.
+    #: Whether a value of class `kind` comes back as it is; None: every value that comes back does.
     unchanged: Callable[[Any], bool] | None = None
 
 

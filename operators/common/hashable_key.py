@@ -101,7 +101,7 @@ def _other(key: Any) -> Hashable:
 
 
 def state_of(value: Any) -> tuple[Any, ...]:
-    """What pickle would make `value` of again, but for its class. TypeError if it cannot be pickled."""
+    """What pickle would rebuild `value` from, except its class. TypeError if it cannot be pickled."""
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return (reduced,)

@@ -163,7 +163,7 @@ class CollectSink(Sink):
 
 
 class PrintSink(Sink):
-    """Makes a line of each record; the runtime brings the lines to the driver's standard output.
+    """Makes a line from each record; the runtime brings the lines to the driver's standard output.
 
     `type_info` is the type of the stream: it decides how a record looks (`printed_text`). It has no writer.
 

@@ -27,7 +27,7 @@ def force_folder(system: fs.FileSystem, path: str) -> None:
 
 
 def make_folder(system: fs.FileSystem, path: str) -> None:
-    """Make `path` and the folders above it, as far as they are missing, and force their names to the disk."""
+    """Make `path` and the missing folders above it, and force their names to the disk."""
     missing = []
     above = path
     while system.get_file_info(above).type == fs.FileType.NotFound and above != posixpath.dirname(above):

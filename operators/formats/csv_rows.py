@@ -84,7 +84,7 @@ class _Lines:
 
 
 def parsers(schema: CsvSchema) -> list[Parse]:
-    """For each column, what makes a value of its text. They raise ValueError. TypeError for other types."""
+    """For each column, what makes a value from its text. They raise ValueError. TypeError for other types."""
     null = schema.settings.null_value
     return [_parser(one, schema.separator_of(one), null) for one in schema.columns]
 
@@ -101,7 +101,7 @@ def _nullable(parse: Parse, null: str | None) -> Parse:
 
 
 def parse_value(type_info: TypeInformation) -> Parse:
-    """What makes a value of a text, spaces around numbers and booleans allowed. TypeError for other types."""
+    """What makes a value from a text; numbers and booleans may have spaces around. TypeError: other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
         return lambda text: fitted(parse_decimal(text))
@@ -167,7 +167,7 @@ _PARSERS: dict[BasicType, Parse] = {
 
 
 def line_writer(schema: CsvSchema) -> Callable[[Iterable[Any]], str]:
-    """What makes a line, with its end, of a row's values; ValueError for another number of them.
+    """What makes a line, with its end, from a row's values; ValueError for another number of them.
 
     TypeError for types of columns that CSV has no values of.
     """
@@ -219,7 +219,7 @@ def quoting(settings: CsvSettings) -> Write:
 
 
 def value_text(type_info: TypeInformation) -> Write:
-    """What makes text of a value. TypeError for other types."""
+    """What makes text from a value. TypeError for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
 

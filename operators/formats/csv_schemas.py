@@ -70,7 +70,7 @@ class _Builder:
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row of a CSV line. Made with `CsvRowDeserializationSchema.Builder(type_info)`."""
+    """Makes a Row from a CSV line. Made with `CsvRowDeserializationSchema.Builder(type_info)`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
 
 class CsvRowSerializationSchema(SerializationSchema):
-    """Makes a CSV line of a Row. Made with `CsvRowSerializationSchema.Builder(type_info)`."""
+    """Makes a CSV line from a Row. Made with `CsvRowSerializationSchema.Builder(type_info)`."""
 
     def __init__(self, j_csv_row_serialization_schema: Any, settings: CsvSettings | None = None) -> None:
         typed = isinstance(j_csv_row_serialization_schema, RowTypeInfo)

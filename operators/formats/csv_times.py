@@ -59,7 +59,7 @@ def _instant_text(value: Instant) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{_fraction(value.nanos)}Z"
 
 
-#: What makes values of texts, by `time_kind`; they raise ValueError.
+#: What makes values from texts, by `time_kind`; they raise ValueError.
 TIME_PARSERS: dict[object, Parse] = {
     DateTypeInfo: datetime.date.fromisoformat,
     TimeTypeInfo: datetime.time.fromisoformat,
@@ -69,7 +69,7 @@ TIME_PARSERS: dict[object, Parse] = {
     _LOCAL.LOCAL_DATE_TIME: _timestamp,
     "instant": _instant,
 }
-#: What makes texts of values, by `time_kind`.
+#: What makes texts from values, by `time_kind`.
 TIME_TEXTS: dict[object, Write] = {
     DateTypeInfo: str,
     TimeTypeInfo: lambda value: f"{value:%H:%M:%S}",

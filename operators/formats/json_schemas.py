@@ -18,7 +18,7 @@ from operators.formats.serialization import DeserializationSchema, Serialization
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row of a JSON object. Made with `builder`."""
+    """Makes a Row from a JSON object. Made with `builder`."""
 
     def __init__(self, j_deserialization_schema: Any, **settings: bool) -> None:
         typed = isinstance(j_deserialization_schema, TypeInformation)
@@ -94,7 +94,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """Makes a JSON object of a Row. Made with `builder`."""
+    """Makes a JSON object from a Row. Made with `builder`."""
 
     def __init__(self, j_serialization_schema: Any) -> None:
         typed = isinstance(j_serialization_schema, TypeInformation)

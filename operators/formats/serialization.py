@@ -26,7 +26,7 @@ __all__ = [
 
 
 class SerializationSchema:
-    """Makes bytes of a record."""
+    """Makes bytes from a record."""
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
         _refuse_java(type(self).__name__, j_serialization_schema)
@@ -37,7 +37,7 @@ class SerializationSchema:
 
 
 class DeserializationSchema:
-    """Makes a record of bytes."""
+    """Makes a record from bytes."""
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         _refuse_java(type(self).__name__, j_deserialization_schema)

@@ -71,7 +71,7 @@ class RuntimeContext(KeyedStateStore):
         return SubtaskMetricGroup(metrics_of(self._context))
 
     def get_distributed_cache(self) -> DistributedCache:
-        """The registered files. (Java's RuntimeContext has this, PyFlink's has not.)"""
+        """The registered files. (Java's RuntimeContext has this, PyFlink's does not.)"""
         return DistributedCache(self._context.cached_files)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:

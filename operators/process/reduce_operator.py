@@ -37,7 +37,7 @@ class ReduceOperator(KeyedFunctionOperator):
         self._table.check = value_check(self._output_type)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Reduce what there is of each key with its records."""
+        """Reduce each key's value with its records."""
         if self.context.batch:
             self._handle_one_key(values)
         else:

@@ -1,4 +1,4 @@
-"""Sums, least and largest values of a field, as functions that make one record of two.
+"""Sums, least and largest values of a field, as functions that make one record from two.
 
 Source: pyflink.datastream.data_stream.KeyedStream._accumulate;
 org.apache.flink.streaming.api.functions.aggregation.{SumAggregator,ComparableAggregator}.

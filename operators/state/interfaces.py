@@ -53,7 +53,7 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T]):
-    """One value per key: what a reduce function makes of all that is added. `get` gives None before that."""
+    """One value per key: what a reduce function makes from all that is added; None before that."""
 
 
 class AggregatingState(MergingState[IN, OUT]):

@@ -34,7 +34,7 @@ class StateTable:
         self.written: set[Any] = set()  #: keys whose entries `commit` checks
 
     def load(self, keys: Collection[Any]) -> None:
-        """Bring what there is for these distinct keys into `entries`."""
+        """Load what is kept for these distinct keys into `entries`."""
         entries, older = self.entries, self._older
         missing = [key for key in keys if key not in entries]
         if not missing:
@@ -70,7 +70,7 @@ class StateTable:
         return f"state {self.name!r} of key {describe_record(original_key(stream_key))}"
 
     def shift(self) -> None:
-        """Make what is in memory the older generation, and send what was that to disk."""
+        """Send the older generation to disk; the younger one takes its place."""
         if self._older:
             self._spilled.put(self._number, self._older)
         self._older, self.entries = self.entries, {}

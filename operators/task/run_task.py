@@ -41,9 +41,9 @@ def task_function(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
 
-    Before the spec is read, and with it the user's functions, `dependencies` are there, folders of
-    `python_path` that this machine has are looked through for modules after all others, and the functions
-    `prepare`, importable ones, have been called.
+    Before it reads the spec, and with it the user's functions, it adds those folders of `python_path` that
+    this machine has at the end of the module search path, calls the importable functions `prepare`, and puts
+    `dependencies` in place.
     """
     path = tuple(python_path)
 

@@ -161,7 +161,7 @@ class PickledDataFrameOperator(DataFrameOperator):
 
 
 class PrintOperator(TerminalOperator):
-    """Makes lines of records; the driver prints them."""
+    """Makes lines from records; the driver prints them."""
 
     def __init__(self, edge: int, sink: PrintSink) -> None:
         super().__init__(edge)

@@ -74,7 +74,7 @@ class SessionWindowTimeGapExtractor(ABC):
 
 
 def no_timestamp() -> Exception:
-    """What is raised for a record without a timestamp where one is needed."""
+    """The error for a record that lacks the timestamp it needs."""
     return Exception(
         "A record without a timestamp (Long.MIN_VALUE) has come to event-time windows. "
         "Call 'data_stream.assign_timestamps_and_watermarks(...)' before them, or use processing time."

@@ -14,9 +14,9 @@ from operators.state.value_check import Check, value_check
 
 
 class Fold(NamedTuple):
-    """`first` makes contents of a record, `step` of contents and a record, `merge` of contents and contents.
+    """`first` makes contents from a record, `step` from contents and a record, `merge` from two contents.
 
-    `result` makes the window function's input of contents.
+    `result` makes the window function's input from contents.
     """
 
     first: Callable[[Any], Any]

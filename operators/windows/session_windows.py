@@ -74,7 +74,7 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
 
 
 class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
-    """Sessions by the clock, whose gap each record says itself."""
+    """Sessions by the clock, with a gap of each record's own."""
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         self._session_gap = 0
@@ -100,7 +100,7 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
 
 
 class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
-    """Sessions by the records' timestamps, whose gap each record says itself."""
+    """Sessions by the records' timestamps, with a gap of each record's own."""
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         self._session_gap = 0

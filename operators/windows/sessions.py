@@ -90,7 +90,7 @@ class Sessions(WindowKeeper):
             self._emit(session)
 
     def _merged(self, sessions: list[_Session], touched: list[_Session], start: int, end: int) -> _Session:
-        """The session that all of `touched` and the span from `start` to `end` become."""
+        """Merge all of `touched` and the span from `start` to `end` into one session."""
         into = touched[0]
         if len(touched) > 1:
             by_window = {TimeWindow(session[_START], session[_END]): session for session in touched}

@@ -73,7 +73,7 @@ class TriggeredWindows(WindowKeeper):
             raise self.operator.failed(error, value) from error
 
     def _add(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
-        """Add a record to the windows that are not over; whether there is one."""
+        """Add a record to the windows that are not over; True if there is one."""
         used = False
         # Reducing may change the first record in place, which the other windows hold as well.
         copies = self._reduces and not (type(windows) is list and len(windows) == 1)
@@ -97,7 +97,7 @@ class TriggeredWindows(WindowKeeper):
         return window
 
     def _add_merging(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
-        """Add a record to the windows that its own merge into and that are not over; whether there is one."""
+        """Add a record to the windows its own merge into, unless they are over; True if there is one."""
         used = False
         open_windows = self._open_windows()
         for window in windows:
@@ -216,7 +216,7 @@ class TriggeredWindows(WindowKeeper):
         return min(last + self._lateness, MAX_WATERMARK) if self._event_time else last
 
     def _is_late(self, timestamp: int) -> bool:
-        """Whether a window that ends then, or a record of then, is too late."""
+        """Whether a window that ends at `timestamp`, or a record with it, is too late."""
         return self._event_time and min(timestamp + self._lateness, MAX_WATERMARK) <= self.operator.watermark
 
 

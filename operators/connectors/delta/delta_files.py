@@ -33,7 +33,7 @@ _LONGEST_TEXT = 32  #: longer texts have no smallest and largest in the log
 
 
 def delta_schema(type_info: TypeInformation | None) -> pa.Schema:
-    """`stored_schema` with types that Delta has. TypeError for times of day, which it has not."""
+    """`stored_schema` in types that Delta has. TypeError for times of day, which it lacks."""
     return pa.schema([pa.field(one.name, _delta_type(one.type)) for one in stored_schema(type_info)])
 
 

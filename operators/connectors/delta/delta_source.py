@@ -38,7 +38,7 @@ READABLE_FEATURES = frozenset(
 
 
 class DeltaFile(NamedTuple):
-    """What is beside its bytes to know of a data file."""
+    """What there is to know of a data file besides its bytes."""
 
     partition: pa.RecordBatch | None  #: one row: the values of the partition columns
     deleted: npt.NDArray[np.int64] | None  #: numbers of the rows that a deletion vector takes out

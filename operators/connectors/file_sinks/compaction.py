@@ -73,7 +73,7 @@ class FileCompactStrategy:
 
 
 class FileCompactor:
-    """Makes one file of several."""
+    """Makes one file out of several."""
 
     def __init__(self, *java: Any) -> None:
         raise NoJavaError(

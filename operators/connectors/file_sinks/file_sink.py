@@ -123,7 +123,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
         _sink: FileSink
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-            """Make larger files of small ones at the commit, on the driver."""
+            """Make larger files out of small ones at the commit, on the driver."""
             self._sink.compaction = (
                 _of_type(strategy, FileCompactStrategy),
                 _of_type(compactor, FileCompactor),

@@ -102,6 +102,6 @@ def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
 
 
 def _reversed_bits(number: int) -> int:
-    """The absolute value of the int whose 32 bits are those of `number` the other way round."""
+    """The absolute value of the int whose 32 bits are those of `number` in reverse."""
     bits = int(f"{number:032b}"[::-1], 2)
     return abs(bits - (1 << 32)) if bits >= 1 << 31 else bits
