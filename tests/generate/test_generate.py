@@ -30,8 +30,14 @@ from plans.vocabulary import VIRTUAL_KINDS
 SPEC = Spec(operators=40, topologies=12, seed=3, share_of_uids=0.5)
 VIRTUAL = sorted(map(str, VIRTUAL_KINDS))
 
-DIGESTS: dict[str, str] = {}
-"""SHA-256 of the lines of SPEC, as generators on Spark wrote them before there were others."""
+DIGESTS = {
+    "random": "d12c6cf621afa9bd5173e428628e6972fc40ecc0e24efa24aef5623060dff50a",
+    "layered": "49d6e5725d8e900758ecc66208e06e7a649dbb64baef157e9f616bca4b1cc255",
+    "chain": "b9180140be5401ad6040039afab37578fd6046b12ad90c9c4ad5f9b77fe27487",
+    "diamond": "53ade8f4ab2f808fca9b267df018fc292a0d3da93abf32a6f981ef45f43bdaea",
+    "wide": "6a87429e829fccc064e28d0cc48ee973da4cd53420c29ff56ed63814afdcad38",
+}
+"""SHA-256 of the lines of SPEC, as expressions of Spark wrote them before arrays did."""
 
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 

@@ -178,10 +178,7 @@ def modules_of(folder: Path, command: str) -> str:
     "command",
     [
         "plan a.jsonl --out store",
-        "plan a.jsonl --out another",
         "show store",
-        "show store --topology a",
-        "export store",
         "export store --to plans.jsonl.gz",
         "rejected store",
         "verify store",
