@@ -1,4 +1,4 @@
-"""Tasks dealt to slots in turn, over arrays; both planners call it."""
+"""Deals tasks to slots in turn, over arrays; both planners call it."""
 
 from heapq import heappop, heappush
 

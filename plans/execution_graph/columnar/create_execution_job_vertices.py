@@ -1,4 +1,4 @@
-"""Every job vertex knows how many subtasks it has and how far it could be rescaled."""
+"""Every job vertex has its effective parallelism and max parallelism."""
 
 import polars as pl
 

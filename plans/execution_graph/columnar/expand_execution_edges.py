@@ -1,4 +1,4 @@
-"""Execution edges one by one, where somebody wants to see them."""
+"""Execution edges one by one, for display."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Between tables and what the walks over tasks run over."""
+"""Converts tables to the arrays of the walks over tasks, and back."""
 
 import numpy as np
 import polars as pl

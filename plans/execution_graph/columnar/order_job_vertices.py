@@ -1,4 +1,4 @@
-"""Job vertices in one numbering of all topologies: what everything about tasks is derived from."""
+"""Numbers the job vertices of all topologies: all tables of tasks are derived from them."""
 
 import numpy as np
 import polars as pl

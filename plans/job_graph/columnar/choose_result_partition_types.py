@@ -72,7 +72,7 @@ def choose_result_partition_types(
 
 
 def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> tuple[Ints, Ints]:
-    """The ids of the data sets that edges out of these vertices would have alone."""
+    """The ids of the data sets of edges out of these vertices if none is shared."""
     is_head = (pl.col("chain_index") == HEAD) & (pl.col("vertex_place") >= 0)
     of_heads = walked.select("chain_index", "vertex_place", "id_lower", "id_upper").filter(is_head)
     rows = np.empty(len(of_heads), np.int64)
@@ -83,7 +83,7 @@ def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> 
 
 
 def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
-    """Per row the number of its topology's global exchange mode."""
+    """For each row the number of its topology's global exchange mode."""
     modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
     if modes.n_unique() == 1:
         return modes.new_from_index(0, len(edges))
@@ -91,7 +91,7 @@ def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
 
 
 def _settled(edges: pl.DataFrame) -> pl.DataFrame:
-    """What ends late waits for no timeout; partitioners of dynamic graphs only become ordinary ones."""
+    """Late output has no buffer timeout; partitioners of dynamic graphs become ordinary ones."""
     unspecified = pl.col("partitioner_class") == UNSPECIFIED_FORWARD
     consecutive = pl.col("partitioner_class") == CONSECUTIVE_HASH
     ends_late = pl.col("no_output") & (pl.col("exchange_mode") == StreamExchangeMode.UNDEFINED)
@@ -127,7 +127,7 @@ def _partition_type(
 
 
 def _result_partition_type() -> pl.Expr:
-    """A row's type, out of a list of those of all cases: to compare few numbers costs less than strings."""
+    """A row's type by the number of its case: comparing numbers costs less than comparing strings."""
     flags, either = ("no_output", "forward", "pointwise", "broadcast"), (False, True)
     types = [
         _partition_type(exchange, mode, *of_flags).value

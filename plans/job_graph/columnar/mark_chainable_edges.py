@@ -14,7 +14,7 @@ from plans.vocabulary import ChainingStrategy, NotChainableReason
 
 
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
-    """All reasons that an edge and its two ends decide. As plans.job_graph.mark_local_reasons.
+    """All reasons that an edge and its two ends decide. As joins.mark_chainable_edges.
 
     Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
 

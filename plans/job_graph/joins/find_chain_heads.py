@@ -15,8 +15,8 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
     the two, plus one), head_is_legacy_source. A chain that a legacy source heads is cut above each first
     yielding operator: that one is a head then, and has no row.
 
-    The pointers of all topologies double their reach at once, in arrays: a join of tables a round would cost
-    twenty times as much, and an edge that may chain is its target's only one, so that nothing branches
+    The pointers of all topologies double their reach at once, in arrays: a join per round would cost twenty
+    times as much, and an edge that may chain is its target's only one, so that nothing branches
     upwards.
 
     Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable

@@ -16,8 +16,8 @@ def number_slot_sharing_groups(
 
     In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out:
     the rows of vertices with those columns and slot_sharing_group, numbered by first appearance in creation
-    order. Vertices of the default group share one slot sharing group, or one a pipelined region where the job
-    says so.
+    order. Vertices of the default group share one slot sharing group, or one per pipelined region where the
+    job says so.
 
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.

@@ -148,7 +148,7 @@ def _edge_rows(
 
 
 def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
-    """Blocks of rows one below the other, absent columns null."""
+    """Concatenated blocks of rows; missing columns are null."""
     fields = [pa.field(column.name, column.type) for column in WALKED]
     tables = [
         pa.table(

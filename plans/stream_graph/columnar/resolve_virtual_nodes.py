@@ -35,7 +35,7 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
     As joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
-    transformations; those of one topology behind each other, sorted by target and in_index.
+    transformations; edges of one topology stand together, sorted by target and in_index.
 
     Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
 
@@ -113,8 +113,8 @@ def _add_edges(
 ) -> None:
     """Numbers the edges of each target, each source and each two nodes (see run_loop).
 
-    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two are
-    the loop's own.
+    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two
+    are scratch space.
     """
     edge = 0
     for target in order:

@@ -26,7 +26,7 @@ GROUPS = pa.schema(
 
 
 def inherit(rows: pa.Table) -> pa.RecordBatch:
-    """Rows sorted by topology and node: a node's own row (source null), then one a source.
+    """Rows sorted by topology and node: a node's own row (source null), then one per source.
 
     Ids are in creation order, so a node's sources stand before it.
     """
