@@ -13,7 +13,7 @@ from plans.tables.column_types import TOPOLOGY
 def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): execution_job_vertices.
 
-    As joins.create_execution_job_vertices.
+    Columns and source: see joins.create_execution_job_vertices.
 
     Example: a max parallelism that is not set follows from the parallelism
     (tests/passes/fixtures/execution_job_vertices.txt).

@@ -6,7 +6,7 @@ import polars as pl
 def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
     """One row per task (key topology_id, vertex, subtask): execution_vertices.
 
-    As joins.create_execution_vertices.
+    Columns and source: see joins.create_execution_vertices.
 
     Example: a task knows its pipelined region (tests/passes/fixtures/execution_vertices.txt).
 

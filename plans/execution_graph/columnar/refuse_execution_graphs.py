@@ -30,7 +30,7 @@ def refuse_execution_graphs(
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    As joins.refuse_execution_graphs.
+    Columns and source: see joins.refuse_execution_graphs.
 
     Example: more subtasks than the max parallelism allows
     (tests/passes/fixtures/execution_graph_refusals.txt).

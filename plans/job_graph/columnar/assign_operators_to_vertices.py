@@ -22,7 +22,7 @@ _OF_WALK = (
 def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
     """The operators of all vertices, with what vertices are made of.
 
-    As joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
+    As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
     and operator_order.
 
     Example: operators of a chain have its head as their vertex (tests/passes/fixtures/operators.txt).

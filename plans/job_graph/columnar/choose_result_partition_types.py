@@ -33,7 +33,9 @@ _OF_EDGES = (
 def choose_result_partition_types(
     stream_edges: pl.DataFrame, edge_ends: pl.DataFrame, walked: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per stream edge that is not chained. As joins.choose_result_partition_types.
+    """One row per stream edge that is not chained.
+
+    Columns and source: see joins.choose_result_partition_types.
 
     Instead of postorder and vertex_postorder it has operator_place (see walk_stream_graph), source_place and
     target_place (the rows of its vertices in chain_vertices).

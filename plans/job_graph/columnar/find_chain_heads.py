@@ -17,7 +17,9 @@ _POINTERS = (
 
 
 def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per node that is chained to another. As joins.find_chain_heads.
+    """One row per node that is chained to another.
+
+    Columns and source: see joins.find_chain_heads.
 
     Example: a chain ends where an edge has a reason against chaining (tests/passes/fixtures/chain_heads.txt).
 

@@ -14,7 +14,9 @@ from plans.vocabulary import ChainingStrategy, NotChainableReason
 
 
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
-    """All reasons that an edge and its two ends decide. As joins.mark_chainable_edges.
+    """All reasons that an edge and its two ends decide.
+
+    Columns and source: see joins.mark_chainable_edges.
 
     Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
 
@@ -35,7 +37,9 @@ def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
 def mark_chainable_edges(
     marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, chain_heads: pl.DataFrame
 ) -> pl.DataFrame:
-    """The StreamGraph's edges with their verdicts on chaining. As joins.mark_chainable_edges.
+    """The StreamGraph's edges with their verdicts on chaining.
+
+    Columns and source: see joins.mark_chainable_edges.
 
     Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
 

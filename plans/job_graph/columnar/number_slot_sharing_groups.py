@@ -20,8 +20,8 @@ def number_slot_sharing_groups(
 ) -> pl.DataFrame:
     """The vertices with their final name, order, region and slot_sharing_group.
 
-    As joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
-    slot_sharing_groups.
+    Columns and source: see joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's
+    group in slot_sharing_groups.
 
     Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
 
@@ -64,7 +64,7 @@ def number_slot_sharing_groups(
 
 
 def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition: pl.Expr) -> Flags:
-    """Per vertex whether the condition holds of its topology's settings."""
+    """For each vertex, whether the condition holds for its topology's settings."""
     holds = job_settings.select(condition).to_series().to_numpy()
     if not holds.any():
         return np.zeros(len(vertices), np.bool_)
@@ -75,7 +75,7 @@ def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition
 def _first_of_groups(
     vertices: pl.DataFrame, regions: Ints, topologies: Runs, is_default: Flags, by_region: Flags
 ) -> Ints:
-    """Per vertex the first one created in its group: of a name, and of the name default also of a region."""
+    """For each vertex the first one created in its group: of one name, or of one region of `default`."""
     count = len(vertices)
     numbers = topologies.of_row.copy()
     numbers[by_region] = count + (topologies.starts[topologies.of_row] + regions)[by_region]
@@ -86,7 +86,9 @@ def _first_of_groups(
 
 
 def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The finished job vertices. As joins.number_slot_sharing_groups.
+    """The finished job vertices.
+
+    Columns and source: see joins.number_slot_sharing_groups.
 
     Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
 

@@ -37,7 +37,7 @@ def refuse_job_graphs(
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    As joins.refuse_job_graphs.
+    Columns and source: see joins.refuse_job_graphs.
 
     Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
 
@@ -234,7 +234,7 @@ def _refusals(
 
 @cache
 def _none() -> pl.DataFrame:
-    """No refusals, where that is seen early."""
+    """An empty table of refusals, for checks that end early."""
     nothing = pl.lit(None, pl.String)
     return _refusals(pl.DataFrame(schema={TOPOLOGY: pl.Int64}), [], "", nothing, nothing)
 

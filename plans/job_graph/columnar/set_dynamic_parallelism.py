@@ -15,7 +15,7 @@ def find_forward_groups(
 ) -> pl.DataFrame:
     """One row per vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
 
-    As joins.set_dynamic_parallelism.
+    Columns and source: see joins.set_dynamic_parallelism.
 
     Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
 
@@ -45,7 +45,9 @@ def find_forward_groups(
 def set_dynamic_parallelism(
     chain_vertices: pl.DataFrame, forward_groups: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """The vertices with their final parallelism. As joins.set_dynamic_parallelism.
+    """The vertices with their final parallelism.
+
+    Columns and source: see joins.set_dynamic_parallelism.
 
     Example: a forward group has its largest parallelism and its smallest max parallelism
     (tests/passes/fixtures/vertices.txt).

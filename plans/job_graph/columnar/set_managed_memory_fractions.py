@@ -19,7 +19,9 @@ _DECIMALS = 16
 
 
 def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The chained operators of all vertices. As joins.set_managed_memory_fractions.
+    """The chained operators of all vertices.
+
+    Columns and source: see joins.set_managed_memory_fractions.
 
     Example: weights of a slot sharing group add up to the whole of a slot's memory
     (tests/passes/fixtures/chained_operators.txt).

@@ -11,7 +11,7 @@ from plans.tables.column_types import TOPOLOGY
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per row of vertices: creation_order, topological_order, pipelined_region.
 
-    As joins.sort_vertices_topologically.
+    Columns and source: see joins.sort_vertices_topologically.
 
     Example: a vertex comes after all of its inputs (tests/passes/fixtures/sorted_vertices.txt).
 

@@ -57,7 +57,7 @@ def walk_stream_graph(
 
 
 def _is_in_order(topologies: Ints, ids: Ints) -> bool:
-    """Whether topologies are in one piece each, and their ids in order."""
+    """Whether the rows of each topology stand together, with ids in order."""
     starts_new = topologies[1:] != topologies[:-1]
     pieces = np.sort(topologies[np.flatnonzero(np.append(True, starts_new)[: len(topologies)])])
     return bool((starts_new | (ids[1:] > ids[:-1])).all() and (pieces[1:] != pieces[:-1]).all())

@@ -26,7 +26,7 @@ def size_managed_memory(
 ) -> pl.DataFrame:
     """The managed memory of every operator that has a share of its slot's.
 
-    As joins.size_managed_memory.
+    Columns and source: see joins.size_managed_memory.
 
     Example: use cases are weighed 70 to 30, operators by their weights
     (tests/passes/fixtures/managed_memory.txt).
@@ -80,7 +80,7 @@ def size_managed_memory(
 def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
     """Whether the state backend of a row of job_settings takes managed memory.
 
-    As joins.size_managed_memory.
+    Columns and source: see joins.size_managed_memory.
     """
     config = pl.col("config").map
     of_job, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)

@@ -1,4 +1,4 @@
-"""Slots get equally many tasks, as far as that goes vertex by vertex."""
+"""Slots get equal numbers of tasks, as far as possible vertex by vertex."""
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from plans.slots.columnar.slots_of_groups import share_slots
 def balance_tasks(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
-    As joins.balance_tasks.
+    Columns and source: see joins.balance_tasks.
 
     Example: dealt out in turn, vertices go on where the one before stopped
     (tests/passes/fixtures/task_slots.txt).

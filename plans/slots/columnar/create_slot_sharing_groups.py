@@ -1,4 +1,4 @@
-"""Who shares a slot, and how many slots that takes."""
+"""The slot of each task, and the number of slots of each slot sharing group."""
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,8 @@ from plans.tables.column_types import TOPOLOGY
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per task (key topology_id, vertex, subtask).
 
-    In: task_slots, whose rows are those of ordered_vertices. As joins.create_slot_sharing_groups.
+    In: task_slots, whose rows are those of ordered_vertices. Columns and source: see
+    joins.create_slot_sharing_groups.
 
     Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
 
@@ -40,7 +41,7 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group).
 
-    In: ordered_vertices (see order_job_vertices). As joins.create_slot_sharing_groups, where slots are
+    In: ordered_vertices (see order_job_vertices). As in joins.create_slot_sharing_groups, where slots are
     counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
     joins.slots_of_groups.SlotSharingGroups).
 

@@ -9,7 +9,7 @@ from plans.slots.prefer_local_inputs import prefer_producers_slots
 def prefer_local_inputs(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
-    As joins.prefer_local_inputs.
+    Columns and source: see joins.prefer_local_inputs.
 
     Example: a task of a pointwise edge is in the slot of the first task that it reads
     (tests/passes/fixtures/task_slots.txt).

@@ -9,7 +9,7 @@ from plans.slots.prefer_local_inputs import prefer_producers_slots
 def prefer_local_inputs_by_task(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
-    As joins.prefer_local_inputs_by_task.
+    Columns and source: see joins.prefer_local_inputs_by_task.
 
     Example: by task, as Flink did before consumers shared lists of slots
     (tests/passes/fixtures/task_slots.txt).

@@ -1,4 +1,4 @@
-"""Slots get equally many tasks, as far as that goes vertex by vertex."""
+"""Slots get equal numbers of tasks, as far as possible vertex by vertex."""
 
 from pyspark.sql import DataFrame
 

@@ -1,4 +1,4 @@
-"""Who shares a slot, and how many slots that takes."""
+"""The slot of each task, and the number of slots of each slot sharing group."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -31,7 +31,8 @@ def choose_partitioners(
 ) -> pl.DataFrame:
     """The StreamGraph's edges, each with what decides whether it chains: attributes of its ends and its job.
 
-    As joins.choose_partitioners. The edges that are translated come first, as in edge_ends.
+    Columns and source: see joins.choose_partitioners. The edges that are translated come first, as in
+    edge_ends.
 
     Example: an edge without a partitioner is forward between equal parallelisms, else rebalance
     (tests/passes/fixtures/edges_with_ends.txt).

@@ -14,7 +14,7 @@ from plans.stream_graph.inherit_slot_sharing_groups import (
 def inherit_slot_sharing_groups(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> pl.DataFrame:
     """One row per stream node: row, that of its transformation, in order; slot_sharing_group.
 
-    As joins.inherit_slot_sharing_groups; "default" where that has no row.
+    As in joins.inherit_slot_sharing_groups; "default" where that has no row.
 
     Example: a group is inherited if all inputs are in it (tests/passes/fixtures/inherited_groups.txt).
 

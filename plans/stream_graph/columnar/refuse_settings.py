@@ -30,7 +30,10 @@ def refuse_settings(
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> list[pl.DataFrame]:
-    """The reasons that settings are, where Flink reads them. As plans.stream_graph.joins.refuse_settings."""
+    """The reasons that settings are, where Flink reads them.
+
+    Columns and source: see joins.refuse_settings.
+    """
     settings = refused_settings(job_settings)
     if settings.is_empty():
         return []

@@ -34,7 +34,7 @@ _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
-    As joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
+    As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
     transformations; edges of one topology stand together, sorted by target and in_index.
 
     Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).

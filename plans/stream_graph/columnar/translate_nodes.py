@@ -47,7 +47,7 @@ def translate_nodes(
 ) -> pl.DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    As joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
+    As in joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
 
     Example: a node has the defaults of its job and the prefix of its kind
     (tests/passes/fixtures/stream_nodes.txt).
