@@ -43,14 +43,10 @@ def choose_result_partition_types(
     Example: an edge of a streaming job is pipelined, one of a batch job blocks
     (tests/passes/fixtures/typed_edges.txt).
 
-        stream_edges
-        source  target  partitioner  chainable
-        1       2       FORWARD      true
+        stream_edges                           -> typed_edges
+        source  target  partitioner  chainable    source  target  partitioner  result_partition_type
+        1       2       FORWARD      true         2       4       RESCALE      BLOCKING
         2       4       RESCALE      false
-
-        -> typed_edges
-        source  target  partitioner  result_partition_type
-        2       4       RESCALE      BLOCKING
     """
     source_rows, target_rows = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
     vertex_places = walked["vertex_place"].to_numpy()

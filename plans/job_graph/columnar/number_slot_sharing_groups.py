@@ -25,23 +25,11 @@ def number_slot_sharing_groups(
 
     Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
 
-        vertices
-        vertex  slot_sharing_group_name
-        1       a
-        2       b
-        3       a
-
-        sorted_vertices
-        vertex  creation_order
-        1       2
-        2       1
-        3       0
-
-        -> grouped_vertices
-        vertex  slot_sharing_group
-        1       0
-        2       1
-        3       0
+        vertices                          sorted_vertices        -> grouped_vertices
+        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
+        1       a                         1       2                 1       0
+        2       b                         2       1                 2       1
+        3       a                         3       0                 3       0
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
@@ -92,19 +80,12 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
 
-        grouped_vertices
-        vertex  co_location_group_name
-        1       -
-        3       left
-        5       right
-        7       left
-
-        -> named_vertices
-        vertex  co_location_group
-        1       -
-        3       0
-        5       1
-        7       0
+        grouped_vertices               -> named_vertices
+        vertex  co_location_group_name    vertex  co_location_group
+        1       -                         1       -
+        3       left                      3       0
+        5       right                     5       1
+        7       left                      7       0
     """
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
@@ -123,16 +104,11 @@ def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/slot_sharing_groups.txt).
 
-        named_vertices
-        vertex  parallelism  slot_sharing_group
-        1       2            1
-        2       4            1
+        named_vertices                          -> slot_sharing_groups
+        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
+        1       2            1                     0                   b     1         3
+        2       4            1                     1                   a     2         4
         3       3            0
-
-        -> slot_sharing_groups
-        slot_sharing_group  name  vertices  max_vertex_parallelism
-        0                   b     1         3
-        1                   a     2         4
     """
     of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
     first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))

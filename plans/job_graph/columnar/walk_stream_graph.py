@@ -30,20 +30,13 @@ def walk_stream_graph(
     Example: operators are visited depth first, chained outputs before others
     (tests/passes/fixtures/walked.txt).
 
-        stream_edges
-        source  target  chainable
-        1       2       true
-        1       4       true
-        2       3       true
-        4       5       true
-
-        -> walked
-        node  preorder  branch  closings
-        1     0         0       0
-        2     1         2       0
-        3     2         1       0
-        4     3         3       0
-        5     4         1       1
+        stream_edges              -> walked
+        source  target  chainable    node  preorder  branch  closings
+        1       2       true         1     0         0       0
+        1       4       true         2     1         2       0
+        2       3       true         3     2         1       0
+        4       5       true         4     3         3       0
+                                     5     4         1       1
     """
     nodes = stream_nodes.select(_OF_NODES)
     topologies, ids = nodes[TOPOLOGY].to_numpy(), nodes["id"].to_numpy()

@@ -19,18 +19,13 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 
     Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
 
-        task_slots
-        vertex  slots
-        1       [0, 1]
-        3       [0, 1, 2]
-
-        -> execution_slot_sharing_groups
-        vertex  subtask  execution_slot_sharing_group
-        1       0        0
-        1       1        1
-        3       0        0
-        3       1        1
-        3       2        2
+        task_slots        -> execution_slot_sharing_groups
+        vertex  slots        vertex  subtask  execution_slot_sharing_group
+        1       [0, 1]       1       0        0
+        3       [0, 1, 2]    1       1        1
+                             3       0        0
+                             3       1        1
+                             3       2        2
     """
     grouped = task_slots.with_columns(ordered_vertices["slot_sharing_group"])
     return of_subtasks(grouped, "slots", "execution_slot_sharing_group").select(
@@ -48,16 +43,11 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/required_slots.txt).
 
-        task_slots
-        vertex  slots
-        1       [0, 1]
-        2       [0, 1, 2, 3]
+        task_slots           -> required_slots
+        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
+        1       [0, 1]          0                   3      3      1         3
+        2       [0, 1, 2, 3]    1                   4      6      2         2
         3       [4, 5, 6]
-
-        -> required_slots
-        slot_sharing_group  slots  tasks  vertices  largest_vertex
-        0                   3      3      1         3
-        1                   4      6      2         2
     """
     tasks = ints(ordered_vertices, "parallelism")
     of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())
