@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from plans.execution_graph.columnar.repeated_rows import Int32s, repeated_rows
+from plans.columnar.repeated_rows import Int32s, repeated_rows
 from plans.tables import EXECUTION_EDGES
 from plans.tables.column_types import TOPOLOGY
 

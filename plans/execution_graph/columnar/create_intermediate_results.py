@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
+from plans.columnar.repeated_rows import Int32s, repeated_rows
 from plans.execution_graph.columnar.connect_execution_vertices import first_consumer
-from plans.execution_graph.columnar.repeated_rows import Int32s, repeated_rows
 from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
 from plans.tables.column_types import TOPOLOGY
 
