@@ -1,16 +1,11 @@
 """Every stream node belongs to the job vertex of its chain."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
-
-
-def hex_id(lower: str, upper: str) -> Column:
-    """Flink's AbstractID.toString of an id held as two longs."""
-    return F.lower(F.concat(F.lpad(F.hex(lower), 16, "0"), F.lpad(F.hex(upper), 16, "0")))
 
 
 def assign_operators_to_vertices(

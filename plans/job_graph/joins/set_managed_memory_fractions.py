@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.job_graph.joins.assign_operators_to_vertices import hex_id
+from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.joins.frames import join_local
 from plans.tables.column_types import TOPOLOGY
