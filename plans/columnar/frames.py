@@ -12,10 +12,10 @@ from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 
 MANY = 1000
-"""Rows from which on arrays pay."""
+"""From this many rows on, arrays are faster."""
 
 _ROWS_OF_A_CHUNK = 1 << 22
-"""So few that the strings of a column take less than 2 GiB, all that a declared type has offsets for."""
+"""Few enough that the strings of a column take less than 2 GiB, the limit of Arrow's 32-bit offsets."""
 
 _STRINGS = pa.list_(pa.string())
 
@@ -48,7 +48,7 @@ def to_arrow(frame: pl.DataFrame, table: str, kept: pl.Series | None = None) -> 
 
 
 def _as_declared(column: pl.Series, kind: pa.DataType) -> pa.Array:
-    """A column of that type, by as few copies as there are ways to it."""
+    """The column converted to that type with as few copies as possible."""
     if column.null_count() == len(column):
         return pa.nulls(len(column), kind)
     newest = pa.types.is_string(kind) or kind == _STRINGS
@@ -91,7 +91,7 @@ def join_topology(
 
 
 def _taken(left: pl.DataFrame, right: pl.DataFrame, at: Places, how: How) -> pl.DataFrame:
-    """The join, where `at` is per row of left the place of its row of right."""
+    """The join; `at` has for each row of left the place of its row of right."""
     if how != "left":
         kept = at < 0 if how == "anti" else at >= 0
         if not kept.all():

@@ -1,4 +1,4 @@
-"""Tables on their way through Spark in blocks: many rows of one table, as Arrow, in one cell."""
+"""Tables as blocks that Spark shuffles: many rows of one table, as Arrow, in one cell."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -44,7 +44,7 @@ def divide(table: str, parts: int) -> Callable[[Batches], Iterator[pa.RecordBatc
 
 
 def packed_rows(part: int, table: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """PACKED rows, a batch each, that hold `rows`; none for no rows."""
+    """PACKED rows, one per batch, that hold `rows`; none for no rows."""
     for batch in rows.to_batches(max_chunksize=ROWS_OF_A_BLOCK):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED) as stream:

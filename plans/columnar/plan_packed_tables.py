@@ -1,4 +1,4 @@
-"""The columnar planner inside Spark's Python workers: a part of the topologies at a time."""
+"""The columnar planner inside Spark's Python workers, for one part of the topologies per call."""
 
 import os
 import time
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from plans.topology.columnar.topology_tables import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
-"""A table besides the plan's: (stage, seconds) of each part."""
+"""A table in addition to the plan's: (stage, seconds) of each part."""
 
 ORPHANS = "orphans"
-"""Another one: (orphans), how many topologies of a part have transformations but no row of their own."""
+"""Another one: (orphans), how many topologies of a part have transformations but no row in topologies."""
 
 Read = Callable[[Mapping[str, pa.Table]], "TopologyTables"]
 """Rows of a part by table to the tables of the topology layer; tables without rows are not there."""
@@ -69,7 +69,7 @@ def plan_packed_tables(
 
 
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
-    """Tables of the topology layer, which somebody has validated before."""
+    """Tables of the topology layer that have been validated."""
     from plans.columnar.frames import empty, from_arrow
     from plans.topology.columnar.topology_tables import TopologyTables
 
@@ -82,7 +82,7 @@ def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
 
 
 def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
-    """What is right in the tables `topologies` and `transformations`. As read_topology_tables."""
+    """The valid topologies of the tables `topologies` and `transformations`. As read_topology_tables."""
     from plans.topology.columnar.read_topology_tables import read_topology_tables
 
     names = ("topologies", "transformations")

@@ -149,5 +149,5 @@ def reject_refused(
 
 
 def _limited(column: str) -> pl.Expr:
-    """What a message says of foreign text, cut."""
+    """Foreign text as a message shows it, cut to its limit."""
     return pl.col(column).map_elements(limited, return_dtype=pl.String)

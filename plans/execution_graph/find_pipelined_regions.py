@@ -8,7 +8,7 @@ from plans.union_find import smallest_in_component
 
 
 def regions_of_tasks(graph: JobGraphArrays) -> Ints:
-    """Per task the number of its region.
+    """The number of each task's region.
 
     A logical region with an all-to-all edge inside is one region. In a logical region of one parallelism,
     pointwise edges connect equal subtasks, so that each subtask index is a region. Tasks of all other
@@ -34,7 +34,7 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
 
 
 def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:
-    """Per vertex whether one of `edges` leads into its logical region."""
+    """For each vertex, whether one of `edges` leads into its logical region."""
     found = np.zeros(len(graph.vertices), dtype=np.bool_)
     found[graph.logical_region[graph.targets[edges]]] = True
     return found[graph.logical_region]

@@ -33,7 +33,7 @@ class JobGraphArrays(NamedTuple):
 
 
 def sums_before(values: Ints) -> Ints:
-    """Per element the sum of those before it."""
+    """For each element the sum of the elements before it."""
     return np.cumsum(values) - values
 
 
@@ -43,7 +43,7 @@ def counts_up(lengths: Ints) -> Ints:
 
 
 def counts_from(starts: Ints, lengths: Ints) -> Ints:
-    """As many numbers from each of `starts` on as `lengths` says, in turn."""
+    """`lengths` consecutive numbers from each of `starts`, concatenated."""
     numbers: Ints = np.repeat(starts - sums_before(lengths), lengths)
     numbers += np.arange(len(numbers))
     return numbers

@@ -48,7 +48,7 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
-    """Per topology whether any node of it has a uid."""
+    """For each topology, whether any node has a uid."""
     return np.logical_or.reduceat(named, bounds[:-1]) if len(named) else named
 
 

@@ -10,7 +10,7 @@ REASONS = list(NotChainableReason)
 
 
 def reason_bit(reason: NotChainableReason) -> int:
-    """What stands for the reason in a set of reasons."""
+    """The bit of the reason in a set of reasons."""
     return 1 << REASONS.index(reason)
 
 

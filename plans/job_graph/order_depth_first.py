@@ -14,7 +14,7 @@ _CHAINED, _OTHERS, _NEITHER = range(3)
 
 
 class DepthFirstOrder(NamedTuple):
-    """Per node; those of -1 are so for sources that run inside another chain's head."""
+    """One entry per node; -1 for sources that run inside the head of another chain."""
 
     preorder: Ints  #: within a chain: the order of names in its chained name
     postorder: Ints  #: of heads: creation order of vertices; within a chain: order of operator ids
@@ -133,7 +133,7 @@ def _walk(
 
 
 def _entries(graph: StreamGraphArrays) -> Ints:
-    """Where the walk enters, by topology and id."""
+    """The entry points, by topology and id."""
     if not graph.chained_source.any():
         return graph.sources
     first = graph.out_bounds[graph.sources]

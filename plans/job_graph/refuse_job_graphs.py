@@ -50,7 +50,7 @@ INCOMPATIBLE = {
     "broadcast": "Incompatible broadcast type.",
     "forward": "Incompatible forward type.",
 }
-"""Column of connected_edges in which consumers of a data set may not differ, to the message if they do."""
+"""Columns in which all consumers of a data set are equal, and the message if they differ."""
 BUFFER_TIMEOUT = (
     "only canBePipelinedConsumed partition support buffer timeout ",
     " for src operator in edge (",

@@ -42,7 +42,7 @@ class Edges(NamedTuple):
 def stream_graph_arrays(
     topologies: Ints, uids: pa.Array, no_output: Flags, is_source: Flags, edges: Edges
 ) -> StreamGraphArrays:
-    """Arrays of nodes (a topology each, in the order of their numbers) and edges in any order."""
+    """Arrays of nodes, given by topology in the order of their numbers, and of edges in any order."""
     count = len(topologies)
     sources, targets = edges.sources.astype(np.int64), edges.targets.astype(np.int64)
     out_bounds, in_bounds = _bounds(sources, count), _bounds(targets, count)

@@ -1,4 +1,4 @@
-"""The frame of every sequential walk: one Arrow pass over whole topologies."""
+"""Runs a sequential walk as one Arrow pass over whole topologies."""
 
 from collections.abc import Callable, Iterator
 

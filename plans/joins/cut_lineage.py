@@ -1,4 +1,4 @@
-"""Checkpoints that forget: neither how rows came about nor how many Spark once guessed there would be."""
+"""Checkpoints without lineage and without Spark's estimate of their size."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
     `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
     product of its sides, so that a table which is joined with itself round after round gets one whose digits
     double every time, until the driver does nothing but multiply. The same checkpoint without that estimate
-    is not to be had from Python, hence the constructor of Spark's own LogicalRDD.
+    has no API in Python, hence the constructor of Spark's own LogicalRDD.
     """
     kept = rows.localCheckpoint()
     spark = rows.sparkSession

@@ -1,4 +1,4 @@
-"""Small helpers over DataFrames that passes share."""
+"""Joins and renaming of DataFrames, for all passes."""
 
 from collections.abc import Mapping
 from functools import reduce

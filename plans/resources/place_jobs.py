@@ -8,7 +8,7 @@ from plans.errors import ConfigurationError
 from plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
 
 MODES = ("session", "job")
-"""One cluster for all jobs; one cluster a job (per-job and application mode)."""
+"""One cluster for all jobs; one cluster per job (per-job and application mode)."""
 
 _GIVEN = (
     pa.field(TOPOLOGY, LONG, False),
@@ -35,7 +35,7 @@ Place = Callable[[int], tuple[int, int, int, bool]]
 
 
 def require_task_managers(slots_per_task_manager: int, available: int | None) -> None:
-    """Raises ConfigurationError for less than one slot a TaskManager or less than no TaskManagers."""
+    """Raises ConfigurationError for less than one slot per TaskManager and for less than no TaskManagers."""
     if slots_per_task_manager < 1:
         raise ConfigurationError(
             f"slots per TaskManager: found {slots_per_task_manager}, allowed 1 and more",

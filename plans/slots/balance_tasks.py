@@ -1,4 +1,4 @@
-"""Tasks dealt to slots in turn, over arrays; both planners call it."""
+"""Deals tasks to slots in turn, over arrays; both planners call it."""
 
 from heapq import heappop, heappush
 
@@ -10,7 +10,7 @@ from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slo
 
 
 def deal_in_turn(graph: JobGraphArrays) -> Ints:
-    """Per task the number of its slot: each vertex goes on where the one before it in its group stopped.
+    """The number of each task's slot: each vertex goes on where the one before it in its group stopped.
 
     A vertex with a task for every slot begins at the first and does not count.
     """

@@ -1,4 +1,4 @@
-"""Tasks put into the slots of their producers, over arrays; both planners call it."""
+"""Puts tasks into the slots of their producers, over arrays; both planners call it."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ _NONE = -1
 
 
 def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
-    """Per task the number of its slot.
+    """The number of each task's slot.
 
     Vertices one after the other in topological order: a subtask takes the slot of its co-location constraint,
     else the first of its producers' slots that is free, input by input; those left over take the oldest free
@@ -31,7 +31,7 @@ def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
 
 
 def _creation_numbers(graph: JobGraphArrays, groups: SlotSharingGroups) -> Ints:
-    """Per slot its number by creation: a vertex creates those that it needs beyond the largest before it."""
+    """The number of each slot in order of creation; a vertex creates the slots that its group lacks."""
     order = np.argsort(groups.of_vertex, kind="stable")
     parallelism, group = graph.parallelism[order], groups.of_vertex[order]
     above = (parallelism.max() + 1) * group
@@ -87,7 +87,7 @@ def _uneven_vertices(graph: JobGraphArrays, inputs: _Inputs) -> Flags:
 
 
 def _reach(sources: Ints, targets: Ints, reached: Flags) -> None:
-    """The loop (see run_loop): whom somebody reached leads to is reached."""
+    """The loop (see run_loop): targets of reached vertices are reached."""
     for edge in range(len(targets)):
         if reached[sources[edge]]:
             reached[targets[edge]] = True

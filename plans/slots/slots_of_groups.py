@@ -1,4 +1,4 @@
-"""Slot sharing groups as arrays: what strategies of slot sharing run over."""
+"""Slot sharing groups as arrays, the input of slot sharing strategies."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:
 
 
 def numbered_groups(starts: Ints, groups: Ints) -> Ints:
-    """Per vertex the number of its group, by topology and then by `groups`, which count from 0 in each.
+    """The number of each vertex's group, by topology and then by `groups`, which count from 0 in each.
 
     `starts`: the first vertex of each topology.
     """
@@ -49,7 +49,7 @@ def numbered_groups(starts: Ints, groups: Ints) -> Ints:
 
 
 def co_location_keys(graph: JobGraphArrays, groups: SlotSharingGroups) -> list[int]:
-    """Per vertex a number of its co-location group, negative where it has none.
+    """A number for each vertex's co-location group, negative where it has none.
 
     Flink refuses a group that spans slot sharing groups; its topology is still planned, each part on its own.
     """

@@ -10,7 +10,7 @@ NO_GROUP = -1
 
 
 def inherited_groups(given: Ints, sources: Ints, targets: Ints) -> Ints:
-    """The number of each node's group; 0 where nobody above names one, or where inputs disagree.
+    """The number of each node's group; 0 if no node above names one, or if inputs disagree.
 
     In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
     edges into a node after those into its sources, which they are if ids are in creation order.

@@ -1,4 +1,4 @@
-"""Where on its way through the StreamGraph Flink comes upon each setting."""
+"""At which point of translating the StreamGraph Flink reads each setting."""
 
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import NotChainableReason

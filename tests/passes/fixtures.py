@@ -15,12 +15,14 @@ Cells are separated by two spaces or more; `-` is null and `""` an empty text.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parent / "fixtures"
 GIVEN = ("transformations", "given_stream_nodes", "given_stream_edges")
 ARROW = "->"
+WIDEST_EXAMPLE = 102
 _GAP = re.compile(r" {2,}")
 
 
@@ -54,9 +56,14 @@ class Case(NamedTuple):
         return next((shown for shown in self.tables if shown.table == table and table in GIVEN), None)
 
     def example(self, reads: Iterable[str]) -> str:
-        """The tables that a pass reads, and the one that it produces: what a docstring shows."""
-        before = [shown.text() for shown in self.tables[:-1] if shown.table in reads]
-        return "\n\n".join([*before, f"{ARROW} {self.tables[-1].text()}"])
+        """The tables that a pass reads, and the one that it produces: what a docstring shows.
+
+        They stand side by side if a docstring is wide enough for that.
+        """
+        *before, after = [shown.text() for shown in self.tables[:-1] if shown.table in reads] + [
+            self.tables[-1].text()
+        ]
+        return _side_by_side(before, after) or "\n\n".join([*before, f"{ARROW} {after}"])
 
 
 def read_cases(produces: str) -> list[Case]:
@@ -71,6 +78,17 @@ def aligned(table: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     padded = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
     return "\n".join([table, *padded])
+
+
+def _side_by_side(before: Sequence[str], after: str) -> str:
+    """The tables from left to right, with an arrow to the last one; empty if that is too wide."""
+    blocks = [table.splitlines() for table in (*before, after)]
+    widths = [max(map(len, block)) for block in blocks]
+    lines = []
+    for number, cells in enumerate(zip_longest(*blocks, fillvalue="")):
+        *left, right = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        lines.append(f"{'   '.join(left)} {'  ' if number else ARROW} {right}".rstrip())
+    return "\n".join(lines) if max(map(len, lines)) <= WIDEST_EXAMPLE else ""
 
 
 def _case(produces: str, text: str) -> Case:

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from plans.execution_graph.columnar.repeated_rows import Int32s, repeated_rows
+from plans.columnar.repeated_rows import Int32s, repeated_rows
 from plans.tables import EXECUTION_EDGES
 from plans.tables.column_types import TOPOLOGY
 
@@ -11,8 +11,8 @@ from plans.tables.column_types import TOPOLOGY
 def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
 
-    In: placed_edges (see place_job_edges). As joins.connect_execution_vertices. 32 bits hold
-    all products: no parallelism is above UPPER_BOUND_MAX_PARALLELISM.
+    In: placed_edges (see place_job_edges). Columns and source: see joins.connect_execution_vertices. 32 bits
+    hold all products: no parallelism is above UPPER_BOUND_MAX_PARALLELISM.
 
     Example: a task of a pointwise edge reads some partitions, one of an all-to-all edge all of them
     (tests/passes/fixtures/execution_edges.txt).

@@ -1,4 +1,4 @@
-"""How many rows the tables of tasks are going to have."""
+"""How many rows the tables of tasks will have."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class TaskRows(NamedTuple):
 
 
 def count_task_rows(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> TaskRows:
-    """The rows that tasks take, known before the first is made.
+    """Counts the rows of the tables of tasks before any of them is made.
 
     In: ordered_vertices (see order_job_vertices), placed_edges (see place_job_edges). Raises
     NotEnoughMemoryError where a table would have more than MOST_ROWS.

@@ -1,4 +1,4 @@
-"""Every job vertex knows how many subtasks it has and how far it could be rescaled."""
+"""Every job vertex has its effective parallelism and max parallelism."""
 
 import polars as pl
 
@@ -13,22 +13,16 @@ from plans.tables.column_types import TOPOLOGY
 def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): execution_job_vertices.
 
-    As joins.create_execution_job_vertices.
+    Columns and source: see joins.create_execution_job_vertices.
 
     Example: a max parallelism that is not set follows from the parallelism
     (tests/passes/fixtures/execution_job_vertices.txt).
 
-        named_vertices
-        vertex  parallelism  max_parallelism
-        1       2            7
-        2       3            -1
-        3       200          -1
-
-        -> execution_job_vertices
-        vertex  parallelism  max_parallelism
-        1       2            7
-        2       3            128
-        3       200          512
+        named_vertices                       -> execution_job_vertices
+        vertex  parallelism  max_parallelism    vertex  parallelism  max_parallelism
+        1       2            7                  1       2            7
+        2       3            -1                 2       3            128
+        3       200          -1                 3       200          512
     """
     parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
     wanted = pl.max_horizontal(parallelism * 3 // 2, LEAST_DEFAULT_MAX_PARALLELISM)

@@ -6,23 +6,18 @@ import polars as pl
 def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
     """One row per task (key topology_id, vertex, subtask): execution_vertices.
 
-    As joins.create_execution_vertices.
+    Columns and source: see joins.create_execution_vertices.
 
     Example: a task knows its pipelined region (tests/passes/fixtures/execution_vertices.txt).
 
-        task_regions
-        vertex  regions
-        1       [0, 1]
-        3       [0, 0, 1, 1]
-
-        -> execution_vertices
-        vertex  subtask  pipelined_region
-        1       0        0
-        1       1        1
-        3       0        0
-        3       1        0
-        3       2        1
-        3       3        1
+        task_regions         -> execution_vertices
+        vertex  regions         vertex  subtask  pipelined_region
+        1       [0, 1]          1       0        0
+        3       [0, 0, 1, 1]    1       1        1
+                                3       0        0
+                                3       1        0
+                                3       2        1
+                                3       3        1
     """
     return of_subtasks(task_regions, "regions", "pipelined_region")
 

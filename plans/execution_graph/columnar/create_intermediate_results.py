@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
+from plans.columnar.repeated_rows import Int32s, repeated_rows
 from plans.execution_graph.columnar.connect_execution_vertices import first_consumer
-from plans.execution_graph.columnar.repeated_rows import Int32s, repeated_rows
 from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
 from plans.tables.column_types import TOPOLOGY
 
@@ -12,7 +12,7 @@ from plans.tables.column_types import TOPOLOGY
 def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per intermediate data set (key topology_id, vertex, output_index).
 
-    In: placed_edges (see place_job_edges). As joins.create_intermediate_results.
+    In: placed_edges (see place_job_edges). Columns and source: see joins.create_intermediate_results.
 
     Example: a data set has a partition for each subtask of its producer
     (tests/passes/fixtures/intermediate_results.txt).
@@ -47,7 +47,7 @@ def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
 def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per result partition (key topology_id, vertex, output_index, partition).
 
-    In: placed_edges (see place_job_edges). As joins.create_intermediate_results; 32 bits hold
+    In: placed_edges (see place_job_edges). As in joins.create_intermediate_results; 32 bits hold
     all products, as for execution_edges.
 
     Example: a partition has a subpartition for each task that reads it

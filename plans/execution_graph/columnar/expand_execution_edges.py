@@ -1,4 +1,4 @@
-"""Execution edges one by one, where somebody wants to see them."""
+"""Execution edges one by one, for display."""
 
 import polars as pl
 
@@ -8,7 +8,7 @@ from plans.tables.column_types import TOPOLOGY
 def expand_execution_edges(execution_edges: pl.DataFrame, *also: str) -> pl.DataFrame:
     """One row per ExecutionEdge: a partition that a subtask reads.
 
-    As joins.expand_execution_edges, but all rows are there at once: an all-to-all edge of
+    As in joins.expand_execution_edges, but all rows are there at once: an all-to-all edge of
     10,000 to 10,000 subtasks takes 3 GB, so choose edges or subtasks first.
     """
     partitions = pl.int_ranges("first_partition", pl.col("last_partition") + 1, dtype=pl.Int32)

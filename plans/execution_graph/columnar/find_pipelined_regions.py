@@ -9,7 +9,7 @@ from plans.execution_graph.find_pipelined_regions import regions_of_tasks
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
-    As joins.find_pipelined_regions; rows are those of ordered_vertices.
+    As in joins.find_pipelined_regions; rows are those of ordered_vertices.
 
     Example: pointwise edges connect some tasks, all-to-all edges all of them
     (tests/passes/fixtures/task_regions.txt).

@@ -1,4 +1,4 @@
-"""Between tables and what the walks over tasks run over."""
+"""Converts tables to the arrays of the walks over tasks, and back."""
 
 import numpy as np
 import polars as pl
@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from plans.arrow_walks import Ints
 from plans.columnar.groups import ints
+from plans.columnar.rows_in_order import rows_in_order
 from plans.columnar.runs import runs
-from plans.execution_graph.columnar.rows_in_order import rows_in_order
 from plans.execution_graph.job_graph_arrays import JobGraphArrays
 from plans.tables.column_types import TOPOLOGY
 

@@ -1,12 +1,12 @@
-"""Job vertices in one numbering of all topologies: what everything about tasks is derived from."""
+"""Numbers the job vertices of all topologies: all tables of tasks are derived from them."""
 
 import numpy as np
 import polars as pl
 
 from plans.columnar.frames import rename
 from plans.columnar.look_up import look_up
+from plans.columnar.rows_in_order import rows_in_order
 from plans.columnar.runs import runs
-from plans.execution_graph.columnar.rows_in_order import rows_in_order
 from plans.execution_graph.job_graph_arrays import NONE
 from plans.tables.column_types import TOPOLOGY
 

@@ -30,19 +30,15 @@ def refuse_execution_graphs(
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    As joins.refuse_execution_graphs.
+    Columns and source: see joins.refuse_execution_graphs.
 
     Example: more subtasks than the max parallelism allows
     (tests/passes/fixtures/execution_graph_refusals.txt).
 
-        execution_job_vertices
-        vertex  parallelism  max_parallelism
-        1       4            2
+        execution_job_vertices               -> execution_graph_refusals
+        vertex  parallelism  max_parallelism    error         location
+        1       4            2                  JobException  vertex Source: s
         2       9            8
-
-        -> execution_graph_refusals
-        error         location
-        JobException  vertex Source: s
     """
     return first_refusals(
         [

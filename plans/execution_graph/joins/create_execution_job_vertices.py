@@ -1,4 +1,4 @@
-"""Every job vertex knows how many subtasks it has and how far it could be rescaled."""
+"""Every job vertex has its effective parallelism and max parallelism."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,17 +24,11 @@ def create_execution_job_vertices(named_vertices: DataFrame) -> DataFrame:
     Example: a max parallelism that is not set follows from the parallelism
     (tests/passes/fixtures/execution_job_vertices.txt).
 
-        named_vertices
-        vertex  parallelism  max_parallelism
-        1       2            7
-        2       3            -1
-        3       200          -1
-
-        -> execution_job_vertices
-        vertex  parallelism  max_parallelism
-        1       2            7
-        2       3            128
-        3       200          512
+        named_vertices                       -> execution_job_vertices
+        vertex  parallelism  max_parallelism    vertex  parallelism  max_parallelism
+        1       2            7                  1       2            7
+        2       3            -1                 2       3            128
+        3       200          -1                 3       200          512
     """
     parallelism = F.least(effective_parallelism(), F.lit(UPPER_BOUND_MAX_PARALLELISM))
     derived = F.least(

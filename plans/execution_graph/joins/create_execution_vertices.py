@@ -14,19 +14,14 @@ def execution_vertices(task_regions: DataFrame) -> DataFrame:
 
     Example: a task knows its pipelined region (tests/passes/fixtures/execution_vertices.txt).
 
-        task_regions
-        vertex  regions
-        1       [0, 1]
-        3       [0, 0, 1, 1]
-
-        -> execution_vertices
-        vertex  subtask  pipelined_region
-        1       0        0
-        1       1        1
-        3       0        0
-        3       1        0
-        3       2        1
-        3       3        1
+        task_regions         -> execution_vertices
+        vertex  regions         vertex  subtask  pipelined_region
+        1       [0, 1]          1       0        0
+        3       [0, 0, 1, 1]    1       1        1
+                                3       0        0
+                                3       1        0
+                                3       2        1
+                                3       3        1
     """
     return task_regions.select(
         TOPOLOGY, "vertex", F.posexplode("regions").alias("subtask", "pipelined_region")

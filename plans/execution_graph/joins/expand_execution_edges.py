@@ -1,4 +1,4 @@
-"""Execution edges one by one, where somebody wants to see them."""
+"""Execution edges one by one, for display."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

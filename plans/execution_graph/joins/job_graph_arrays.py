@@ -17,7 +17,7 @@ _INTS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 def job_graph_rows(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
-    """One row per vertex (target null) and one an edge (vertex is its source), for job_graph_arrays."""
+    """One row per vertex (target null) and one per edge (vertex is its source), for job_graph_arrays."""
     effective = rename(execution_job_vertices, of_vertex="vertex", effective_parallelism="parallelism")
     no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
     vertices = join_local(named_vertices, effective, {"vertex": "of_vertex"}).select(

@@ -33,7 +33,9 @@ _OF_EDGES = (
 def choose_result_partition_types(
     stream_edges: pl.DataFrame, edge_ends: pl.DataFrame, walked: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per stream edge that is not chained. As joins.choose_result_partition_types.
+    """One row per stream edge that is not chained.
+
+    Columns and source: see joins.choose_result_partition_types.
 
     Instead of postorder and vertex_postorder it has operator_place (see walk_stream_graph), source_place and
     target_place (the rows of its vertices in chain_vertices).
@@ -41,14 +43,10 @@ def choose_result_partition_types(
     Example: an edge of a streaming job is pipelined, one of a batch job blocks
     (tests/passes/fixtures/typed_edges.txt).
 
-        stream_edges
-        source  target  partitioner  chainable
-        1       2       FORWARD      true
+        stream_edges                           -> typed_edges
+        source  target  partitioner  chainable    source  target  partitioner  result_partition_type
+        1       2       FORWARD      true         2       4       RESCALE      BLOCKING
         2       4       RESCALE      false
-
-        -> typed_edges
-        source  target  partitioner  result_partition_type
-        2       4       RESCALE      BLOCKING
     """
     source_rows, target_rows = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
     vertex_places = walked["vertex_place"].to_numpy()
@@ -72,7 +70,7 @@ def choose_result_partition_types(
 
 
 def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> tuple[Ints, Ints]:
-    """The ids of the data sets that edges out of these vertices would have alone."""
+    """The ids of the data sets of edges out of these vertices if none is shared."""
     is_head = (pl.col("chain_index") == HEAD) & (pl.col("vertex_place") >= 0)
     of_heads = walked.select("chain_index", "vertex_place", "id_lower", "id_upper").filter(is_head)
     rows = np.empty(len(of_heads), np.int64)
@@ -83,7 +81,7 @@ def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> 
 
 
 def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
-    """Per row the number of its topology's global exchange mode."""
+    """For each row the number of its topology's global exchange mode."""
     modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
     if modes.n_unique() == 1:
         return modes.new_from_index(0, len(edges))
@@ -91,7 +89,7 @@ def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
 
 
 def _settled(edges: pl.DataFrame) -> pl.DataFrame:
-    """What ends late waits for no timeout; partitioners of dynamic graphs only become ordinary ones."""
+    """Late output has no buffer timeout; partitioners of dynamic graphs become ordinary ones."""
     unspecified = pl.col("partitioner_class") == UNSPECIFIED_FORWARD
     consecutive = pl.col("partitioner_class") == CONSECUTIVE_HASH
     ends_late = pl.col("no_output") & (pl.col("exchange_mode") == StreamExchangeMode.UNDEFINED)
@@ -127,7 +125,7 @@ def _partition_type(
 
 
 def _result_partition_type() -> pl.Expr:
-    """A row's type, out of a list of those of all cases: to compare few numbers costs less than strings."""
+    """A row's type by the number of its case: comparing numbers costs less than comparing strings."""
     flags, either = ("no_output", "forward", "pointwise", "broadcast"), (False, True)
     types = [
         _partition_type(exchange, mode, *of_flags).value

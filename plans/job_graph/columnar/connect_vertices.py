@@ -33,7 +33,9 @@ _LOWER_HALF = (1 << 32) - 1
 
 
 def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
-    """The job edges with the columns of their data sets. As joins.connect_vertices.
+    """The job edges with the columns of their data sets.
+
+    Columns and source: see joins.connect_vertices.
 
     Out also: source_place and target_place (see choose_result_partition_types), and `CONNECTED`.
 
@@ -87,14 +89,16 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Places:
-    """By row what is given in the order of `rows`."""
+    """The values by row; they are given in the order of `rows`."""
     by_row = np.empty(len(rows), np.int32)
     by_row[rows] = in_order
     return by_row
 
 
 def create_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per data set, from its first job edge. As joins.connect_vertices.
+    """One row per data set, from its first job edge.
+
+    Columns and source: see joins.connect_vertices.
 
     Example: a data set that two edges read has two consumers
     (tests/passes/fixtures/intermediate_data_sets.txt).

@@ -30,14 +30,14 @@ _OPENING = {
     LATER_BRANCH: ", ",
     _FIRST_CHAINED_SOURCE: " [",
 }
-"""What stands before an operator's name, by how it hangs in its chain."""
+"""The text before an operator's name, by its place in the chain."""
 _OPENINGS = pl.Series([_OPENING[branch] for branch in sorted(_OPENING)])
 
 
 def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
     """Vertices before groups and order, in the order in which Flink creates them.
 
-    As joins.create_vertices.
+    Columns and source: see joins.create_vertices.
 
     Example: a vertex is named after the operators of its chain (tests/passes/fixtures/chain_vertices.txt).
 
@@ -120,7 +120,7 @@ def _name_pieces(members: pl.DataFrame) -> pl.Series:
 
 
 def _joined(texts: pl.Series, starts: Ints) -> pl.Series:
-    """The texts from each start up to the next as one: Arrow has them side by side in memory already."""
+    """Joins the texts from each start up to the next without a copy: Arrow stores them side by side."""
     arrow = texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
     _, bounds, characters = arrow.buffers()
     ends = np.frombuffer(bounds, dtype=np.int64)[arrow.offset : arrow.offset + len(arrow) + 1]

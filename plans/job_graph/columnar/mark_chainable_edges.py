@@ -14,19 +14,16 @@ from plans.vocabulary import ChainingStrategy, NotChainableReason
 
 
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
-    """All reasons that an edge and its two ends decide. As plans.job_graph.mark_local_reasons.
+    """All reasons that an edge and its two ends decide.
+
+    Columns and source: see joins.mark_chainable_edges.
 
     Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
 
-        edges_with_ends
-        source  target  partitioner  source_parallelism  target_parallelism
-        1       2       FORWARD      2                   2
-        2       3       REBALANCE    2                   3
-
-        -> marked_edges
-        source  target  reasons
-        1       2       0
-        2       3       2560
+        edges_with_ends                                                     -> marked_edges
+        source  target  partitioner  source_parallelism  target_parallelism    source  target  reasons
+        1       2       FORWARD      2                   2                     1       2       0
+        2       3       REBALANCE    2                   3                     2       3       2560
     """
     reasons = edges_with_ends.select(_LOCAL_REASONS)
     return edges_with_ends.drop(_NOT_NEEDED).hstack(reasons).with_columns(_CHAINED_SOURCE)
@@ -35,19 +32,16 @@ def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
 def mark_chainable_edges(
     marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, chain_heads: pl.DataFrame
 ) -> pl.DataFrame:
-    """The StreamGraph's edges with their verdicts on chaining. As joins.mark_chainable_edges.
+    """The StreamGraph's edges with their verdicts on chaining.
+
+    Columns and source: see joins.mark_chainable_edges.
 
     Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
 
-        marked_edges
-        source  target  reasons
-        1       2       0
-        2       4       2560
-
-        -> stream_edges
-        source  target  chainable  not_chainable_reasons
-        1       2       true       []
-        2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
+        marked_edges            -> stream_edges
+        source  target  reasons    source  target  chainable  not_chainable_reasons
+        1       2       0          1       2       true       []
+        2       4       2560       2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
     """
     sets = marked_edges["reasons"].to_numpy().copy()
     sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING

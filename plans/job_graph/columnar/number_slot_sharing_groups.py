@@ -20,28 +20,16 @@ def number_slot_sharing_groups(
 ) -> pl.DataFrame:
     """The vertices with their final name, order, region and slot_sharing_group.
 
-    As joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's group in
-    slot_sharing_groups.
+    Columns and source: see joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's
+    group in slot_sharing_groups.
 
     Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
 
-        vertices
-        vertex  slot_sharing_group_name
-        1       a
-        2       b
-        3       a
-
-        sorted_vertices
-        vertex  creation_order
-        1       2
-        2       1
-        3       0
-
-        -> grouped_vertices
-        vertex  slot_sharing_group
-        1       0
-        2       1
-        3       0
+        vertices                          sorted_vertices        -> grouped_vertices
+        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
+        1       a                         1       2                 1       0
+        2       b                         2       1                 2       1
+        3       a                         3       0                 3       0
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
@@ -64,7 +52,7 @@ def number_slot_sharing_groups(
 
 
 def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition: pl.Expr) -> Flags:
-    """Per vertex whether the condition holds of its topology's settings."""
+    """For each vertex, whether the condition holds for its topology's settings."""
     holds = job_settings.select(condition).to_series().to_numpy()
     if not holds.any():
         return np.zeros(len(vertices), np.bool_)
@@ -75,7 +63,7 @@ def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition
 def _first_of_groups(
     vertices: pl.DataFrame, regions: Ints, topologies: Runs, is_default: Flags, by_region: Flags
 ) -> Ints:
-    """Per vertex the first one created in its group: of a name, and of the name default also of a region."""
+    """For each vertex the first one created in its group: of one name, or of one region of `default`."""
     count = len(vertices)
     numbers = topologies.of_row.copy()
     numbers[by_region] = count + (topologies.starts[topologies.of_row] + regions)[by_region]
@@ -86,23 +74,18 @@ def _first_of_groups(
 
 
 def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
-    """The finished job vertices. As joins.number_slot_sharing_groups.
+    """The finished job vertices.
+
+    Columns and source: see joins.number_slot_sharing_groups.
 
     Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
 
-        grouped_vertices
-        vertex  co_location_group_name
-        1       -
-        3       left
-        5       right
-        7       left
-
-        -> named_vertices
-        vertex  co_location_group
-        1       -
-        3       0
-        5       1
-        7       0
+        grouped_vertices               -> named_vertices
+        vertex  co_location_group_name    vertex  co_location_group
+        1       -                         1       -
+        3       left                      3       0
+        5       right                     5       1
+        7       left                      7       0
     """
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
@@ -121,16 +104,11 @@ def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/slot_sharing_groups.txt).
 
-        named_vertices
-        vertex  parallelism  slot_sharing_group
-        1       2            1
-        2       4            1
+        named_vertices                          -> slot_sharing_groups
+        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
+        1       2            1                     0                   b     1         3
+        2       4            1                     1                   a     2         4
         3       3            0
-
-        -> slot_sharing_groups
-        slot_sharing_group  name  vertices  max_vertex_parallelism
-        0                   b     1         3
-        1                   a     2         4
     """
     of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
     first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))

@@ -37,19 +37,15 @@ def refuse_job_graphs(
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    As joins.refuse_job_graphs.
+    Columns and source: see joins.refuse_job_graphs.
 
     Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
 
-        stream_nodes
-        id  uid
-        1   u
+        stream_nodes -> job_graph_refusals
+        id  uid         error                     location
+        1   u           IllegalArgumentException  uid u
         2   v
         3   u
-
-        -> job_graph_refusals
-        error                     location
-        IllegalArgumentException  uid u
     """
     return first_refusals(
         [
@@ -234,7 +230,7 @@ def _refusals(
 
 @cache
 def _none() -> pl.DataFrame:
-    """No refusals, where that is seen early."""
+    """An empty table of refusals, for checks that end early."""
     nothing = pl.lit(None, pl.String)
     return _refusals(pl.DataFrame(schema={TOPOLOGY: pl.Int64}), [], "", nothing, nothing)
 

@@ -1,4 +1,4 @@
-"""Managed memory weights whose sum does not fit Flink's int, so that fractions are none."""
+"""Managed memory weights whose sum overflows Flink's int."""
 
 import polars as pl
 
@@ -24,7 +24,10 @@ _GROUP = [TOPOLOGY, "slot_sharing_group"]
 def refuse_memory_fractions(
     operators: pl.DataFrame, named_vertices: pl.DataFrame, precedence: int
 ) -> pl.DataFrame:
-    """The reasons of weights whose sum overflows. As plans.job_graph.joins.refuse_memory_fractions."""
+    """The reasons of weights whose sum overflows.
+
+    Columns and source: see joins.refuse_memory_fractions.
+    """
     weight = pl.col("managed_memory").map.get(ManagedMemoryUseCase.OPERATOR.value).cast(pl.Int64)
     weighing = operators.select(TOPOLOGY, "vertex", "managed_memory").filter(
         pl.col("managed_memory").map.len() > 0
@@ -78,7 +81,7 @@ def refuse_memory_fractions(
 
 
 def _id_hash() -> pl.Expr:
-    """AbstractID.hashCode: its four words, one over the other."""
+    """AbstractID.hashCode: the exclusive or of its four words."""
     words = [pl.col("vertex_id").str.slice(8 * word, 8).str.to_integer(base=16) for word in range(4)]
     return words[0] ^ words[1] ^ words[2] ^ words[3]
 

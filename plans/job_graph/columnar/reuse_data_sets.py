@@ -1,4 +1,4 @@
-"""Edges that can read the same intermediate data set do."""
+"""Equal edges of one operator share an intermediate data set."""
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,9 @@ _EQUAL = (
 
 
 def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
-    """The edges with the data set they really read. As joins.reuse_data_sets.
+    """The edges with the data set they really read.
+
+    Columns and source: see joins.reuse_data_sets.
 
     Example: two consumers of a blocking data set share it (tests/passes/fixtures/shared_edges.txt).
 

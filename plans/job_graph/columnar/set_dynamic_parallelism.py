@@ -15,20 +15,15 @@ def find_forward_groups(
 ) -> pl.DataFrame:
     """One row per vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
 
-    As joins.set_dynamic_parallelism.
+    Columns and source: see joins.set_dynamic_parallelism.
 
     Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
 
-        typed_edges
-        source_vertex  target  forward
-        1              3       true
-        3              5       false
-
-        -> forward_groups
-        vertex  forward_group
-        1       1
-        3       1
-        5       5
+        typed_edges                    -> forward_groups
+        source_vertex  target  forward    vertex  forward_group
+        1              3       true       1       1
+        3              5       false      3       1
+                                          5       5
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     if dynamic.is_empty():
@@ -45,24 +40,19 @@ def find_forward_groups(
 def set_dynamic_parallelism(
     chain_vertices: pl.DataFrame, forward_groups: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """The vertices with their final parallelism. As joins.set_dynamic_parallelism.
+    """The vertices with their final parallelism.
+
+    Columns and source: see joins.set_dynamic_parallelism.
 
     Example: a forward group has its largest parallelism and its smallest max parallelism
     (tests/passes/fixtures/vertices.txt).
 
-        forward_groups
-        vertex  forward_group
-        1       1
-        3       3
-        5       3
-        7       7
-
-        -> vertices
-        vertex  parallelism  max_parallelism  parallelism_configured
-        1       -1           -1               false
-        3       4            16               true
-        5       4            16               true
-        7       2            -1               true
+        forward_groups        -> vertices
+        vertex  forward_group    vertex  parallelism  max_parallelism  parallelism_configured
+        1       1                1       -1           -1               false
+        3       3                3       4            16               true
+        5       3                5       4            16               true
+        7       7                7       2            -1               true
     """
     if forward_groups.is_empty():
         return chain_vertices.with_columns(pl.lit(False).alias("too_small_max"))

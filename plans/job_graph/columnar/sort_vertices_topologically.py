@@ -11,23 +11,16 @@ from plans.tables.column_types import TOPOLOGY
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per row of vertices: creation_order, topological_order, pipelined_region.
 
-    As joins.sort_vertices_topologically.
+    Columns and source: see joins.sort_vertices_topologically.
 
     Example: a vertex comes after all of its inputs (tests/passes/fixtures/sorted_vertices.txt).
 
-        connected_edges
-        source_vertex  target_vertex  input_index
-        1              3              0
-        1              6              1
-        3              5              0
-        3              6              0
-
-        -> sorted_vertices
-        vertex  creation_order  topological_order
-        1       3               0
-        3       2               1
-        5       0               2
-        6       1               3
+        connected_edges                           -> sorted_vertices
+        source_vertex  target_vertex  input_index    vertex  creation_order  topological_order
+        1              3              0              1       3               0
+        1              6              1              3       2               1
+        3              5              0              5       0               2
+        3              6              0              6       1               3
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     sources, targets, output_index, consumer_index = (

@@ -30,20 +30,13 @@ def walk_stream_graph(
     Example: operators are visited depth first, chained outputs before others
     (tests/passes/fixtures/walked.txt).
 
-        stream_edges
-        source  target  chainable
-        1       2       true
-        1       4       true
-        2       3       true
-        4       5       true
-
-        -> walked
-        node  preorder  branch  closings
-        1     0         0       0
-        2     1         2       0
-        3     2         1       0
-        4     3         3       0
-        5     4         1       1
+        stream_edges              -> walked
+        source  target  chainable    node  preorder  branch  closings
+        1       2       true         1     0         0       0
+        1       4       true         2     1         2       0
+        2       3       true         3     2         1       0
+        4       5       true         4     3         3       0
+                                     5     4         1       1
     """
     nodes = stream_nodes.select(_OF_NODES)
     topologies, ids = nodes[TOPOLOGY].to_numpy(), nodes["id"].to_numpy()
@@ -57,7 +50,7 @@ def walk_stream_graph(
 
 
 def _is_in_order(topologies: Ints, ids: Ints) -> bool:
-    """Whether topologies are in one piece each, and their ids in order."""
+    """Whether the rows of each topology stand together, with ids in order."""
     starts_new = topologies[1:] != topologies[:-1]
     pieces = np.sort(topologies[np.flatnonzero(np.append(True, starts_new)[: len(topologies)])])
     return bool((starts_new | (ids[1:] > ids[:-1])).all() and (pieces[1:] != pieces[:-1]).all())

@@ -1,16 +1,11 @@
 """Every stream node belongs to the job vertex of its chain."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
-
-
-def hex_id(lower: str, upper: str) -> Column:
-    """Flink's AbstractID.toString of an id held as two longs."""
-    return F.lower(F.concat(F.lpad(F.hex(lower), 16, "0"), F.lpad(F.hex(upper), 16, "0")))
 
 
 def assign_operators_to_vertices(
@@ -26,21 +21,11 @@ def assign_operators_to_vertices(
 
     Example: operators of a chain have its head as their vertex (tests/passes/fixtures/operators.txt).
 
-        stream_nodes
-        id  name
-        1   Source: s
-        2   m
-        4   Sink: k
-
-        chain_heads
-        node  head  distance
-        2     1     1
-
-        -> operators
-        node  name       vertex  chain_index
-        1     Source: s  1       1
-        2     m          1       2
-        4     Sink: k    4       1
+        stream_nodes    chain_heads          -> operators
+        id  name        node  head  distance    node  name       vertex  chain_index
+        1   Source: s   2     1     1           1     Source: s  1       1
+        2   m                                   2     m          1       2
+        4   Sink: k                             4     Sink: k    4       1
     """
     walked_nodes = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
         TOPOLOGY, "node", "id_lower", "id_upper", "preorder", "postorder", "branch", "closings"

@@ -46,14 +46,10 @@ def choose_result_partition_types(
     Example: an edge of a streaming job is pipelined, one of a batch job blocks
     (tests/passes/fixtures/typed_edges.txt).
 
-        stream_edges
-        source  target  partitioner  chainable
-        1       2       FORWARD      true
+        stream_edges                           -> typed_edges
+        source  target  partitioner  chainable    source  target  partitioner  result_partition_type
+        1       2       FORWARD      true         2       4       RESCALE      BLOCKING
         2       4       RESCALE      false
-
-        -> typed_edges
-        source  target  partitioner  result_partition_type
-        2       4       RESCALE      BLOCKING
     """
     unchained = stream_edges.filter(~F.col("chainable") & ~F.col("chained_source"))
     walked_edges = walked.filter(F.col("out_index").isNotNull()).select(

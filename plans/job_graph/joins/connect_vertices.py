@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.job_graph.joins.assign_operators_to_vertices import hex_id
+from plans.job_graph.joins.hex_id import hex_id
 from plans.tables import JOB_EDGES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
-from plans.job_graph.joins.assign_operators_to_vertices import hex_id
+from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
 from plans.joins.frames import join_local
 from plans.tables.column_types import TOPOLOGY

@@ -15,8 +15,8 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
     the two, plus one), head_is_legacy_source. A chain that a legacy source heads is cut above each first
     yielding operator: that one is a head then, and has no row.
 
-    The pointers of all topologies double their reach at once, in arrays: a join of tables a round would cost
-    twenty times as much, and an edge that may chain is its target's only one, so that nothing branches
+    The pointers of all topologies double their reach at once, in arrays: a join per round would cost twenty
+    times as much, and an edge that may chain is its target's only one, so that nothing branches
     upwards.
 
     Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable
@@ -24,18 +24,12 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
 
     Example: a chain ends where an edge has a reason against chaining (tests/passes/fixtures/chain_heads.txt).
 
-        marked_edges
-        source  target  reasons
-        1       2       0
-        2       3       0
-        3       4       2560
+        marked_edges            -> chain_heads
+        source  target  reasons    node  head  distance
+        1       2       0          2     1     1
+        2       3       0          3     1     2
+        3       4       2560       5     4     1
         4       5       0
-
-        -> chain_heads
-        node  head  distance
-        2     1     1
-        3     1     2
-        5     4     1
     """
     pointers = marked_edges.filter((F.col("reasons") == 0) & ~F.col("chained_source")).select(
         TOPOLOGY,

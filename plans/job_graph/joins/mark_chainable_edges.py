@@ -22,15 +22,10 @@ def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> D
 
     Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
 
-        edges_with_ends
-        source  target  partitioner  source_parallelism  target_parallelism
-        1       2       FORWARD      2                   2
-        2       3       REBALANCE    2                   3
-
-        -> marked_edges
-        source  target  reasons
-        1       2       0
-        2       3       2560
+        edges_with_ends                                                     -> marked_edges
+        source  target  partitioner  source_parallelism  target_parallelism    source  target  reasons
+        1       2       FORWARD      2                   2                     1       2       0
+        2       3       REBALANCE    2                   3                     2       3       2560
     """
     settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
     conditions = local_reasons(
@@ -67,15 +62,10 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
 
     Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
 
-        marked_edges
-        source  target  reasons
-        1       2       0
-        2       4       2560
-
-        -> stream_edges
-        source  target  chainable  not_chainable_reasons
-        1       2       true       []
-        2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
+        marked_edges            -> stream_edges
+        source  target  reasons    source  target  chainable  not_chainable_reasons
+        1       2       0          1       2       true       []
+        2       4       2560       2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
     """
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(
         TOPOLOGY, "node", "head_is_legacy_source"

@@ -16,31 +16,19 @@ def number_slot_sharing_groups(
 
     In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out:
     the rows of vertices with those columns and slot_sharing_group, numbered by first appearance in creation
-    order. Vertices of the default group share one slot sharing group, or one a pipelined region where the job
-    says so.
+    order. Vertices of the default group share one slot sharing group, or one per pipelined region where the
+    job says so.
 
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.
 
     Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
 
-        vertices
-        vertex  slot_sharing_group_name
-        1       a
-        2       b
-        3       a
-
-        sorted_vertices
-        vertex  creation_order
-        1       2
-        2       1
-        3       0
-
-        -> grouped_vertices
-        vertex  slot_sharing_group
-        1       0
-        2       1
-        3       0
+        vertices                          sorted_vertices        -> grouped_vertices
+        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
+        1       a                         1       2                 1       0
+        2       b                         2       1                 2       1
+        3       a                         3       0                 3       0
     """
     settings = job_settings.select(
         TOPOLOGY, "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
@@ -73,19 +61,12 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
 
     Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
 
-        grouped_vertices
-        vertex  co_location_group_name
-        1       -
-        3       left
-        5       right
-        7       left
-
-        -> named_vertices
-        vertex  co_location_group
-        1       -
-        3       0
-        5       1
-        7       0
+        grouped_vertices               -> named_vertices
+        vertex  co_location_group_name    vertex  co_location_group
+        1       -                         1       -
+        3       left                      3       0
+        5       right                     5       1
+        7       left                      7       0
     """
     numbered = _numbered(
         grouped_vertices.filter(F.col("co_location_group_name").isNotNull()),
@@ -114,16 +95,11 @@ def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/slot_sharing_groups.txt).
 
-        named_vertices
-        vertex  parallelism  slot_sharing_group
-        1       2            1
-        2       4            1
+        named_vertices                          -> slot_sharing_groups
+        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
+        1       2            1                     0                   b     1         3
+        2       4            1                     1                   a     2         4
         3       3            0
-
-        -> slot_sharing_groups
-        slot_sharing_group  name  vertices  max_vertex_parallelism
-        0                   b     1         3
-        1                   a     2         4
     """
     return named_vertices.groupBy(TOPOLOGY, "slot_sharing_group").agg(
         F.first("slot_sharing_group_name").alias("name"),

@@ -61,15 +61,11 @@ def refuse_job_graphs(
 
     Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
 
-        stream_nodes
-        id  uid
-        1   u
+        stream_nodes -> job_graph_refusals
+        id  uid         error                     location
+        1   u           IllegalArgumentException  uid u
         2   v
         3   u
-
-        -> job_graph_refusals
-        error                     location
-        IllegalArgumentException  uid u
     """
     return first_refusals(
         [

@@ -1,4 +1,4 @@
-"""Managed memory weights whose sum does not fit Flink's int, so that fractions are none."""
+"""Managed memory weights whose sum overflows Flink's int."""
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -68,7 +68,7 @@ def refuse_memory_fractions(operators: DataFrame, named_vertices: DataFrame, pre
 
 
 def _id_hash() -> Column:
-    """AbstractID.hashCode: its four words, one over the other."""
+    """AbstractID.hashCode: the exclusive or of its four words."""
     words = [F.conv(F.substring("vertex_id", 8 * word + 1, 8), 16, 10).cast("bigint") for word in range(4)]
     first, *others = words
     for word in others:

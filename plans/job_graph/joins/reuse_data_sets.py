@@ -1,4 +1,4 @@
-"""Edges that can read the same intermediate data set do."""
+"""Equal edges of one operator share an intermediate data set."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

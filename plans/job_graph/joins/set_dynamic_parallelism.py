@@ -33,16 +33,11 @@ def find_forward_groups(
 
     Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
 
-        typed_edges
-        source_vertex  target  forward
-        1              3       true
-        3              5       false
-
-        -> forward_groups
-        vertex  forward_group
-        1       1
-        3       1
-        5       5
+        typed_edges                    -> forward_groups
+        source_vertex  target  forward    vertex  forward_group
+        1              3       true       1       1
+        3              5       false      3       1
+                                          5       5
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     nodes = chain_vertices.select(TOPOLOGY, "vertex", F.lit(None).cast("int").alias("target"))
@@ -81,19 +76,12 @@ def set_dynamic_parallelism(
     Example: a forward group has its largest parallelism and its smallest max parallelism
     (tests/passes/fixtures/vertices.txt).
 
-        forward_groups
-        vertex  forward_group
-        1       1
-        3       3
-        5       3
-        7       7
-
-        -> vertices
-        vertex  parallelism  max_parallelism  parallelism_configured
-        1       -1           -1               false
-        3       4            16               true
-        5       4            16               true
-        7       2            -1               true
+        forward_groups        -> vertices
+        vertex  forward_group    vertex  parallelism  max_parallelism  parallelism_configured
+        1       1                1       -1           -1               false
+        3       3                3       4            16               true
+        5       3                5       4            16               true
+        7       7                7       2            -1               true
     """
     settings = job_settings.select(
         TOPOLOGY, (F.col("dynamic") & F.col("auto_parallelism_enabled")).alias("resets")

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.job_graph.joins.assign_operators_to_vertices import hex_id
+from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.joins.frames import join_local
 from plans.tables.column_types import TOPOLOGY
@@ -25,19 +25,12 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     Example: weights of a slot sharing group add up to the whole of a slot's memory
     (tests/passes/fixtures/chained_operators.txt).
 
-        operators
-        node  vertex  managed_memory
-        1     1       {}
-        2     1       {OPERATOR: 1}
-        3     1       {OPERATOR: 3}
-        4     4       {OPERATOR: 7}
-
-        -> chained_operators
-        node  operator_order  managed_memory_fraction
-        1     2               {OPERATOR: 0.0}
-        2     1               {OPERATOR: 0.25}
-        3     0               {OPERATOR: 0.75}
-        4     0               {OPERATOR: 1.0}
+        operators                    -> chained_operators
+        node  vertex  managed_memory    node  operator_order  managed_memory_fraction
+        1     1       {}                1     2               {OPERATOR: 0.0}
+        2     1       {OPERATOR: 1}     2     1               {OPERATOR: 0.25}
+        3     1       {OPERATOR: 3}     3     0               {OPERATOR: 0.75}
+        4     4       {OPERATOR: 7}     4     0               {OPERATOR: 1.0}
     """
     groups = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})

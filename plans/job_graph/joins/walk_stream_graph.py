@@ -48,20 +48,13 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
     Example: operators are visited depth first, chained outputs before others
     (tests/passes/fixtures/walked.txt).
 
-        stream_edges
-        source  target  chainable
-        1       2       true
-        1       4       true
-        2       3       true
-        4       5       true
-
-        -> walked
-        node  preorder  branch  closings
-        1     0         0       0
-        2     1         2       0
-        3     2         1       0
-        4     3         3       0
-        5     4         1       1
+        stream_edges              -> walked
+        source  target  chainable    node  preorder  branch  closings
+        1       2       true         1     0         0       0
+        1       4       true         2     1         2       0
+        2       3       true         3     2         1       0
+        4       5       true         4     3         3       0
+                                     5     4         1       1
     """
     no_string = F.lit(None).cast("string")
     no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
@@ -148,7 +141,7 @@ def _edge_rows(
 
 
 def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
-    """Blocks of rows one below the other, absent columns null."""
+    """Concatenated blocks of rows; missing columns are null."""
     fields = [pa.field(column.name, column.type) for column in WALKED]
     tables = [
         pa.table(

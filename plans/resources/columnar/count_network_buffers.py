@@ -18,7 +18,7 @@ from plans.vocabulary import ResultPartitionType as Type
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    In: placed_edges (see place_job_edges). As joins.count_network_buffers.
+    In: placed_edges (see place_job_edges). Columns and source: see joins.count_network_buffers.
 
     Example: a gate needs a buffer for each channel, a partition one for each subpartition
     (tests/passes/fixtures/network_buffers.txt).

@@ -26,22 +26,16 @@ def size_managed_memory(
 ) -> pl.DataFrame:
     """The managed memory of every operator that has a share of its slot's.
 
-    As joins.size_managed_memory.
+    Columns and source: see joins.size_managed_memory.
 
     Example: use cases are weighed 70 to 30, operators by their weights
     (tests/passes/fixtures/managed_memory.txt).
 
-        chained_operators
-        node  managed_memory_fraction
-        1     {OPERATOR: 0.0, PYTHON: 0.0}
-        2     {OPERATOR: 0.25, PYTHON: 0.0}
-        3     {OPERATOR: 0.75, PYTHON: 1.0}
-
-        -> managed_memory
-        node  use_case  fraction  slot_fraction       bytes
-        2     OPERATOR  0.25      0.175               93952411
-        3     OPERATOR  0.75      0.5249999999999999  281857232
-        3     PYTHON    1.0       0.3                 161061276
+        chained_operators                   -> managed_memory
+        node  managed_memory_fraction          node  use_case  fraction  slot_fraction       bytes
+        1     {OPERATOR: 0.0, PYTHON: 0.0}     2     OPERATOR  0.25      0.175               93952411
+        2     {OPERATOR: 0.25, PYTHON: 0.0}    3     OPERATOR  0.75      0.5249999999999999  281857232
+        3     {OPERATOR: 0.75, PYTHON: 1.0}    3     PYTHON    1.0       0.3                 161061276
     """
     settings = job_settings.select(
         TOPOLOGY,
@@ -80,7 +74,7 @@ def size_managed_memory(
 def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
     """Whether the state backend of a row of job_settings takes managed memory.
 
-    As joins.size_managed_memory.
+    Columns and source: see joins.size_managed_memory.
     """
     config = pl.col("config").map
     of_job, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)

@@ -1,4 +1,4 @@
-"""Who shares a slot, and how many slots that takes."""
+"""The slot of each task, and the number of slots of each slot sharing group."""
 
 import numpy as np
 import polars as pl
@@ -14,22 +14,18 @@ from plans.tables.column_types import TOPOLOGY
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per task (key topology_id, vertex, subtask).
 
-    In: task_slots, whose rows are those of ordered_vertices. As joins.create_slot_sharing_groups.
+    In: task_slots, whose rows are those of ordered_vertices. Columns and source: see
+    joins.create_slot_sharing_groups.
 
     Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
 
-        task_slots
-        vertex  slots
-        1       [0, 1]
-        3       [0, 1, 2]
-
-        -> execution_slot_sharing_groups
-        vertex  subtask  execution_slot_sharing_group
-        1       0        0
-        1       1        1
-        3       0        0
-        3       1        1
-        3       2        2
+        task_slots        -> execution_slot_sharing_groups
+        vertex  slots        vertex  subtask  execution_slot_sharing_group
+        1       [0, 1]       1       0        0
+        3       [0, 1, 2]    1       1        1
+                             3       0        0
+                             3       1        1
+                             3       2        2
     """
     grouped = task_slots.with_columns(ordered_vertices["slot_sharing_group"])
     return of_subtasks(grouped, "slots", "execution_slot_sharing_group").select(
@@ -40,23 +36,18 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group).
 
-    In: ordered_vertices (see order_job_vertices). As joins.create_slot_sharing_groups, where slots are
+    In: ordered_vertices (see order_job_vertices). As in joins.create_slot_sharing_groups, where slots are
     counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
     joins.slots_of_groups.SlotSharingGroups).
 
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/required_slots.txt).
 
-        task_slots
-        vertex  slots
-        1       [0, 1]
-        2       [0, 1, 2, 3]
+        task_slots           -> required_slots
+        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
+        1       [0, 1]          0                   3      3      1         3
+        2       [0, 1, 2, 3]    1                   4      6      2         2
         3       [4, 5, 6]
-
-        -> required_slots
-        slot_sharing_group  slots  tasks  vertices  largest_vertex
-        0                   3      3      1         3
-        1                   4      6      2         2
     """
     tasks = ints(ordered_vertices, "parallelism")
     of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())

@@ -9,27 +9,15 @@ from plans.slots.prefer_local_inputs import prefer_producers_slots
 def prefer_local_inputs_by_task(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask.
 
-    As joins.prefer_local_inputs_by_task.
+    Columns and source: see joins.prefer_local_inputs_by_task.
 
     Example: by task, as Flink did before consumers shared lists of slots
     (tests/passes/fixtures/task_slots.txt).
 
-        named_vertices
-        vertex  topological_order  slot_sharing_group
-        1       0                  0
-        3       1                  0
-        5       2                  0
-
-        execution_job_vertices
-        vertex  parallelism
-        1       3
-        3       2
-        5       4
-
-        -> task_slots
-        vertex  slots
-        1       [0, 1, 2]
-        3       [0, 1]
-        5       [0, 1, 2, 3]
+        named_vertices                                  execution_job_vertices -> task_slots
+        vertex  topological_order  slot_sharing_group   vertex  parallelism       vertex  slots
+        1       0                  0                    1       3                 1       [0, 1, 2]
+        3       1                  0                    3       2                 3       [0, 1]
+        5       2                  0                    5       4                 5       [0, 1, 2, 3]
     """
     return share_slots(ordered_vertices, placed_edges, prefer_producers_slots)

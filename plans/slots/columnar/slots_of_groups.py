@@ -1,4 +1,4 @@
-"""What the slot sharing strategies share."""
+"""Runs a slot sharing strategy over whole topologies."""
 
 import numpy as np
 import polars as pl
@@ -12,7 +12,7 @@ def share_slots(
 ) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
 
-    As joins.slots_of_groups; rows are those of ordered_vertices.
+    As in joins.slots_of_groups; rows are those of ordered_vertices.
     """
     if ordered_vertices.is_empty():
         return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))

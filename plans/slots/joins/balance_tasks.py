@@ -1,4 +1,4 @@
-"""Slots get equally many tasks, as far as that goes vertex by vertex."""
+"""Slots get equal numbers of tasks, as far as possible vertex by vertex."""
 
 from pyspark.sql import DataFrame
 
@@ -21,22 +21,10 @@ def balance_tasks(
     Example: dealt out in turn, vertices go on where the one before stopped
     (tests/passes/fixtures/task_slots.txt).
 
-        named_vertices
-        vertex  topological_order  slot_sharing_group
-        1       0                  0
-        3       1                  0
-        5       2                  0
-
-        execution_job_vertices
-        vertex  parallelism
-        1       3
-        3       5
-        5       3
-
-        -> task_slots
-        vertex  slots
-        1       [0, 1, 2]
-        3       [0, 1, 2, 3, 4]
-        5       [3, 4, 0]
+        named_vertices                                  execution_job_vertices -> task_slots
+        vertex  topological_order  slot_sharing_group   vertex  parallelism       vertex  slots
+        1       0                  0                    1       3                 1       [0, 1, 2]
+        3       1                  0                    3       5                 3       [0, 1, 2, 3, 4]
+        5       2                  0                    5       3                 5       [3, 4, 0]
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, deal_in_turn)

@@ -1,4 +1,4 @@
-"""Who shares a slot, and how many slots that takes."""
+"""The slot of each task, and the number of slots of each slot sharing group."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,18 +16,13 @@ def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFra
 
     Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
 
-        task_slots
-        vertex  slots
-        1       [0, 1]
-        3       [0, 1, 2]
-
-        -> execution_slot_sharing_groups
-        vertex  subtask  execution_slot_sharing_group
-        1       0        0
-        1       1        1
-        3       0        0
-        3       1        1
-        3       2        2
+        task_slots        -> execution_slot_sharing_groups
+        vertex  slots        vertex  subtask  execution_slot_sharing_group
+        1       [0, 1]       1       0        0
+        3       [0, 1, 2]    1       1        1
+                             3       0        0
+                             3       1        1
+                             3       2        2
     """
     groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
     return (
@@ -51,16 +46,11 @@ def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFram
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/required_slots.txt).
 
-        task_slots
-        vertex  slots
-        1       [0, 1]
-        2       [0, 1, 2, 3]
+        task_slots           -> required_slots
+        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
+        1       [0, 1]          0                   3      3      1         3
+        2       [0, 1, 2, 3]    1                   4      6      2         2
         3       [4, 5, 6]
-
-        -> required_slots
-        slot_sharing_group  slots  tasks  vertices  largest_vertex
-        0                   3      3      1         3
-        1                   4      6      2         2
     """
     vertices = rename(
         named_vertices,

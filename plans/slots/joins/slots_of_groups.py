@@ -1,4 +1,4 @@
-"""What the slot sharing strategies share: slots of a group, numbered, and the table they give."""
+"""Runs a slot sharing strategy over whole topologies."""
 
 import pyarrow as pa
 from pyspark.sql import DataFrame

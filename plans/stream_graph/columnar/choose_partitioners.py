@@ -1,4 +1,4 @@
-"""Stream edges with the nodes at their ends, their partitioner chosen."""
+"""Stream edges get their partitioner and know the nodes at both ends."""
 
 import numpy as np
 import polars as pl
@@ -29,9 +29,10 @@ def choose_partitioners(
     job_settings: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
-    """The StreamGraph's edges, each with what chaining has to know of its ends and its job.
+    """The StreamGraph's edges, each with what decides whether it chains: attributes of its ends and its job.
 
-    As joins.choose_partitioners. The edges that are translated come first, as in edge_ends.
+    Columns and source: see joins.choose_partitioners. The edges that are translated come first, as in
+    edge_ends.
 
     Example: an edge without a partitioner is forward between equal parallelisms, else rebalance
     (tests/passes/fixtures/edges_with_ends.txt).
@@ -66,7 +67,7 @@ def choose_partitioners(
 
 
 def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:
-    """What edges have to know of their ends, one column per attribute."""
+    """The attributes of an edge's ends that decide whether it chains, one column each."""
     return [
         nodes[attribute][edge_ends[f"{end}_row"]].alias(f"{end}_{attribute}")
         for end, attributes in (("source", SOURCE_ATTRIBUTES), ("target", TARGET_ATTRIBUTES))
@@ -113,7 +114,7 @@ def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
 
 
 def _edge_ids(edges: pl.DataFrame) -> pl.Series:
-    """edge_id. Each number is written once, since that takes longer than copying it."""
+    """edge_id. Each number is converted to text once, because copying the text is faster."""
     highest = edges.select(pl.max_horizontal(pl.col(*_NUMBERS).max())).item() or 0
     numbers = pl.int_range(highest + 1, eager=True).cast(pl.String)
     ends = "-" + numbers + "_"

@@ -10,7 +10,7 @@ from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 _NONE = -1
 _MOST = (1 << 31) - 1
-"""Ways are counted up to here: unions of unions double them."""
+"""The most ways that are counted: unions of unions double them."""
 
 _SINK, _PARTITION, _SIDE_OUTPUT, _SELECT = map(
     KINDS.index, (Kind.SINK, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
@@ -23,7 +23,7 @@ _LABELS = (
     (pl.col("tag").alias("output_tag"),),
     (pl.col("names").alias("selected_names"),),
 )
-"""What an edge gets from each of the four rows that decide."""
+"""What an edge takes from each of the four rows that decide its labels."""
 
 
 def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl.DataFrame:

@@ -16,7 +16,7 @@ def find_edge_ends(
 ) -> pl.DataFrame:
     """One row per row of stream_edges: source_row and target_row, where its ends are among stream_nodes.
 
-    No pass of plans.stream_graph: there, joins find them.
+    On Spark, joins find them.
     """
     rows = inherited_groups["row"].to_numpy()
     nodes = np.empty(rows.max(initial=-1) + 1, np.int32)

@@ -1,4 +1,4 @@
-"""Which rows the inputs of transformations are, and what kinds they have."""
+"""The rows of the inputs of transformations, and their kinds."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))
 
 
 class InputRows(NamedTuple):
-    """What leads from row to row among transformations, wherever they stand."""
+    """How to get from row to row among transformations in any order."""
 
     order: Ints  #: all rows, those of one topology together and by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]

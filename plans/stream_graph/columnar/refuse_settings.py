@@ -30,7 +30,10 @@ def refuse_settings(
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> list[pl.DataFrame]:
-    """The reasons that settings are, where Flink reads them. As plans.stream_graph.joins.refuse_settings."""
+    """The reasons that settings are, where Flink reads them.
+
+    Columns and source: see joins.refuse_settings.
+    """
     settings = refused_settings(job_settings)
     if settings.is_empty():
         return []
@@ -45,7 +48,7 @@ def refuse_settings(
 def _of_operators(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """What Flink reads for an operator that does not say it itself."""
+    """Settings that Flink reads for an operator that does not set the value itself."""
     reads = (
         ((_STEP == SettingStep.MAX_PARALLELISM) & pl.col("max_parallelism").is_null())
         | ((_STEP == SettingStep.BUFFER_TIMEOUT) & (pl.col("buffer_timeout").fill_null(-1) < 0))

@@ -48,7 +48,9 @@ def refuse_stream_graphs(
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per refused topology (see first_refusals). As joins.refuse_stream_graphs.
+    """One row per refused topology (see first_refusals).
+
+    Columns and source: see joins.refuse_stream_graphs.
 
     Example: forward between operators of different parallelism
     (tests/passes/fixtures/stream_graph_refusals.txt).

@@ -34,23 +34,18 @@ _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
-    As joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
-    transformations; those of one topology behind each other, sorted by target and in_index.
+    As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
+    transformations; edges of one topology stand together, sorted by target and in_index.
 
     Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
 
-        transformations
-        id  kind       inputs  partitioner
-        1   source     []      -
-        2   source     []      -
+        transformations                    -> resolved_inputs
+        id  kind       inputs  partitioner    target  in_index  source  partitioner  keyed
+        1   source     []      -              5       0         1       hash         true
+        2   source     []      -              5       1         2       hash         true
         3   union      [1, 2]  -
         4   partition  [3]     hash
         5   one_input  [4]     -
-
-        -> resolved_inputs
-        target  in_index  source  partitioner  keyed
-        5       0         1       hash         true
-        5       1         2       hash         true
     """
     given = input_rows(transformations)
     order, bounds, inputs, kinds = given
@@ -113,8 +108,8 @@ def _add_edges(
 ) -> None:
     """Numbers the edges of each target, each source and each two nodes (see run_loop).
 
-    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two are
-    the loop's own.
+    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two
+    are scratch space.
     """
     edge = 0
     for target in order:

@@ -47,7 +47,7 @@ def translate_nodes(
 ) -> pl.DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    As joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
+    As in joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
 
     Example: a node has the defaults of its job and the prefix of its kind
     (tests/passes/fixtures/stream_nodes.txt).
@@ -92,7 +92,7 @@ def translate_nodes(
 
 
 def _taken(given: pl.DataFrame, rows: Ints) -> pl.DataFrame:
-    """Those rows. Columns without a value, as the rarer ones often are, need no look at rows."""
+    """Those rows. Columns without any value, which are frequent, are not gathered."""
     at = pl.Series(rows.astype(np.uint32))
     return pl.DataFrame([c.clear(len(at)) if c.null_count() == len(c) else c.rechunk()[at] for c in given])
 

@@ -1,4 +1,4 @@
-"""Stream edges with the nodes at their ends, their partitioner chosen."""
+"""Stream edges get their partitioner and know the nodes at both ends."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -22,12 +22,12 @@ def choose_partitioners(
     job_settings: DataFrame,
     given_stream_edges: DataFrame,
 ) -> DataFrame:
-    """The StreamGraph's edges, each with what chaining has to know of its ends.
+    """The StreamGraph's edges, each with what decides whether it chains: attributes of its ends.
 
     In: resolved_inputs, stream_nodes, job_settings, given_stream_edges (schema STREAM_EDGES; edges of
     topologies given as StreamGraphs, passed on). Out (key topology_id, target, in_index): the columns of
-    STREAM_EDGES but for the verdicts on chaining, and source_*/target_* attributes of the ends, in_degree,
-    out_degree, shared_input (another edge feeds the same input).
+    STREAM_EDGES but for the verdicts on chaining, and source_*/target_* attributes of the ends, in_degree
+    (edges into the target), input_degree (edges into the same input of it) and out_degree.
 
     An edge without a partitioner is forward between equal parallelisms and rebalance otherwise.
 

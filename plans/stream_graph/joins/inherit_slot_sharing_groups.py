@@ -26,7 +26,7 @@ GROUPS = pa.schema(
 
 
 def inherit(rows: pa.Table) -> pa.RecordBatch:
-    """Rows sorted by topology and node: a node's own row (source null), then one a source.
+    """Rows sorted by topology and node: a node's own row (source null), then one per source.
 
     Ids are in creation order, so a node's sources stand before it.
     """
@@ -63,21 +63,13 @@ def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: Dat
 
     Example: a group is inherited if all inputs are in it (tests/passes/fixtures/inherited_groups.txt).
 
-        transformations
-        id  kind       inputs  slot_sharing_group
-        1   source     []      a
-        2   source     []      b
-        3   one_input  [1]     -
-        4   two_input  [1, 2]  -
-        5   sink       [3]     -
-
-        -> inherited_groups
-        id  slot_sharing_group
-        1   a
-        2   b
-        3   a
-        4   default
-        5   a
+        transformations                           -> inherited_groups
+        id  kind       inputs  slot_sharing_group    id  slot_sharing_group
+        1   source     []      a                     1   a
+        2   source     []      b                     2   b
+        3   one_input  [1]     -                     3   a
+        4   two_input  [1, 2]  -                     4   default
+        5   sink       [3]     -                     5   a
     """
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()

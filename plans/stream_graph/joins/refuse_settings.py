@@ -43,7 +43,7 @@ def refuse_settings(
 
 
 def _of_operators(transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
-    """What Flink reads for an operator that does not say it itself."""
+    """Settings that Flink reads for an operator that does not set the value itself."""
     step = F.col("step")
     reads = (
         ((step == SettingStep.MAX_PARALLELISM) & F.col("max_parallelism").isNull())

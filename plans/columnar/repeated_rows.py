@@ -1,4 +1,4 @@
-"""Rows of which there are several for each row of another table."""
+"""Rows that repeat each row of another table several times."""
 
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ Int32s = npt.NDArray[np.int32]
 
 
 class RepeatedRows(NamedTuple):
-    """Of each row the row it stands for, and its number among those that stand for the same one."""
+    """The row that each row repeats, and its number among the repetitions."""
 
     of: Ints
     numbers: Int32s
 
     def taken(self, columns: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
-        """The columns of what the rows stand for."""
+        """The columns of the repeated rows."""
         return {column.name: column.to_numpy()[self.of] for column in columns}
 
 
