@@ -26,7 +26,7 @@ from operators.task.sink_operators import DataFrameOperator, PickledDataFrameOpe
 def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     """The records that reach `sink`, the only sink of `job`: nothing runs until the DataFrame does.
 
-    One column for each field of a row or tuple, else one column `value`; pickled if of no declared type. Raises
+    One column for each field of a row or tuple, else one column `value`; pickled if undeclared. Raises
     JobCompileError. A vertex with several readers stays cached in the session once it has run.
     """
     type_info = sink.inputs[0].output_type
