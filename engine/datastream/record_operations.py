@@ -1,7 +1,7 @@
 """Operations on the single records of a stream.
 
 Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.api.datastream.DataStream, whose
-plans these calls give: PyFlink's own helper operators for keys and timestamps.
+plans these calls give, without PyFlink's own helper operators for keys and timestamps.
 """
 
 from __future__ import annotations

@@ -55,8 +55,14 @@ def _budgets() -> Iterator[int]:
 
 
 def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
-    """`compiled` with a budget for every output; those that Spark pulls from are none of an exchange."""
-    pulled = {gate.edge for vertex in compiled.vertices if vertex.forward_only for gate in vertex.chain.gates}
+    """`compiled` with a budget for every output, except where Spark pulls: from one to one forward reader."""
+    alone = {vertex.chain.vertex for vertex in compiled.vertices if len(vertex.chain.outputs) == 1}
+    pulled = {
+        gate.edge
+        for vertex in compiled.vertices
+        if vertex.forward_only and alone.issuperset(vertex.producers)
+        for gate in vertex.chain.gates
+    }
 
     def limited(vertex: CompiledVertex) -> CompiledVertex:
         outputs = tuple(

@@ -74,6 +74,9 @@ def test_a_limit_ends_the_producers_on_the_other_side_of_an_exchange(env, closed
         lambda stream: stream.rebalance().map(lambda value: -value, Types.LONG()),
         lambda stream: stream.map(lambda value: -value, Types.LONG()).set_parallelism(1),
         lambda stream: stream.key_by(lambda _: 0).map(lambda value: -value, Types.LONG()).rebalance(),
+        lambda stream: stream.disable_chaining().map(abs).disable_chaining().union(stream.map(abs)).map(
+            lambda value: -value
+        ),
         lambda stream: stream.key_by(lambda value: value % 3).reduce(max).map(lambda value: -value),
     ],
 )  # fmt: skip
