@@ -9,9 +9,9 @@ Ints = npt.NDArray[np.int64]
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """A function from (topology, id) columns to the rows of those pairs in the given columns, in any order.
+    """A function from columns of (topology, id) to the places of these pairs in the given columns.
 
-    It raises ValueError for a pair that is not there: the rows of a topology would be in several partitions.
+    It raises ValueError if a pair is missing: the rows of its topology are spread over several partitions.
     """
     distinct = np.unique(topologies[_starts(topologies)])
     numbers = _numbers(distinct, topologies)
@@ -39,24 +39,24 @@ _CELLS_A_ROW = 8
 
 
 def missing_node() -> ValueError:
-    """An edge leads to a node that is not there."""
+    """The error of an edge whose node is missing."""
     return ValueError("an edge's node is missing: the rows of a topology are in several partitions")
 
 
 def _starts(topologies: Ints) -> Ints:
-    """Where a row's topology is not the one of the row before."""
+    """The rows at which another topology begins."""
     return np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1]))[: len(topologies)])
 
 
 def _numbers(distinct: Ints, topologies: Ints) -> Ints:
-    """Per row the place of its topology, searched once for rows that follow each other."""
+    """For each row the place of its topology, searched once for each run of rows."""
     starts = _starts(topologies)
     lengths = np.diff(np.append(starts, len(topologies)))
     return np.repeat(np.searchsorted(distinct, topologies[starts]), lengths)
 
 
 def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], Ints]:
-    """For ids that are close together: one cell per possible id. An id that is missing gives any place."""
+    """Places by direct addressing, for dense ids. A missing id gets any place."""
     first = np.cumsum(spans) - spans
     cells = np.zeros(int(spans.sum()) + 1, dtype=np.int64)
     cells[first[numbers] + ids] = np.arange(len(ids))
@@ -69,7 +69,7 @@ def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], I
 
 
 def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """For ids of any size below 2**32. An id that is missing gives any place."""
+    """Places by binary search, for ids below 2**32. A missing id gets any place."""
     keys = numbers << 32 | ids
     order = np.argsort(keys)
 

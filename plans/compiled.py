@@ -1,4 +1,4 @@
-"""Loops over arrays, compiled by numba if they have enough rows."""
+"""Loops over arrays that numba compiles, where there is enough to do for them."""
 
 import sys
 from collections import Counter
@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 WORTH_RUNNING = 2_000
-"""Rows above which a compiled loop is quicker, in a process that has loaded numba."""
+"""Rows from which on a compiled loop is faster, in a process that has imported numba."""
 
 WORTH_COMPILING = 250_000
-"""Rows a process loops over before it imports numba. The import takes 0.25 s, about what plain loops over
-this many rows cost. A loop is compiled at its first use on a machine, which takes some seconds; the result is
-kept beside its source or in the user's cache."""
+"""Rows a process loops over before it imports numba: the import takes 0.25 s, about what plain loops over
+this many rows take. Compiling a loop takes some seconds on its first use on a machine; the result is kept
+next to its source or in the user's cache."""
 
 _looped: Counter[str] = Counter()
 
@@ -26,8 +26,8 @@ Array = npt.NDArray[np.generic]
 def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """`loop(*inputs, *outputs)`, which writes what it finds into `outputs`.
 
-    Small inputs run as plain Python over lists; large ones run compiled over the arrays. A loop therefore
-    uses only what both understand: integers and indexing, nothing that overflows, and no calls.
+    Small inputs run as plain Python over lists; large ones run compiled over the arrays. So the loop is
+    limited to what both understand: integers and indexing, nothing that overflows, and no calls.
     """
     if is_worth_compiling(rows):
         compiled(loop)(*inputs, *outputs)

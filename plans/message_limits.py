@@ -1,12 +1,12 @@
-"""Limits on messages about a topology, which may itself be of any size."""
+"""Limits on messages about one topology, however large the topology is."""
 
 from collections.abc import Sequence
 
 MOST_ERRORS = 20
-"""Of one topology; how many more there are is said in their place."""
+"""Errors shown of one topology; the others are counted."""
 
 MOST_CHARACTERS = 2_000
-"""Of one part of a message; more than any message of Flink that does not quote what somebody wrote."""
+"""The longest part of a message; longer than every message of Flink that quotes no user text."""
 
 MOST_OF_A_NAME = 120
 """Characters of a name that a message quotes."""

@@ -13,7 +13,7 @@ from plans.vocabulary import Layer
 
 
 class Pass(NamedTuple):
-    """One step of planning, the same for both planners.
+    """One step of planning, in either planner.
 
     `produces` names its table. `reads` are the tables that the result follows from; an implementation may
     read fewer of them, and tables that only its own planner keeps (OF_ITS_OWN in both lists). `flink` names

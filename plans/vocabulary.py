@@ -15,7 +15,7 @@ class TopologyForm(StrEnum):
 
 
 class Layer(StrEnum):
-    """The layers of a plan, in order; planning stops after the one that is asked for."""
+    """How far to plan, in order; the runner stops after the layer asked for."""
 
     TOPOLOGY = "topology"
     STREAM_GRAPH = "stream_graph"
@@ -150,7 +150,7 @@ class BufferSide(StrEnum):
     """Where a task holds network buffers."""
 
     GATE = "GATE"  #: input gate: one per job edge
-    RESULT_PARTITION = "RESULT_PARTITION"  #: one per intermediate data set
+    RESULT_PARTITION = "RESULT_PARTITION"  #: one an intermediate data set
 
 
 class NotChainableReason(StrEnum):
