@@ -1,4 +1,4 @@
-"""Loops over arrays, compiled by numba if they have enough rows."""
+"""Loops over arrays that numba compiles, where there is enough to do for them."""
 
 import sys
 from collections import Counter

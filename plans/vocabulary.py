@@ -150,7 +150,7 @@ class BufferSide(StrEnum):
     """Where a task holds network buffers."""
 
     GATE = "GATE"  #: input gate: one per job edge
-    RESULT_PARTITION = "RESULT_PARTITION"  #: one per intermediate data set
+    RESULT_PARTITION = "RESULT_PARTITION"  #: one an intermediate data set
 
 
 class NotChainableReason(StrEnum):

@@ -35,7 +35,8 @@ def no_topologies(paths: Sequence[str]) -> InputError:
     """Files with blank lines only."""
     return InputError(
         f"no topologies in {first_and_count(paths)}",
-        "a topology file holds one JSON object per line; see docs/topology-files.md",
+        "a topology file holds JSON objects: one per line, pretty-printed or in an array; see "
+        "docs/topology-files.md",
     )
 
 

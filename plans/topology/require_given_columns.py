@@ -17,7 +17,7 @@ REQUIRED = {
 def require_given_columns(found: Mapping[str, str], table: str) -> None:
     """Raise SchemaError if `found` (column to its type's name, see type_name) cannot be given as `table`.
 
-    The message names every column that is missing, of another type, or not in the table.
+    The message names every column that is missing, of another type, or none of the table's.
     """
     allowed = {column.name: type_name(column.type) for column in TABLES[table]}
     problems = [
