@@ -16,6 +16,7 @@ from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
+from plans.topology.columnar.find_topology_files import is_pipe
 from plans.topology.flink_values import parse_memory_size
 from plans.vocabulary import Layer, SlotSharingStrategy
 
@@ -41,7 +42,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="Topology files (JSON lines, .gz), directories or globs of them, or one folder of tables.",
+            help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
+            "directories or globs of them, - for standard input, or one folder of tables.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
@@ -121,6 +123,8 @@ def command(
                     inputs, out, layer, choices, options, report, choice=chosen, max_line_bytes=longest
                 )
         except NotEnoughMemoryError as error:
+            if any(map(is_pipe, inputs)):  # what was read of it is gone
+                raise
             chosen = on_spark_instead(planner, error)
     if stored is None:
         from plans.joins.passes import stages

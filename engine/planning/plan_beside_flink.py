@@ -28,6 +28,7 @@ from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_tables import lines_of_tables
 from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
 
@@ -158,9 +159,15 @@ def _with_refusals(
 
 
 def _among(rejected: pl.DataFrame, topologies: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:
-    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line."""
+    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line.
+
+    What is rejected at stage `input` is of none: an array on one line may hold a name of `topologies` again.
+    """
     place = ["name", "source_file", "source_line"]
-    return rejected.join(topologies, on=place, how=how, nulls_equal=True, maintain_order="left")
+    as_read = pl.col("error_stage") == INPUT_STAGE
+    others = rejected.filter(~as_read)
+    among = others.join(topologies, on=place, how=how, nulls_equal=True, maintain_order="left")
+    return among if how == "semi" else pl.concat([rejected.filter(as_read), among])
 
 
 def _rejected(row: dict[str, Any], stage: str, error: str, message: str) -> dict[str, Any]:

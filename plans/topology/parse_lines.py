@@ -1,15 +1,19 @@
 """The one pass over topology lines, in Spark's Python workers: parse, validate, and give Arrow columns.
 
 Input rows: value (binary, one line), source_file, block_start (of the file's split; Spark gives a split's
-lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line).
+lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line), line
+(of an element of a document: where it begins, from 0), too_long_bytes (of a line that is not held: its size).
 
 Output rows (PARSED): one a topology or bad line, with its transformations, nodes and edges as arrays; what
 exceeds ROWS_A_BATCH goes on in further rows that hold nothing else, so that no row grows with a topology. And
-one a block with nothing but `block_lines`, its number of lines, from which line numbers follow.
+one a block with nothing but `block_lines`, its number of lines, from which line numbers follow. If asked for,
+one a document with nothing but `is_document`.
 """
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -25,6 +29,7 @@ from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
+from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from plans.topology.line_too_long import line_too_long
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.refuse_uid_hashes import refuse_uid_hashes
@@ -45,12 +50,17 @@ def _nullable(table: pa.Schema) -> pa.DataType:
 
 SETTINGS = _nullable(JOB_SETTINGS)
 ERRORS = REJECTED.field("errors").type
-LINES = "value binary, source_file string, block_start long, ordinal long, problem string"
+LINES = (
+    "value binary, source_file string, block_start long, ordinal long, problem string, line long, "
+    "too_long_bytes long"
+)
 ROW_TYPES: dict[str, pa.DataType] = {
     "source_file": STR,
     "block_start": LONG,
     "ordinal": LONG,
+    "line": LONG,
     "block_lines": LONG,
+    "is_document": BOOL,
     "name": STR,
     "form": STR,
     "parallelism": INT,
@@ -89,54 +99,93 @@ class _Parsed(NamedTuple):
 
 
 def parse_lines(
-    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None = None
+    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None = None, pass_over_documents: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
-    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length).
+    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length). If
+    `pass_over_documents`, the first block of a file that is a document (see json_documents) gives one row
+    that says so.
 
     Parsed JSON has no cycles, so the worker's cycle collector, a third of the time, rests meanwhile.
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        yield from _parse_blocks(batches, max_line_bytes)
+        documents: list[str] = []
+        rows = _rows(batches)
+        yield from _parse_rows(
+            _without_documents(rows, documents) if pass_over_documents else rows, max_line_bytes
+        )
+        if documents:
+            of_each = ({"source_file": file, "block_start": 0, "is_document": True} for file in documents)
+            yield from _record_batches([_Parsed(row) for row in of_each])
     finally:
         if collecting:
             gc.enable()
 
 
-def _parse_blocks(batches: Iterable[pa.RecordBatch], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
+        yield from zip(*columns, strict=True)
+
+
+def _without_documents(rows: Iterable[tuple[Any, ...]], documents: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows but those of a file's first block if it is a document, which is added to `documents`."""
+    for (file, start), of_block in groupby(rows, itemgetter(1, 2)):
+        if file is None or start != 0:
+            yield from of_block
+            continue
+        head: list[tuple[Any, ...]] = []
+        size, opened = 0, False
+        for row in of_block:
+            head.append(row)
+            size += len(row[0]) + 1
+            if not opened and row[0].removeprefix(BYTE_ORDER_MARK).strip():
+                opened = may_open_document(row[0])
+                if not opened:
+                    break
+            if size >= HEAD_BYTES:
+                break
+        numbered = head[0][3] is not None  # elements of a document that was read through a pipe
+        if opened and not numbered and is_document(b"".join(row[0] + b"\n" for row in head)[:HEAD_BYTES]):
+            documents.append(file)
+            continue
+        yield from chain(head, of_block)  # noqa: B031 - the rest of the block
+
+
+def _parse_rows(rows: Iterable[tuple[Any, ...]], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0
     pending: list[_Parsed] = []
-    for batch in batches:
-        columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
-        for value, file, start, ordinal, problem in zip(*columns, strict=True):
-            if (file, start) != block:
-                if block is not None:
-                    pending.append(_block_end(path, block[1], seen))
-                block, seen = (file, start), 0
-                path = None if file is None else readable_path(file)
-            place = {
-                "source_file": path,
-                "block_start": start,
-                "ordinal": seen if ordinal is None else ordinal,
-            }
-            seen += 1
-            if problem is None and max_line_bytes is not None and len(value) > max_line_bytes:
-                error = line_too_long(len(value), max_line_bytes)
-                parsed = _rejected(place, None, INPUT_STAGE, [error])
-            elif problem is None and not value.strip():
-                continue
-            else:
-                parsed = _parse_line(value, problem, place)
-            size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
-            pending.append(parsed)
-            if size >= ROWS_A_BATCH:
-                yield from _record_batches(pending)
-                pending, size = [], 0
+    for value, file, start, ordinal, problem, line, too_long_bytes in rows:
+        if (file, start) != block:
+            if block is not None:
+                pending.append(_block_end(path, block[1], seen))
+            block, seen = (file, start), 0
+            path = None if file is None else readable_path(file)
+        place = {
+            "source_file": path,
+            "block_start": start,
+            "ordinal": seen if ordinal is None else ordinal,
+            "line": line,
+        }
+        seen += 1
+        size_bytes = len(value) if too_long_bytes is None else too_long_bytes
+        if problem is None and max_line_bytes is not None and size_bytes > max_line_bytes:
+            error = line_too_long(size_bytes, max_line_bytes)
+            parsed = _rejected(place, None, INPUT_STAGE, [error])
+        elif problem is None and not value.strip():
+            continue
+        else:
+            parsed = _parse_line(value, problem, place)
+        size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
+        pending.append(parsed)
+        if size >= ROWS_A_BATCH:
+            yield from _record_batches(pending)
+            pending, size = [], 0
     if block is not None:
         pending.append(_block_end(path, block[1], seen))
         yield from _record_batches(pending)
@@ -160,12 +209,6 @@ def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[Topolog
             "errors": [shown(e) for e in first_errors(errors)],
         }
     )
-
-
-def rejected_line(file: str, ordinal: int, error: TopologyError) -> pa.RecordBatch:
-    """PARSED of one line that is rejected unread."""
-    place = {"source_file": file, "block_start": 0, "ordinal": ordinal}
-    return next(_record_batches([_rejected(place, None, INPUT_STAGE, [error])]))
 
 
 def shown(error: TopologyError) -> dict[str, str]:
@@ -269,7 +312,7 @@ def _in_parts(
     """One topology, ROWS_A_BATCH array elements a row; only the first row says what topology it is."""
     starts = {key: sum(of_key[:position]) for key, of_key in lengths.items()}
     totals = {key: of_key[position] for key, of_key in lengths.items()}
-    go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "name")}
+    go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "line", "name")}
     for done in range(0, max(*totals.values(), 1), ROWS_A_BATCH):
         parts = {key: max(0, min(ROWS_A_BATCH, total - done)) for key, total in totals.items()}
         pieces = {

@@ -42,10 +42,11 @@ def read_topology_files(
     max_line_bytes: int = MAX_LINE_BYTES,
     piped: Mapping[str, pa.Table] | None = None,
 ) -> TopologyTables:
-    """JSON lines in files, `.gz` files, directories (with those below) and globs, read in parallel.
+    """JSON lines and JSON documents in files, `.gz` files, directories (with those below) and globs.
 
-    One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps. Bad
-    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line. A
+    One parse of every line, in one Spark job that runs here, and one more if there are documents; the tables
+    are derived from what it keeps. Bad lines and topologies, and lines or elements of documents of more than
+    `max_line_bytes`, are rows of `rejected` by file and line. A
     path that is there is that path, even if it could be a glob. `piped`: LINES of those of the paths that
     Spark cannot read, since they are FIFOs.
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
@@ -57,7 +58,7 @@ def read_topology_files(
     parts = [spark.createDataFrame(lines).coalesce(1) for lines in piped.values()]
     files = [path for path in paths if path not in piped]
     lines = reduce(DataFrame.unionByName, [*parts, _lines(spark, files)] if files else parts)
-    tables = topologies_of_lines(lines, _run, max_line_bytes)
+    tables = topologies_of_lines(lines, _run, max_line_bytes, may_be_documents=True)
     if tables.inputs == 0:
         for kept in tables.persisted:
             kept.unpersist()
@@ -86,6 +87,8 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
         F.col("_metadata.file_block_start").alias("block_start"),
         F.lit(None).cast("long").alias("ordinal"),
         F.lit(None).cast("string").alias("problem"),
+        F.lit(None).cast("long").alias("line"),
+        F.lit(None).cast("long").alias("too_long_bytes"),
     )
 
 

@@ -13,6 +13,7 @@ from plans.joins.spark_schemas import conform
 from plans.message_limits import MOST_OF_A_NAME
 from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from plans.topology.joins.elements_of_documents import with_elements
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.parse_lines import PARSED, parse_lines
@@ -21,16 +22,19 @@ _LINE_KEY = ("source_file", "block_start", "ordinal")
 
 
 def topologies_of_lines(
-    lines: DataFrame, run: Callable[[Callable[[], None]], None], max_line_bytes: int | None = None
+    lines: DataFrame,
+    run: Callable[[Callable[[], None]], None],
+    max_line_bytes: int | None = None,
+    may_be_documents: bool = False,
 ) -> TopologyTables:
     """Parse `lines` (LINES) once, keep the outcome in Spark's storage, and derive every table from it.
 
-    Runs one Spark job through `run`, which turns what it raises into an error of the run. A line longer than
-    `max_line_bytes` is rejected. A name that several lines have belongs to the first by file and line; the
-    others are rejected as DuplicateTopologyName, and a different name with the same xxhash64 as
-    TopologyIdCollision.
+    Runs one Spark job through `run`, which turns what it raises into an error of the run; two if `lines`,
+    which `may_be_documents`, are. A line longer than `max_line_bytes` is rejected. A name that several lines
+    have belongs to the first by file and line; the others are rejected as DuplicateTopologyName, and a
+    different name with the same xxhash64 as TopologyIdCollision.
     """
-    parse = partial(parse_lines, max_line_bytes=max_line_bytes)
+    parse = partial(parse_lines, max_line_bytes=max_line_bytes, pass_over_documents=may_be_documents)
     parsed = lines.mapInArrow(parse, from_arrow_schema(PARSED)).persist(StorageLevel.MEMORY_AND_DISK)
     topology_id = F.xxhash64("name")
     valid = F.col("form").isNotNull()
@@ -39,6 +43,7 @@ def topologies_of_lines(
         F.count("error_stage").alias("rejected"),
         F.count_distinct(F.when(valid, topology_id)).alias("ids"),
         F.max("block_start").alias("last_block"),
+        F.collect_set(F.when(F.col("is_document"), F.col("source_file"))).alias("documents"),
     )
     collected = []
     try:
@@ -47,6 +52,10 @@ def topologies_of_lines(
         parsed.unpersist()
         raise
     total = collected[0]
+    if total["documents"]:
+        parsed.unpersist()
+        lines = with_elements(lines, total["documents"], max_line_bytes)
+        return topologies_of_lines(lines, run, max_line_bytes)
     numbered = _with_line_numbers(parsed, bool(total["last_block"]))
     topologies = numbered.where(valid).withColumn("topology_id", topology_id)
     refused = numbered.where("error_stage IS NOT NULL").select(
@@ -77,7 +86,8 @@ def topologies_of_lines(
 def _with_line_numbers(parsed: DataFrame, several_blocks: bool) -> DataFrame:
     """Rows of lines with source_line: their place in the block behind the lines of earlier blocks."""
     rows = parsed.where("form IS NOT NULL OR error_stage IS NOT NULL")
-    line = F.when(F.col("source_file").isNotNull(), F.col("ordinal") + 1)
+    of_element = F.col("line") + 1
+    line = F.when(F.col("source_file").isNotNull(), F.coalesce(of_element, F.col("ordinal") + 1))
     if not several_blocks:
         return rows.withColumn("source_line", line)
     earlier = (
@@ -94,7 +104,9 @@ def _with_line_numbers(parsed: DataFrame, several_blocks: bool) -> DataFrame:
 
 def _ranked(topologies: DataFrame) -> DataFrame:
     """Topologies with their place among those of their id, and the name that the first of them has."""
-    order = Window.partitionBy("topology_id").orderBy("source_file", F.coalesce("source_line", "ordinal"))
+    order = Window.partitionBy("topology_id").orderBy(
+        "source_file", F.coalesce("source_line", "ordinal"), "ordinal"
+    )
     return topologies.withColumns(
         {
             "place": F.row_number().over(order),
