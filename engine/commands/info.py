@@ -57,9 +57,10 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from engine.commands.run_script import key_values, run_script
+    from engine.commands.key_values import key_values
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.job import Job
+    from engine.runtime.run_script import run_script
     from plans.errors import InputError
 
     if to is not None:

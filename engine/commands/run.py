@@ -59,13 +59,14 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
-    from engine.commands.run_script import key_values, run_script
+    from engine.commands.key_values import key_values
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import JobResult, run_listeners
+    from engine.runtime.run_script import run_script
 
     if to is not None:
         from engine.store.require_target import require_target

@@ -1,7 +1,6 @@
 """Planning by Flink itself, into the tables that every planner gives."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from engine.planning.plan_in_process import PlannedTables, plan_frames
 from engine.spark.find_java import require_java
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow, to_arrow
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.refusals import without_topologies
 from plans.errors import ConfigurationError
 from plans.message_limits import limited
@@ -39,7 +38,7 @@ _DISAGREE_HINT = "this is a bug in Penstock: please report it with the topology"
 
 
 def plan_by_flink(
-    paths: Sequence[str | Path],
+    topologies: Topologies,
     *,
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
@@ -67,7 +66,7 @@ def plan_by_flink(
     compiled_planner(flink_jars(), require_java())
     report("read topologies")
     given = read_topologies(
-        [str(path) for path in paths],
+        topologies,
         max_line_bytes=max_line_bytes,
         before_block=require_memory_to_read_on,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.run_script import run_script
+from engine.runtime.run_script import run_script
 from engine.datastream.environment_settings import EnvironmentSettings
 
 EXAMPLES = Path(__file__).parent / "examples"

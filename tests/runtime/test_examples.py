@@ -11,7 +11,7 @@ import pytest
 
 import engine
 from benchmarks.write_nexmark import write_nexmark
-from engine.commands.run_script import run_script
+from engine.runtime.run_script import run_script
 from engine.datastream import StreamExecutionEnvironment
 from engine.datastream.environment_settings import EnvironmentSettings
 from engine.pyflink_names import install, uninstall
