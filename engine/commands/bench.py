@@ -46,8 +46,8 @@ def command(
         str, typer.Option("--sizes", metavar="N,N,...", help="Operators of a suite; files have their own.")
     ] = DEFAULT_SIZES,
     until: Annotated[
-        str, typer.Option("--until", metavar="LAYER", help=f"{', '.join(list(Layer)[1:])}.")
-    ] = Layer.SLOTS.value,
+        Layer, typer.Option("--until", help="The last layer to plan; topology plans nothing.")
+    ] = Layer.SLOTS,
     repeat: Annotated[
         int, typer.Option("--repeat", min=1, metavar="N", help="Processes for each suite, size and planner.")
     ] = 3,
@@ -84,12 +84,13 @@ def command(
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
-    layer = _layer(until)
+    if until is Layer.TOPOLOGY:
+        raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
     chosen, unavailable = _planners(_listed(planner or []))
     old = None if compare is None else read_results(compare)
     _make_folder(out)
     settings = {
-        "until": layer.value,
+        "until": until.value,
         "repeat": repeat,
         "repeat_in_process": repeat_in_process,
         "timeout_seconds": timeout,
@@ -198,10 +199,3 @@ def _sizes(text: str) -> list[int]:
             f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
         )
     return found
-
-
-def _layer(text: str) -> Layer:
-    layers = list(Layer)[1:]
-    if text not in layers:
-        raise ConfigurationError(f"--until {text!r}: allowed {', '.join(layers)}")
-    return Layer(text)

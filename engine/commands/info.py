@@ -130,9 +130,11 @@ def _show(tables: dict[str, Any]) -> None:
 def _store(to: str, jobs: list[Any]) -> None:
     from engine.datastream.job import topology_of
     from engine.planning.plan_in_process import plan_in_process
-    from engine.planning.plan_into_store import DEFAULT_OPTIONS
+    from engine.planning.plan_options import plan_options
     from engine.store.without_spark.write_plan import write_plan
 
     planned = plan_in_process([topology_of(job) for job in jobs])
-    number = write_plan(to, planned.tables, planner_version=version("penstock"), options=DEFAULT_OPTIONS)
+    number = write_plan(
+        to, planned.tables, planner_version=version("penstock"), options=plan_options().recorded
+    )
     say(f"version {number} of {to}")

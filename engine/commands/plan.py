@@ -10,24 +10,13 @@ from engine.output.progress import progress
 from engine.output.redaction import redact_value, remember_secrets
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
+from engine.planning.plan_options import plan_options
 from engine.store.require_target import require_target
-from plans.choices import Choices
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
-from plans.resources.network_options import PROFILES
-from plans.resources.task_manager import TaskManager
 from plans.topology.columnar.find_topology_files import is_pipe
 from plans.topology.flink_values import parse_memory_size
 from plans.vocabulary import Layer, SlotSharingStrategy
-
-
-class Until(StrEnum):
-    """The layers that --until takes."""
-
-    STREAM_GRAPH = "stream_graph"
-    JOB_GRAPH = "job_graph"
-    EXECUTION_GRAPH = "execution_graph"
-    SLOTS = "slots"
 
 
 class NetworkProfile(StrEnum):
@@ -47,7 +36,7 @@ def command(
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
-    until: Annotated[Until, typer.Option("--until", help="The layer to stop behind.")] = Until.SLOTS,
+    until: Annotated[Layer, typer.Option("--until", help="The last layer to plan.")] = Layer.SLOTS,
     slot_sharing: Annotated[
         SlotSharingStrategy,
         typer.Option("--slot-sharing", help="The strategy that decides which tasks share a slot."),
@@ -101,26 +90,16 @@ def command(
     settings = dict(_setting(item) for item in conf or [])
     remember_secrets(settings)
     require_target(out)
-    layer = Layer(until)
-    choices = Choices(
-        slot_sharing, PROFILES[network], TaskManager(task_manager_memory, slots_per_task_manager)
-    )
-    options = {
-        "until": layer.value,
-        "slot_sharing": slot_sharing.value,
-        "network": network.value,
-        "slots_per_task_manager": str(slots_per_task_manager),
-        "task_manager_memory": task_manager_memory,
-    }
+    options = plan_options(until, slot_sharing, network.value, slots_per_task_manager, task_manager_memory)
     longest = _bytes(max_line_size)
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
     stored = None
     if not chosen.on_spark:
         extra = 4 if chosen.planner is Planner.FLINK else 2
         try:
-            with progress(columnar_stages(layer) + extra) as report:
+            with progress(columnar_stages(until) + extra) as report:
                 stored = plan_into_store_by_columns(
-                    inputs, out, layer, choices, options, report, choice=chosen, max_line_bytes=longest
+                    inputs, out, options, report, choice=chosen, max_line_bytes=longest
                 )
         except NotEnoughMemoryError as error:
             if any(map(is_pipe, inputs)):  # what was read of it is gone
@@ -129,12 +108,10 @@ def command(
     if stored is None:
         from plans.joins.passes import stages
 
-        with progress(stages(layer) + 4) as report:
+        with progress(stages(until) + 4) as report:
             stored = plan_into_store_on_spark(
                 inputs,
                 out,
-                layer,
-                choices,
                 options,
                 report,
                 choice=chosen,

@@ -26,7 +26,8 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
         wrong = next((name for name in names if not isinstance(name, str)), "")
         if wrong != "":
             raise InputError(
-                f"transformations: found the topology {wrong!r}, allowed the name of one in each row"
+                f"transformations: found the topology {wrong!r}",
+                "allowed: the name of a topology in each row",
             )
         ids = {name: topology_id(name) for name in set(names)}
         rows = rows.drop_columns([OF_TOPOLOGY])

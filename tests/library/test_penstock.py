@@ -1,4 +1,4 @@
-"""`import penstock` as its users write it: what is allowed, what comes back, and what is said of wrong calls."""
+"""`import penstock` as users write it: what is allowed, what comes back, and what is said of wrong calls."""
 
 import json
 import subprocess
@@ -49,11 +49,11 @@ FORMS = {
     "polars rows": lambda: pl.DataFrame(GIVEN),
     "lazy rows": lambda: pl.LazyFrame(GIVEN),
     "pandas rows": lambda: pd.DataFrame(GIVEN),
-    "arrow rows": lambda: pa.Table.from_pylist(GIVEN),
-    "arrow batch": lambda: pa.RecordBatch.from_pylist(GIVEN),
+    "arrow rows": lambda: pl.DataFrame(GIVEN).to_arrow(),
+    "arrow batch": lambda: pl.DataFrame(GIVEN).to_arrow().combine_chunks().to_batches()[0],
     "two of polars": lambda: tuple(pl.DataFrame(frame) for frame in TWO),
     "two of pandas": lambda: [pd.DataFrame(frame) for frame in TWO],
-    "two of arrow": lambda: tuple(pa.Table.from_pylist(frame) for frame in TWO),
+    "two of arrow": lambda: tuple(pl.DataFrame(frame).to_arrow() for frame in TWO),
     "two kinds": lambda: (pd.DataFrame(TWO[0]), pl.DataFrame(TWO[1])),
 }
 
@@ -114,7 +114,7 @@ def test_a_layer_is_a_member_or_its_name():
         ([pl.DataFrame({"a": [1]})] * 3, "3 items"),
         ((pl.DataFrame({"name": ["a"]}), 5), "2 items"),
         (pd.DataFrame({"name": ["a"], "transformations": [5]}), None),
-        ((pl.DataFrame({"name": ["a"]}), pl.DataFrame({"topology": [None], "id": [1]})), "the topology None"),
+        ((pl.DataFrame({"name": ["a"]}), pl.DataFrame({"topology": ["a", None]})), "the topology None"),
     ],
 )
 def test_what_is_no_topologies_is_said_with_what_is_allowed(given, said):
@@ -133,7 +133,7 @@ def test_what_is_no_topologies_is_said_with_what_is_allowed(given, said):
         ({"until": 3}, "job_graph"),
         ({"planner": "sparc"}, "auto, spark, columnar, flink"),
         ({"spark": 5}, "a SparkSession"),
-        ({"slot_sharing": "x"}, "LOCAL_INPUT_PREFERRED"),
+        ({"slot_sharing": "x"}, "local-input-preferred, task-balanced-preferred"),
         ({"network": "flink-1"}, "flink-2.3, flink-1.20"),
         ({"slots_per_task_manager": 0}, "a whole number from 1"),
         ({"slots_per_task_manager": True}, "a whole number from 1"),
@@ -155,7 +155,7 @@ def test_plans_are_written_and_read_again(tmp_path):
     assert [(v.number, v.topologies, v.rejected) for v in opened.versions] == [(1, 2, 1)]
     read = penstock.read_plan(opened)
     assert rows(read) == rows(made)
-    assert list(read.tables) == list(made.tables) == list(TABLES)[: len(made.tables)]
+    assert list(read.tables) == list(made.tables) == [name for name in TABLES if name in made.tables]
     of_one = penstock.read_plan(store, 1, topology="wrong")
     assert (of_one.planned, of_one.rejected, len(of_one.tables["stream_nodes"])) == (0, 1, 0)
     assert read.write(tmp_path / "copy") == 1
@@ -176,15 +176,15 @@ def test_plans_are_written_and_read_again(tmp_path):
 
 def test_a_table_that_is_not_there_is_said_with_those_that_are():
     tables = penstock.plan(simple("a"), until="stream_graph").tables
-    with pytest.raises(penstock.ConfigurationError, match="allowed topologies, .*stream_edges"):
+    with pytest.raises(penstock.ConfigurationError, match=r"allowed topologies, .*stream_edges"):
         tables["slots"]
     assert tables.get("slots") is None
     assert "slots" not in tables
 
 
 def test_objects_show_themselves_shortly_and_escaped(tmp_path):
-    store = tmp_path / "<script>\x1b[31m"
-    made = penstock.plan(simple("<script>"))
+    store = tmp_path / "<script>"
+    made = penstock.plan(simple("<script>\x1b[31m"))
     made.write(store)
     for shown in (made, made.tables, penstock.open_store(store), penstock.read_plan(store)):
         assert len(repr(shown)) < 1_000
@@ -202,7 +202,7 @@ def test_the_module_has_its_public_names_and_no_others():
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
     assert issubclass(penstock.errors.InputError, penstock.PenstockError)
-    with pytest.raises(AttributeError, match="it has .*plan"):
+    with pytest.raises(AttributeError, match=r"it has .*plan"):
         penstock.plans  # noqa: B018
 
 
@@ -218,13 +218,14 @@ def test_importing_is_quick_and_planning_needs_neither_spark_nor_pandas(tmp_path
         "import sys, time; started = time.process_time(); import penstock; took = time.process_time() - started\n"
         "assert took < 0.3, took\n"
         "def loaded(*names): return {name.split('.')[0] for name in sys.modules} & set(names)\n"
-        "assert not loaded('polars', 'pyarrow', 'engine', 'plans'), loaded('polars', 'pyarrow', 'engine', 'plans')\n"
+        "assert not loaded('polars', 'pyarrow', 'engine', 'plans')\n"
         f"planned = penstock.plan({json.dumps(simple('a'))!r})\n"
         "repr(planned), planned._repr_html_(), penstock.plan([{'name': 'b'}])\n"
         "import polars\n"
-        "frame = polars.DataFrame([{'name': 'a', 'transformations': [{'id': 1, 'kind': 'source', 'inputs': []}]}])\n"
+        "rows = [{'id': 1, 'kind': 'source', 'inputs': []}]\n"
+        "frame = polars.DataFrame([{'name': 'a', 'transformations': rows}])\n"
         "penstock.plan(frame)\n"
-        "assert not loaded('pyspark', 'py4j', 'delta', 'pandas'), loaded('pyspark', 'py4j', 'delta', 'pandas')\n"
+        "assert not loaded('pyspark', 'py4j', 'delta', 'pandas')\n"
         "print('done')"
     )
     assert fresh(code, tmp_path) == "done\n"
