@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -47,17 +48,17 @@ def complain(message: str) -> None:
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
     """Groups of rows: a table with lines between groups on a terminal, else as print_rows with a heading.
 
-    `columns` say header and layout; their headers are printed as they are, as names are.
+    On a terminal too narrow for it, where words would break, each row is a block of its own. `columns` say header and layout; their headers are printed as they are, as names are.
     """
     if not is_terminal():
         print_rows([[str(column.header) for column in columns], *(row for rows in groups for row in rows)])
         return
-    _console(sys.stdout).print(_table(columns, groups, sys.stdout))
+    _print_fitting(columns, groups, sys.stdout)
 
 
 def print_table_beside_output(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on standard error, which is a terminal."""
-    _console(sys.stderr).print(_table(columns, [rows], sys.stderr))
+    _print_fitting(columns, [rows], sys.stderr)
 
 
 def print_rows(rows: Iterable[Sequence[Cell]]) -> None:
@@ -83,6 +84,46 @@ def _say(stream: TextIO, pieces: Sequence[Piece]) -> None:
         console.print(Text.assemble(*(printable_text(piece, stream) for piece in pieces)))
     else:
         stream.write(_encodable("".join(map(_plain, pieces)), stream) + "\n")
+
+
+def _print_fitting(
+    columns: Sequence[Column], groups: Sequence[Iterable[Sequence[Cell]]], stream: TextIO
+) -> None:
+    listed = [list(rows) for rows in groups]
+    console = _console(stream)
+    table = _table(columns, listed, stream)
+    if _least_width(table) <= console.width:
+        console.print(table)
+        return
+    for row in (row for rows in listed for row in rows):
+        console.print(_block(columns, row, stream))
+        console.print()
+
+
+def _least_width(table: Table) -> int:
+    """Characters in a line of the table where each word is whole, and each cell that may not be wrapped.
+
+    Rich's own measure does not know that some columns are not wrapped.
+    """
+    widths = [
+        max(
+            cell_len(part)
+            for cell in (column.header, *column.cells)
+            for part in (str(cell).splitlines() if column.no_wrap else str(cell).split()) or [""]
+        )
+        for column in table.columns
+    ]
+    return sum(widths) + len(" │ ") * (len(widths) - 1)
+
+
+def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO) -> Table:
+    """One row of a table: its headers below each other, each beside its cell."""
+    block = Table.grid(padding=(0, 2, 0, 0))
+    block.add_column(style="bold", no_wrap=True)
+    block.add_column(overflow="fold")
+    for column, cell in zip(columns, row, strict=True):
+        block.add_row(printable_text(str(column.header), stream), _cell(cell, stream))
+    return block
 
 
 def _table(columns: Sequence[Column], groups: Iterable[Iterable[Sequence[Cell]]], stream: TextIO) -> Table:
