@@ -88,6 +88,10 @@ def _print_reasons(edges: pl.LazyFrame) -> None:
         for reason, count in [("(chained)", chained), *why.iter_rows()]
     ]
     _print_table(("why edges are not chained", "stream edges", "of all"), rows)
+    if chained + sum(count for _, count in why.iter_rows()) > total:
+        say(
+            f"an edge counts for each of its reasons: shares are of all {total:,} edges and exceed 100% together"
+        )
 
 
 def _print_refusals(rejected: pl.LazyFrame) -> None:
