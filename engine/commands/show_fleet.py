@@ -89,9 +89,8 @@ def _print_reasons(edges: pl.LazyFrame) -> None:
     ]
     _print_table(("why edges are not chained", "stream edges", "of all"), rows)
     if chained + sum(count for _, count in why.iter_rows()) > total:
-        say(
-            f"an edge counts for each of its reasons: shares are of all {total:,} edges and exceed 100% together"
-        )
+        said = f"shares are of all {total:,} edges, and add up to more than 100%"
+        say(f"an edge counts once for each of its reasons: {said}")
 
 
 def _print_refusals(rejected: pl.LazyFrame) -> None:

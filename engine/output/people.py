@@ -17,6 +17,9 @@ from engine.output.redaction import redact
 from plans.printable import printable, printable_lines
 
 
+_GAP = 2
+
+
 class Styled(NamedTuple):
     """Text in one of Rich's styles, such as `bold` or `red`, on a terminal that has colours."""
 
@@ -48,7 +51,8 @@ def complain(message: str) -> None:
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
     """Groups of rows: a table with lines between groups on a terminal, else as print_rows with a heading.
 
-    On a terminal too narrow for it, where words would break, each row is a block of its own. `columns` say header and layout; their headers are printed as they are, as names are.
+    On a terminal too narrow for it, where words would break, each row is a block of its own. `columns` say
+    header and layout; their headers are printed as they are, as names are.
     """
     if not is_terminal():
         print_rows([[str(column.header) for column in columns], *(row for rows in groups for row in rows)])
@@ -96,7 +100,7 @@ def _print_fitting(
         console.print(table)
         return
     for row in (row for rows in listed for row in rows):
-        console.print(_block(columns, row, stream))
+        console.print(_block(columns, row, stream, console.width))
         console.print()
 
 
@@ -116,13 +120,19 @@ def _least_width(table: Table) -> int:
     return sum(widths) + len(" │ ") * (len(widths) - 1)
 
 
-def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO) -> Table:
-    """One row of a table: its headers below each other, each beside its cell."""
-    block = Table.grid(padding=(0, 2, 0, 0))
-    block.add_column(style="bold", no_wrap=True)
-    block.add_column(overflow="fold")
-    for column, cell in zip(columns, row, strict=True):
-        block.add_row(printable_text(str(column.header), stream), _cell(cell, stream))
+def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO, width: int) -> Table:
+    """One row of a table: headers below each other, each beside its cell, or above it if words would break."""
+    headers = [printable_text(str(column.header), stream) for column in columns]
+    cells = [_cell(cell, stream) for cell in row]
+    longest_word = max((cell_len(word) for cell in cells for word in str(cell).split()), default=0)
+    beside = max(header.cell_len for header in headers) + _GAP + longest_word <= width
+    block = Table.grid(padding=(0, _GAP, 0, 0))
+    for _ in range(1 + beside):
+        block.add_column(overflow="fold")
+    for header, cell in zip(headers, cells, strict=True):
+        header.stylize("bold")
+        for together in ((header, cell),) if beside else ((header,), (cell,)):
+            block.add_row(*together)
     return block
 
 

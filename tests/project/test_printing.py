@@ -213,6 +213,24 @@ def test_narrow_terminals_show_all_tables(monkeypatch, store, columns):
         assert max(map(cell_len, plain.splitlines())) <= int(columns)
 
 
+@pytest.mark.parametrize(("columns", "blocks"), [("100", 0), ("60", 2), ("30", 2)])
+def test_a_table_that_is_too_wide_is_printed_a_row_a_block_with_whole_words(monkeypatch, columns, blocks):
+    monkeypatch.setenv("COLUMNS", columns)
+    headers = ("topology", "a rather long header", "where it was read")
+    rows = [("one", "unbelievable", "/a/path/of/forty/characters/and/some.jl"), ("two", "b", "short")]
+    with monkeypatch.context() as patch:
+        wide = Column("where it was read", no_wrap=columns != "30")
+        table = (Column("topology"), Column("a rather long header"), wide)
+        said = OF_RICH.sub("", _on_terminal(lambda: people.print_table(table, rows), patch))
+    assert said.count("topology") == (blocks or 1)
+    assert ("━" in said) is not blocks
+    for header in headers if columns != "30" else headers[:1]:
+        assert header in said
+    words = [word for row in rows for word in row if columns != "30" or "/" not in word]
+    assert all(word in said for word in words)
+    assert max(map(cell_len, said.splitlines())) <= int(columns)
+
+
 def test_names_in_json_come_back_whole(run, store):
     names = [json.loads(line).get("name") for line in run("export", store)[0].splitlines()]
     assert HOSTILE in names
