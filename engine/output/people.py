@@ -16,7 +16,6 @@ from rich.text import Text
 from engine.output.redaction import redact
 from plans.printable import printable, printable_lines
 
-
 _GAP = 2
 
 
@@ -121,7 +120,7 @@ def _least_width(table: Table) -> int:
 
 
 def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO, width: int) -> Table:
-    """One row of a table: headers below each other, each beside its cell, or above it if words would break."""
+    """One row of a table: each header beside its cell, or above it if words would break."""
     headers = [printable_text(str(column.header), stream) for column in columns]
     cells = [_cell(cell, stream) for cell in row]
     longest_word = max((cell_len(word) for cell in cells for word in str(cell).split()), default=0)
