@@ -35,7 +35,7 @@ def no_topologies(paths: Sequence[str]) -> InputError:
     """Files without a line that is not blank."""
     return InputError(
         f"no topologies in {first_and_count(paths)}",
-        "a topology file holds one JSON object a line; see SPEC section 1",
+        "a topology file holds JSON objects, one a line, pretty-printed or in an array; see SPEC section 1",
     )
 
 

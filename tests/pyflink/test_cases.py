@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.run_script import run_script
 from engine.datastream.environment_settings import EnvironmentSettings
+from engine.runtime.run_script import run_script
 
 HERE = Path(__file__).parent
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.run_script import run_script
 from engine.datastream.environment_settings import EnvironmentSettings
+from engine.runtime.run_script import run_script
 
 EXAMPLES = Path(__file__).parent / "examples"
 EXPECTED = json.loads((EXAMPLES / "expected.json").read_text(encoding="utf-8"))
