@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.library.check_arguments import path, text, whole_number
-from engine.library.html_table import html_table
 from engine.library.planned_tables import Plan, Tables, shown_path
+from engine.output.html_table import html_table
 from engine.store.is_local import is_local
 from engine.store.open_plan import open_plan
 from plans.columnar.frames import to_arrow

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from engine.library.html_table import html_table
+from engine.output.html_table import html_table
 from plans.errors import ConfigurationError
 from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.printable import printable

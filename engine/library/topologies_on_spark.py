@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from engine.library.given_topologies import Given, Objects, Paths, SparkFrames
 from engine.library.topologies_of_rows import require_topologies
-from engine.library.topology_tables_of_frames import OF_TOPOLOGY
+from engine.library.topology_tables_of_frames import OF_TOPOLOGY, require_topology
 from plans.tables.column_types import TOPOLOGY
 
 
@@ -27,6 +27,7 @@ def topologies_on_spark(spark: SparkSession, given: Given) -> Any:
 
 
 def _with_topology_id(rows: DataFrame) -> DataFrame:
+    require_topology(rows.columns)
     if OF_TOPOLOGY not in rows.columns or TOPOLOGY in rows.columns:
         return rows
     return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)

@@ -1,11 +1,13 @@
 """Two frames of any library as the tables `topologies` and `transformations`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from engine.library.frames_as_arrow import frame_as_arrow
 from plans.errors import InputError
+from plans.message_limits import first_and_count
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id
@@ -21,6 +23,7 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
     InputError.
     """
     rows = _with_maps(frame_as_arrow(transformations), "transformations")
+    require_topology(rows.column_names)
     if OF_TOPOLOGY in rows.column_names and TOPOLOGY not in rows.column_names:
         names = rows[OF_TOPOLOGY].to_pylist()
         wrong = next((name for name in names if not isinstance(name, str)), "")
@@ -33,6 +36,15 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
         rows = rows.drop_columns([OF_TOPOLOGY])
         rows = rows.append_column(TOPOLOGY, pa.array([ids[name] for name in names], pa.int64()))
     return _with_maps(frame_as_arrow(topologies), "topologies"), rows
+
+
+def require_topology(columns: Sequence[str]) -> None:
+    """InputError unless transformations with these columns say which topology they are of."""
+    if OF_TOPOLOGY not in columns and TOPOLOGY not in columns:
+        raise InputError(
+            f"transformations: found no column that names the topology: {first_and_count(columns)}",
+            f"allowed: {OF_TOPOLOGY}, the topology's name, or {TOPOLOGY}, the name's xxhash64",
+        )
 
 
 def _with_maps(table: pa.Table, name: str) -> pa.Table:

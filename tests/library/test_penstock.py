@@ -114,6 +114,8 @@ def test_a_layer_is_a_member_or_its_name():
         ([pl.DataFrame({"a": [1]})] * 3, "3 items"),
         ((pl.DataFrame({"name": ["a"]}), 5), "2 items"),
         (pd.DataFrame({"name": ["a"], "transformations": [5]}), None),
+        ((pl.DataFrame({"name": ["a"]}), pl.DataFrame({"id": [1]})), "no column that names the topology"),
+        (pl.Series([1]), "found int 1"),
         ((pl.DataFrame({"name": ["a"]}), pl.DataFrame({"topology": ["a", None]})), "the topology None"),
     ],
 )

@@ -84,6 +84,28 @@ def test_a_store_is_written_and_read_with_a_session(spark, tmp_path):
     assert "2 planned, 0 rejected of 2" in repr(made)
 
 
+def test_a_script_is_run_and_its_jobs_show_themselves_shortly(spark, tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from pyflink.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1, 2]).map(lambda n: n * 10).print()\n"
+        "env.execute(sys.argv[1])\n"
+    )
+    (result,) = penstock.run(script, ["<b>\x1b"], parallelism=1, to=tmp_path / "store")
+    assert capfd.readouterr().out.split() == ["10", "20"]
+    assert repr(result).startswith("<penstock job <b>\\x1b: FINISHED in")
+    assert len(repr(result)) < 200
+    assert "<b>" not in result._repr_html_()
+    assert len(penstock.open_store(tmp_path / "store").versions) == 1
+    for wrong, said in (({"parallelism": 0}, "whole number"), ({"config": {"a": 1}}, "strings only")):
+        with pytest.raises(penstock.ConfigurationError, match=said):
+            penstock.run(script, **wrong)
+    with pytest.raises(penstock.InputError, match="no such script"):
+        penstock.run(tmp_path / "other.py")
+
+
 def test_what_is_said_of_frames_that_are_not_topologies(spark):
     mixed = [spark.range(1), pl.DataFrame({"a": [1]})]
     for given, said in ((spark.range(1), "the columns id"), (mixed, "beside")):
