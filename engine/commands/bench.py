@@ -46,7 +46,7 @@ def command(
         str, typer.Option("--sizes", metavar="N,N,...", help="Operators of a suite; files have their own.")
     ] = DEFAULT_SIZES,
     until: Annotated[
-        Layer, typer.Option("--until", help="The last layer to plan; topology plans nothing.")
+        Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer: {', '.join(list(Layer)[1:])}.")
     ] = Layer.SLOTS,
     repeat: Annotated[
         int, typer.Option("--repeat", min=1, metavar="N", help="Processes for each suite, size and planner.")

@@ -36,28 +36,40 @@ def command(
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
-    until: Annotated[Layer, typer.Option("--until", help="The last layer to plan.")] = Layer.SLOTS,
+    until: Annotated[
+        Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer to plan: {', '.join(Layer)}.")
+    ] = Layer.SLOTS,
     slot_sharing: Annotated[
         SlotSharingStrategy,
-        typer.Option("--slot-sharing", help="The strategy that decides which tasks share a slot."),
+        typer.Option(
+            "--slot-sharing",
+            metavar="NAME",
+            help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}.",
+        ),
     ] = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
     network: Annotated[
-        NetworkProfile, typer.Option("--network", help="Whose network defaults buffers are counted with.")
+        NetworkProfile,
+        typer.Option(
+            "--network",
+            metavar="VERSION",
+            help=f"Whose network defaults buffers are counted with: {', '.join(NetworkProfile)}.",
+        ),
     ] = NetworkProfile.FLINK_2_3,
     slots_per_task_manager: Annotated[
         int,
-        typer.Option("--slots-per-task-manager", metavar="N", help="taskmanager.numberOfTaskSlots."),
+        typer.Option("--slots-per-task-manager", metavar="N", help="Slots of each TaskManager."),
     ] = 1,
     task_manager_memory: Annotated[
         str,
         typer.Option(
-            "--task-manager-memory", metavar="M", help="taskmanager.memory.process.size, such as 4g."
+            "--task-manager-memory", metavar="M", help="Memory of each TaskManager's process, such as 4g."
         ),
     ] = "1728m",
     planner: Annotated[
         Planner,
         typer.Option(
             "--planner",
+            metavar="NAME",
             help="Who plans; the plans are the same. columnar: by arrays; in this process where the input is "
             "local and fits in memory, else of whole topologies in Spark's workers. spark: by joins over "
             "DataFrames, for topologies that no worker's memory holds. auto: columnar, but spark where a "

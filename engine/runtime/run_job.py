@@ -71,8 +71,8 @@ class JobResult:
         return html_table(f"job {self._ended()}", columns, rows)
 
     def _ended(self) -> str:
-        name = limited(printable(self.name), MOST_OF_A_NAME)
-        return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {len(self.compiled.vertices):,} vertices"
+        name, vertices = limited(printable(self.name), MOST_OF_A_NAME), len(self.compiled.vertices)
+        return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {vertices:,} vertices"
 
 
 @dataclass

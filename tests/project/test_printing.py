@@ -450,3 +450,12 @@ def _prints(node: ast.ImportFrom | ast.Call) -> bool:
         )  # fmt: skip
     called = ast.unparse(node.func)
     return called in ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write")
+
+
+def test_help_breaks_no_word_of_plan_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with monkeypatch.context() as patch:
+        said = OF_RICH.sub("", _on_terminal(partial(_call, ("plan", "--help")), patch))
+    assert "…" not in said.replace("...", "")
+    for word in ("--slots-per-task-manager", "local-input-preferred-1.12", "'penstock[flink]'"):
+        assert word in said
