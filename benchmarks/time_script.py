@@ -26,4 +26,5 @@ def main() -> None:
         json.dump(seconds, file)
 
 
-main()
+if __name__ == "__main__":
+    main()

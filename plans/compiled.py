@@ -23,7 +23,13 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 Array = npt.NDArray[np.generic]
 
 
-def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+Arrays = Array | tuple[Array, ...]
+"""One array, or a NamedTuple of arrays."""
+
+
+def run_loop(
+    loop: Callable[..., None], rows: int, inputs: Sequence[Arrays], outputs: Sequence[Arrays]
+) -> None:
     """`loop(*inputs, *outputs)`, which writes what it finds into `outputs`.
 
     Small inputs run as plain Python over lists; large ones run compiled over the arrays. So the loop is
@@ -32,10 +38,19 @@ def run_loop(loop: Callable[..., None], rows: int, inputs: Sequence[Array], outp
     if is_worth_compiling(rows):
         compiled(loop)(*inputs, *outputs)
         return
-    found = [array.tolist() for array in outputs]
-    loop(*(array.tolist() for array in inputs), *found)
-    for array, values in zip(outputs, found, strict=True):
-        array[:] = values
+    found = [_lists(arrays) for arrays in outputs]
+    loop(*map(_lists, inputs), *found)
+    for arrays, lists in zip(outputs, found, strict=True):
+        one = not isinstance(arrays, tuple)
+        for array, values in zip((arrays,) if one else arrays, (lists,) if one else lists, strict=True):
+            array[:] = values
+
+
+def _lists(arrays: Any) -> Any:
+    """An array as a list, a NamedTuple of arrays as one of lists."""
+    if isinstance(arrays, tuple):
+        return type(arrays)(*(array.tolist() for array in arrays))
+    return arrays.tolist()
 
 
 def is_worth_compiling(rows: int) -> bool:

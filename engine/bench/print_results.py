@@ -7,7 +7,8 @@ from typing import Any
 from rich.table import Column
 
 from engine.bench.summarise import best_planning
-from engine.output.people import is_terminal, print_table, say
+from engine.output.people import is_terminal, print_table
+from engine.output.say import say
 
 
 def print_results(rows: Iterable[Mapping[str, Any]]) -> None:

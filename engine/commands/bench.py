@@ -10,9 +10,10 @@ import typer
 
 from engine.bench.planners import PLANNERS, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
-from engine.output.people import Styled, say_beside_output
+from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact, remember_secrets
+from engine.output.say import say_beside_output
 from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
 from plans.vocabulary import Layer
@@ -46,8 +47,8 @@ def command(
         str, typer.Option("--sizes", metavar="N,N,...", help="Operators of a suite; files have their own.")
     ] = DEFAULT_SIZES,
     until: Annotated[
-        str, typer.Option("--until", metavar="LAYER", help=f"{', '.join(list(Layer)[1:])}.")
-    ] = Layer.SLOTS.value,
+        Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer: {', '.join(list(Layer)[1:])}.")
+    ] = Layer.SLOTS,
     repeat: Annotated[
         int, typer.Option("--repeat", min=1, metavar="N", help="Processes for each suite, size and planner.")
     ] = 3,
@@ -84,12 +85,13 @@ def command(
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
-    layer = _layer(until)
+    if until is Layer.TOPOLOGY:
+        raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
     chosen, unavailable = _planners(_listed(planner or []))
     old = None if compare is None else read_results(compare)
     _make_folder(out)
     settings = {
-        "until": layer.value,
+        "until": until.value,
         "repeat": repeat,
         "repeat_in_process": repeat_in_process,
         "timeout_seconds": timeout,
@@ -198,10 +200,3 @@ def _sizes(text: str) -> list[int]:
             f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
         )
     return found
-
-
-def _layer(text: str) -> Layer:
-    layers = list(Layer)[1:]
-    if text not in layers:
-        raise ConfigurationError(f"--until {text!r}: allowed {', '.join(layers)}")
-    return Layer(text)

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.output.people import Styled, is_terminal, print_rows, print_table
+from engine.output.people import is_terminal, print_rows, print_table
+from engine.output.pieces import Styled
 from engine.output.redaction import redact
 from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.doctor import Finding, diagnose, probe

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
-from engine.output.people import print_table, say
+from engine.output.people import print_table
+from engine.output.say import say
 from engine.output.write_lines import write_texts
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
@@ -58,9 +59,9 @@ def command(
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
     from engine.commands.key_values import key_values
-    from engine.commands.run_script import run_script
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.runtime.job import Job
+    from engine.runtime.run_script import run_script
     from plans.errors import InputError
 
     if to is not None:
@@ -129,13 +130,16 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from engine.planning.plan_in_process import plan_in_process
-    from engine.planning.plan_into_store import DEFAULT_OPTIONS
+    from engine.planning.plan_options import plan_options
     from engine.runtime.job import topology_of
     from engine.store.delta_rs_tables import DeltaRsTables
     from engine.store.write_plan import write_plan
 
     planned = plan_in_process([topology_of(job) for job in jobs])
     number = write_plan(
-        DeltaRsTables(to), planned.tables, planner_version=version("penstock"), options=DEFAULT_OPTIONS
+        DeltaRsTables(to),
+        planned.tables,
+        planner_version=version("penstock"),
+        options=plan_options().recorded,
     )
     say(f"version {number} of {to}")

@@ -125,7 +125,6 @@ app = typer.Typer(
     help="Plans Flink-style streaming topologies exactly as Apache Flink does, and runs them on Spark.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

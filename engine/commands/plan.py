@@ -6,27 +6,18 @@ from typing import Annotated
 import typer
 
 from engine.commands.key_values import given_settings
+from engine.output.pieces import Styled
 from engine.output.progress import progress
-from engine.output.say import Styled, say, say_beside_output
+from engine.output.say import say, say_beside_output
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
+from engine.planning.plan_options import plan_options
 from engine.store.require_target import require_target
-from plans.choices import Choices
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
-from plans.resources.network_options import PROFILES
-from plans.resources.task_manager import TaskManager
+from plans.topology.columnar.find_topology_files import is_pipe
 from plans.topology.flink_values import parse_memory_size
 from plans.vocabulary import Layer, SlotSharingStrategy
-
-
-class Until(StrEnum):
-    """The layers that --until takes."""
-
-    STREAM_GRAPH = "stream_graph"
-    JOB_GRAPH = "job_graph"
-    EXECUTION_GRAPH = "execution_graph"
-    SLOTS = "slots"
 
 
 class NetworkProfile(StrEnum):
@@ -41,32 +32,45 @@ def command(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="Topology files (JSON lines, .gz), directories or globs of them, or one folder of tables.",
+            help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
+            "directories or globs of them, - for standard input, or one folder of tables.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
-    until: Annotated[Until, typer.Option("--until", help="The last layer to plan.")] = Until.SLOTS,
+    until: Annotated[
+        Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer to plan: {', '.join(Layer)}.")
+    ] = Layer.SLOTS,
     slot_sharing: Annotated[
         SlotSharingStrategy,
-        typer.Option("--slot-sharing", help="The strategy that decides which tasks share a slot."),
+        typer.Option(
+            "--slot-sharing",
+            metavar="NAME",
+            help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}.",
+        ),
     ] = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
     network: Annotated[
-        NetworkProfile, typer.Option("--network", help="The version of Flink whose network defaults apply.")
+        NetworkProfile,
+        typer.Option(
+            "--network",
+            metavar="VERSION",
+            help=f"The version of Flink whose network defaults apply: {', '.join(NetworkProfile)}.",
+        ),
     ] = NetworkProfile.FLINK_2_3,
     slots_per_task_manager: Annotated[
         int,
-        typer.Option("--slots-per-task-manager", metavar="N", help="taskmanager.numberOfTaskSlots."),
+        typer.Option("--slots-per-task-manager", metavar="N", help="Slots of each TaskManager."),
     ] = 1,
     task_manager_memory: Annotated[
         str,
         typer.Option(
-            "--task-manager-memory", metavar="M", help="taskmanager.memory.process.size, such as 4g."
+            "--task-manager-memory", metavar="M", help="Memory of each TaskManager's process, such as 4g."
         ),
     ] = "1728m",
     planner: Annotated[
         Planner,
         typer.Option(
             "--planner",
+            metavar="NAME",
             help="How to plan; the plans are the same. columnar: in this process if the input is local and "
             "fits in memory, else in Spark's workers. spark: joins over DataFrames, for topologies too large "
             "for one worker. auto: columnar, or spark if a topology is too large. flink: columnar, checked "
@@ -105,38 +109,28 @@ def command(
     """
     settings = given_settings(properties_file, conf)
     require_target(out)
-    layer = Layer(until)
-    choices = Choices(
-        slot_sharing, PROFILES[network], TaskManager(task_manager_memory, slots_per_task_manager)
-    )
-    options = {
-        "until": layer.value,
-        "slot_sharing": slot_sharing.value,
-        "network": network.value,
-        "slots_per_task_manager": str(slots_per_task_manager),
-        "task_manager_memory": task_manager_memory,
-    }
+    options = plan_options(until, slot_sharing, network.value, slots_per_task_manager, task_manager_memory)
     longest = _bytes(max_line_size)
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
     stored = None
     if not chosen.on_spark:
         extra = 4 if chosen.planner is Planner.FLINK else 2
         try:
-            with progress(columnar_stages(layer) + extra) as report:
+            with progress(columnar_stages(until) + extra) as report:
                 stored = plan_into_store_by_columns(
-                    inputs, out, layer, choices, options, report, choice=chosen, max_line_bytes=longest
+                    inputs, out, options, report, choice=chosen, max_line_bytes=longest
                 )
         except NotEnoughMemoryError as error:
+            if any(map(is_pipe, inputs)):  # what was read of it is gone
+                raise
             chosen = on_spark_instead(planner, error)
     if stored is None:
         from plans.joins.passes import stages
 
-        with progress(stages(layer) + 4) as report:
+        with progress(stages(until) + 4) as report:
             stored = plan_into_store_on_spark(
                 inputs,
                 out,
-                layer,
-                choices,
                 options,
                 report,
                 choice=chosen,

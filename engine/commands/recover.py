@@ -17,7 +17,8 @@ from engine.commits.journal import Run, forget, records, state_folder
 from engine.commits.run_owner import describe_owner
 from engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
 from engine.commits.temporary_folders import left_temporary_folders
-from engine.output.people import print_table, say
+from engine.output.people import print_table
+from engine.output.say import say
 from plans.errors import InputError
 
 

@@ -7,7 +7,8 @@ import typer
 from rich.table import Column
 
 from engine.commands.reads_store import reads_store
-from engine.output.people import print_table, say
+from engine.output.people import print_table
+from engine.output.say import say
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import open_plan
 from plans.plan_json.columnar.json_text import json_lists, json_object, values

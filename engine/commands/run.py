@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.output.people import print_table_beside_output, say_beside_output
+from engine.output.people import print_table_beside_output
+from engine.output.say import say_beside_output
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -69,13 +70,13 @@ def command(
     standard output, progress and a summary of each run to standard error.
     """
     from engine.commands.key_values import given_settings, key_values
-    from engine.commands.run_script import run_script
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import JobResult, run_listeners
+    from engine.runtime.run_script import run_script
 
     if to is not None:
         from engine.store.require_target import require_target

@@ -7,8 +7,9 @@ import typer
 from rich.table import Column
 
 from engine.commands.reads_store import reads_store
-from engine.output.people import print_table, say
+from engine.output.people import print_table
 from engine.output.redaction import redact
+from engine.output.say import say
 from engine.store.open_plan import open_plan
 from engine.store.plan_versions import list_versions
 from engine.store.tables_of import tables_of

@@ -6,7 +6,9 @@ import polars as pl
 from rich.table import Column
 
 from engine.commands.show_resources import has_resources, show_fleet_resources
-from engine.output.people import Styled, print_table, say
+from engine.output.people import print_table
+from engine.output.pieces import Styled
+from engine.output.say import say
 from engine.store.open_plan import StoredPlan
 from plans.tables.column_types import TOPOLOGY
 
@@ -88,6 +90,9 @@ def _print_reasons(edges: pl.LazyFrame) -> None:
         for reason, count in [("(chained)", chained), *why.iter_rows()]
     ]
     _print_table(("why edges are not chained", "stream edges", "of all"), rows)
+    if chained + sum(count for _, count in why.iter_rows()) > total:
+        said = f"shares are of all {total:,} edges, and add up to more than 100%"
+        say(f"an edge counts once for each of its reasons: {said}")
 
 
 def _print_refusals(rejected: pl.LazyFrame) -> None:

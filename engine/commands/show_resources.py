@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from rich.table import Column
 
-from engine.output.people import Styled, print_table, say
+from engine.output.people import print_table
+from engine.output.pieces import Styled
+from engine.output.say import say
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import join_topology
 from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers

@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 
 from engine.commands.show_resources import has_resources, show_topology_resources
-from engine.output.people import Piece, Styled, say
+from engine.output.pieces import Piece, Styled
+from engine.output.say import say
 from engine.store.open_plan import StoredPlan
 
 Row = Mapping[str, Any]

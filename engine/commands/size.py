@@ -9,7 +9,9 @@ from rich.table import Column
 
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
-from engine.output.people import Piece, Styled, print_table, say
+from engine.output.people import print_table
+from engine.output.pieces import Piece, Styled
+from engine.output.say import say
 from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
 from plans.errors import ConfigurationError, StoreError

@@ -6,7 +6,8 @@ import typer
 from rich.table import Column
 
 from engine.commands.reads_store import reads_store
-from engine.output.people import print_table, say
+from engine.output.people import print_table
+from engine.output.say import say
 from engine.store.data_files import Damage, damaged
 from engine.store.manifest import PlanVersion
 from engine.store.tables_of import tables_of

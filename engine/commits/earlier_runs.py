@@ -11,7 +11,7 @@ from engine.commits.errors import CommitError
 from engine.commits.journal import Run
 from engine.commits.run_owner import liveness
 from engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
-from engine.output.people import complain
+from engine.output.say import complain
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import Sink

@@ -7,27 +7,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from engine.output.say import Piece, Styled, complain, encodable, plain, say, say_beside_output
+from engine.output.pieces import Piece, Styled, encodable, plain
 from plans.printable import printable
 
-__all__ = [
-    "Cell",
-    "Piece",
-    "Styled",
-    "complain",
-    "is_terminal",
-    "print_rows",
-    "print_table",
-    "print_table_beside_output",
-    "printable_text",
-    "said_on_terminal",
-    "say",
-    "say_beside_output",
-]
+_GAP = 2
+
 
 Cell = Piece | Sequence[str]
 """A sequence of strings: lines of one cell."""
@@ -36,17 +25,18 @@ Cell = Piece | Sequence[str]
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
     """Groups of rows: a table with lines between groups on a terminal, else as print_rows with a heading.
 
-    `columns` say header and layout; their headers are printed as they are, as names are.
+    On a terminal too narrow for it, where words would break, each row is a block of its own. `columns` say
+    header and layout; their headers are printed as they are, as names are.
     """
     if not is_terminal():
         print_rows([[str(column.header) for column in columns], *(row for rows in groups for row in rows)])
         return
-    _console(sys.stdout).print(_table(columns, groups, sys.stdout))
+    _print_fitting(columns, groups, sys.stdout)
 
 
 def print_table_beside_output(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on standard error, which is a terminal."""
-    _console(sys.stderr).print(_table(columns, [rows], sys.stderr))
+    _print_fitting(columns, [rows], sys.stderr)
 
 
 def print_rows(rows: Iterable[Sequence[Cell]]) -> None:
@@ -72,6 +62,52 @@ def said_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
     if console.is_terminal:
         console.print(Text.assemble(*(printable_text(piece, stream) for piece in pieces)))
     return console.is_terminal
+
+
+def _print_fitting(
+    columns: Sequence[Column], groups: Sequence[Iterable[Sequence[Cell]]], stream: TextIO
+) -> None:
+    listed = [list(rows) for rows in groups]
+    console = _console(stream)
+    table = _table(columns, listed, stream)
+    if _least_width(table) <= console.width:
+        console.print(table)
+        return
+    for row in (row for rows in listed for row in rows):
+        console.print(_block(columns, row, stream, console.width))
+        console.print()
+
+
+def _least_width(table: Table) -> int:
+    """Characters in a line of the table where each word is whole, and each cell that may not be wrapped.
+
+    Rich's own measure does not know that some columns are not wrapped.
+    """
+    widths = [
+        max(
+            cell_len(part)
+            for cell in (column.header, *column.cells)
+            for part in (str(cell).splitlines() if column.no_wrap else str(cell).split()) or [""]
+        )
+        for column in table.columns
+    ]
+    return sum(widths) + len(" │ ") * (len(widths) - 1)
+
+
+def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO, width: int) -> Table:
+    """One row of a table: each header beside its cell, or above it if words would break."""
+    headers = [printable_text(str(column.header), stream) for column in columns]
+    cells = [_cell(cell, stream) for cell in row]
+    longest_word = max((cell_len(word) for cell in cells for word in str(cell).split()), default=0)
+    beside = max(header.cell_len for header in headers) + _GAP + longest_word <= width
+    block = Table.grid(padding=(0, _GAP, 0, 0))
+    for _ in range(1 + beside):
+        block.add_column(overflow="fold")
+    for header, cell in zip(headers, cells, strict=True):
+        header.stylize("bold")
+        for together in ((header, cell),) if beside else ((header,), (cell,)):
+            block.add_row(*together)
+    return block
 
 
 def _table(columns: Sequence[Column], groups: Iterable[Iterable[Sequence[Cell]]], stream: TextIO) -> Table:

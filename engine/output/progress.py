@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from engine.output.say import may_be_terminal
+from engine.output.pieces import may_be_terminal
 from plans.printable import printable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from engine.planning.estimate_size import estimate_size
 from engine.planning.foresee_memory import require_memory_to_plan, spark_fits
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
-from plans.topology.columnar.find_topology_files import local_path
+from plans.topology.columnar.find_topology_files import is_pipe, local_path
 
 MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
@@ -58,7 +58,8 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
         require_memory_to_plan(size, MARGIN if spark_fits() else 1.0)
     except NotEnoughMemoryError as error:
         return on_spark_instead(asked, error)
-    return Choice(Planner.COLUMNAR, f"about {size} fit in memory")
+    why = "pipes are read in this process" if any(map(is_pipe, inputs)) else f"about {size} fit in memory"
+    return Choice(Planner.COLUMNAR, why)
 
 
 def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:

@@ -11,7 +11,9 @@ from engine.planning.foresee_memory import Size
 from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import find_topology_files, local_path
 from plans.topology.columnar.read_topology_tables import holds_tables
+from plans.topology.json_documents import is_document
 from plans.topology.texts_of_file import CODECS
+from plans.vocabulary import TopologyForm
 
 _SAMPLED_FILES = 16
 _SAMPLE_BYTES = 2**20
@@ -38,8 +40,15 @@ def estimate_size(inputs: Sequence[str]) -> Size:
     if not taken:
         return Size(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    lines = sum(bool(line.strip()) for _, text in samples for line in text.split(b"\n"))
-    return Size(transformations * total // taken, max(1, lines * total // taken))
+    topologies = sum(map(_topologies, (text for _, text in samples)))
+    return Size(transformations * total // taken, max(1, topologies * total // taken))
+
+
+def _topologies(text: bytes) -> int:
+    """How many topologies, or lines that are none; a topology that is pretty-printed has many lines."""
+    named = sum(text.count(f'"{form}"'.encode()) for form in TopologyForm)
+    lines = sum(bool(line.strip()) for line in text.split(b"\n"))
+    return named if is_document(text) else max(lines, named)
 
 
 def _rows_of(table: Path) -> int:

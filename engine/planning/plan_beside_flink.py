@@ -1,7 +1,6 @@
 """Planning by Flink itself, into the tables that every planner gives."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from engine.planning.plan_in_process import PlannedTables, plan_frames
 from engine.spark.find_java import require_java
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow, to_arrow
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.refusals import without_topologies
 from plans.errors import ConfigurationError
 from plans.message_limits import limited
@@ -28,6 +27,7 @@ from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_tables import lines_of_tables
 from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
 
@@ -38,7 +38,7 @@ _DISAGREE_HINT = "this is a bug in Penstock: please report it with the topology"
 
 
 def plan_beside_flink(
-    paths: Sequence[str | Path],
+    topologies: Topologies,
     *,
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
@@ -66,7 +66,7 @@ def plan_beside_flink(
     compiled_planner(flink_jars(), require_java())
     report("read topologies")
     given = read_topologies(
-        [str(path) for path in paths],
+        topologies,
         max_line_bytes=max_line_bytes,
         before_block=require_memory_to_read_on,
     )
@@ -158,9 +158,15 @@ def _with_refusals(
 
 
 def _among(rejected: pl.DataFrame, topologies: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:
-    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line."""
+    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line.
+
+    What is rejected at stage `input` is of none: an array on one line may hold a name of `topologies` again.
+    """
     place = ["name", "source_file", "source_line"]
-    return rejected.join(topologies, on=place, how=how, nulls_equal=True, maintain_order="left")
+    as_read = pl.col("error_stage") == INPUT_STAGE
+    others = rejected.filter(~as_read)
+    among = others.join(topologies, on=place, how=how, nulls_equal=True, maintain_order="left")
+    return among if how == "semi" else pl.concat([rejected.filter(as_read), among])
 
 
 def _rejected(row: dict[str, Any], stage: str, error: str, message: str) -> dict[str, Any]:

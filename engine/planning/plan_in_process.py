@@ -1,9 +1,8 @@
 """Planning without Spark: small inputs in this process, by the columnar planner."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -17,14 +16,12 @@ from engine.planning.foresee_memory import (
 from engine.planning.nothing_lost import require_nothing_lost
 from plans.choices import Choices
 from plans.columnar.plan_in_parts import plan_in_parts
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 from plans.without_pandas import without_pandas
-
-Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
 
 
 class PlannedTables(NamedTuple):
@@ -48,9 +45,9 @@ def plan_in_process(
 ) -> PlannedTables:
     """Plans of all topologies, as Arrow tables: the same rows as engine.planning.plan_topologies.plan gives.
 
-    `topologies`: a path or several, or dicts; no DataFrames. No Spark session is used or started. A line of a
-    file with more than `max_line_bytes` is rejected. Raises InputError, NotEnoughMemoryError before memory
-    runs out, and LostTopologiesError (see require_nothing_lost).
+    `topologies`: a path or several, dicts, or two Arrow tables (see read_topologies). No Spark session is
+    used or started. A line of a file with more than `max_line_bytes` is rejected. Raises InputError,
+    NotEnoughMemoryError before memory runs out, and LostTopologiesError (see require_nothing_lost).
     """
     started = time.monotonic()
     report("read topologies")

@@ -6,17 +6,7 @@ from typing import NamedTuple
 
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
-from plans.choices import Choices
-from plans.vocabulary import Layer
-
-#: What `penstock plan` records as options where none are given: what plans of scripts are made with.
-DEFAULT_OPTIONS = {
-    "until": Layer.SLOTS.value,
-    "slot_sharing": Choices().slot_sharing_strategy.value,
-    "network": "flink-2.3",
-    "slots_per_task_manager": str(Choices().task_manager.slots),
-    "task_manager_memory": Choices().task_manager.process_size,
-}
+from engine.planning.plan_options import PlanOptions
 
 
 class Stored(NamedTuple):
@@ -33,9 +23,7 @@ class Stored(NamedTuple):
 def plan_into_store_by_columns(
     inputs: Sequence[str],
     out: str,
-    until: Layer,
-    choices: Choices,
-    options: Mapping[str, str],
+    options: PlanOptions,
     report: Report,
     *,
     choice: Choice,
@@ -49,17 +37,25 @@ def plan_into_store_by_columns(
         from engine.planning.plan_beside_flink import plan_beside_flink
 
         planned = plan_beside_flink(
-            list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
+            list(inputs),
+            until=options.until,
+            choices=options.choices,
+            report=report,
+            max_line_bytes=max_line_bytes,
         )
     else:
         from engine.planning.plan_in_process import plan_in_process
 
         planned = plan_in_process(
-            list(inputs), until=until, choices=choices, report=report, max_line_bytes=max_line_bytes
+            list(inputs),
+            until=options.until,
+            choices=options.choices,
+            report=report,
+            max_line_bytes=max_line_bytes,
         )
     report("write the version")
     number = write_plan(
-        DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options
+        DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options.recorded
     )
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
 
@@ -67,9 +63,7 @@ def plan_into_store_by_columns(
 def plan_into_store_on_spark(
     inputs: Sequence[str],
     out: str,
-    until: Layer,
-    choices: Choices,
-    options: Mapping[str, str],
+    options: PlanOptions,
     report: Report,
     *,
     choice: Choice,
@@ -87,13 +81,13 @@ def plan_into_store_on_spark(
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
     report("read topologies")
     given = read_topologies(spark, list(inputs), max_line_bytes)
-    planned = plan_tables(spark, given, until, report, choices, choice.planner)
+    planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
     report("write the version")
     number = write_plan(
         SparkTables(spark, out),
         planned.tables,
         planner_version=version("penstock"),
-        options=options,
+        options=options.recorded,
         rows=dict.fromkeys(planned.tables, planned.rows_read),
     )
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -12,22 +11,33 @@ from engine.planning.choose_planner import Planner, choose_on_spark
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.planning_settings import partitions_for, planning_settings
-from engine.spark.session import get_session
+from engine.spark.session import any_session, require_delta
 from plans.choices import Choices
 from plans.joins.run_passes import Planned, run_passes
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others
+from plans.topology.joins.is_delta_table import is_delta_table
 from plans.topology.joins.load_topology_folder import load_topology_folder
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.read_topology_files import read_topology_files
 from plans.topology.joins.read_topology_objects import read_topology_objects
+from plans.topology.joins.read_topology_rows import read_topology_rows
 from plans.topology.joins.read_topology_tables import read_topology_tables
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 
-Topologies = str | Path | Sequence[str | Path] | tuple[DataFrame, DataFrame] | Iterable[Mapping[str, Any]]
+_GIVEN = ("topologies", "transformations")
+
+Topologies = (
+    str
+    | Path
+    | Sequence[str | Path]
+    | DataFrame
+    | tuple[DataFrame, DataFrame]
+    | Iterable[Mapping[str, Any] | str | bytes]
+)
 
 
 def plan(
@@ -44,8 +54,9 @@ def plan(
 
     `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
     tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
-    TOPOLOGIES and TRANSFORMATIONS of plans.tables), or dicts as SPEC section 1 describes them. `until`: the
-    last layer to plan. `choices`: how the cluster is configured (default: as Flink's is). `planner`:
+    TOPOLOGIES and TRANSFORMATIONS of plans.tables), a DataFrame with a topology in each row, or dicts or JSON
+    as docs/topology-files.md describes them. `until`: the last layer to plan. `choices`: how the cluster is
+    configured (default: as Flink's is). `planner`:
     see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
     `max_line_bytes`: a longer line of a file is rejected.
 
@@ -55,7 +66,7 @@ def plan(
     Raises InputError (an input cannot be read at all), ConfigurationError (no usable session, or the planner
     takes none), and LostTopologiesError (see require_nothing_lost).
     """
-    session = spark or get_session()
+    session = spark or any_session()
     report("read topologies")
     given = read_topologies(session, topologies, max_line_bytes)
     return plan_tables(session, given, until, report, choices, planner)
@@ -123,6 +134,8 @@ def read_topologies(
     """
     if isinstance(topologies, str | Path):
         return _read_paths(spark, [str(topologies)], max_line_bytes)
+    if isinstance(topologies, DataFrame):
+        return read_topology_rows(topologies)
     items: list[Any] = list(topologies)
     match items:
         case [DataFrame() as given, DataFrame() as transformations]:
@@ -138,9 +151,11 @@ def _read_paths(spark: SparkSession, paths: list[str], max_line_bytes: int) -> T
         return read_topology_files(spark, paths, max_line_bytes, lines_of_pipes(paths, max_line_bytes))
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
+    if any(is_delta_table(spark, f"{paths[0].rstrip('/')}/{table}") for table in _GIVEN):
+        require_delta(spark)
     return load_topology_folder(spark, paths[0])
 
 
 def _holds_tables(spark: SparkSession, path: str) -> bool:
     table = f"{path.rstrip('/')}/transformations"
-    return DeltaTable.isDeltaTable(spark, table) or any(Path(table).glob("*.parquet"))
+    return is_delta_table(spark, table) or any(Path(table).glob("*.parquet"))

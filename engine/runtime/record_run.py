@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from engine.output.redaction import redact
-from engine.planning.plan_into_store import DEFAULT_OPTIONS
+from engine.planning.plan_options import plan_options
 from engine.runtime.run_job import JobResult
 from plans.tables import TABLES
 
@@ -67,7 +67,7 @@ def write_run(store: str, result: JobResult) -> int:
         DeltaRsTables(store),
         {**result.tables, **tables_of_run(result)},
         planner_version=version("penstock"),
-        options={**DEFAULT_OPTIONS, "run": result.job_id},
+        options={**plan_options().recorded, "run": result.job_id},
     )
 
 

@@ -23,6 +23,7 @@ from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
 from engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
 from engine.commits.journal import Run
+from engine.output.html_table import html_table
 from engine.output.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.describe_failure import describe_failure
@@ -41,9 +42,11 @@ from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Committable, PrintSink, Sink
 from operators.exchange.blocks import decode
 from operators.exchange.rows_and_batches import values_of_batch
+from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import printable
 
 
-@dataclass
+@dataclass(repr=False)
 class JobResult:
     """The result of a job that finished."""
 
@@ -58,6 +61,19 @@ class JobResult:
     tables: dict[str, pa.Table]  #: the plan that ran
     compiled: CompiledJob
     collected: dict[int, list[Any]] = field(default_factory=dict)  #: by `Transformation.created`
+
+    def __repr__(self) -> str:
+        return f"<penstock job {self._ended()}>"
+
+    def _repr_html_(self) -> str:
+        counts = ("subtasks", "records_in", "records_out", "attempts")
+        rows = [(name, *(f"{found[count]:,}" for count in counts)) for name, found in summaries(self)]
+        columns = ("vertex", *(count.replace("_", " ") for count in counts))
+        return html_table(f"job {self._ended()}", columns, rows)
+
+    def _ended(self) -> str:
+        name, vertices = limited(printable(self.name), MOST_OF_A_NAME), len(self.compiled.vertices)
+        return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {vertices:,} vertices"
 
 
 @dataclass

@@ -14,6 +14,7 @@ import pyspark
 from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
+from engine.flink.flink_jars import flink_jars
 from engine.machine.machine import cores, driver_memory_mebibytes, memory_bytes
 from engine.spark.find_java import MINIMUM_JAVA, find_java
 from engine.spark.session import ivy_dir
@@ -26,7 +27,8 @@ from engine.spark.spark_conf import (
 )
 from plans.errors import ConfigurationError, PenstockError
 
-_SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "deltalake")
+NOT_INSTALLED = "not installed"
+_SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "deltalake", "numba")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ def diagnose() -> list[Finding]:
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
         _java(),
         *(_package(name) for name in _SHOWN),
+        _extra_flink(),
         *_delta_jar(),
         _workers(),
         Finding("cores", str(cores())),
@@ -55,6 +58,17 @@ def diagnose() -> list[Finding]:
         ),
         _conf_dir(),
     ]
+
+
+def _extra_flink() -> Finding:
+    """The one extra; without it nothing is wrong, but Flink itself does not plan."""
+    name, found = "extra flink", _version("apache-flink-libraries")
+    try:
+        return Finding(name, f"apache-flink-libraries {found} ({flink_jars()})")
+    except ConfigurationError as error:
+        if found == NOT_INSTALLED:
+            return Finding(name, "not installed; pip install 'penstock[flink]' adds plans by Flink itself")
+        return Finding(name, f"apache-flink-libraries {found}", error.message)
 
 
 def probe(spark: SparkSession) -> list[Finding]:
@@ -101,7 +115,7 @@ def _version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "not installed"
+        return NOT_INSTALLED
 
 
 def _java() -> Finding:
@@ -117,7 +131,7 @@ def _java() -> Finding:
 
 def _package(name: str) -> Finding:
     found, wanted = _version(name), _requirements().get(name)
-    fits = wanted is None or (found != "not installed" and wanted.specifier.contains(found, prereleases=True))
+    fits = wanted is None or (found != NOT_INSTALLED and wanted.specifier.contains(found, prereleases=True))
     return Finding(name, found, "" if fits else f"penstock {_version('penstock')} needs {wanted}")
 
 

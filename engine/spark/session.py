@@ -33,27 +33,36 @@ from plans.errors import ConfigurationError
 def get_session(
     *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
 ) -> SparkSession:
-    """A session that can read and write Delta tables.
+    """As `any_session`, but ConfigurationError for a session that cannot read and write Delta tables."""
+    running = _running_session()
+    spark = any_session(master=master, conf=conf, app_name=app_name)
+    try:
+        return require_delta(spark)
+    except ConfigurationError:
+        if running is None:
+            spark.stop()
+        raise
+
+
+def any_session(
+    *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
+) -> SparkSession:
+    """A session, whether it knows Delta or not.
 
     If the process has a running session, that one: `conf` is set on it, and it is the caller's to stop. Else
     a new one on `master` (a Spark master URL; default spark.master of the settings, else local[*]) with the
     settings of SPARK_CONF_DIR, or Penstock's own `spark-conf/` if that is not set, below `conf`.
 
-    Raises ConfigurationError: no Java or one too old, the Delta jar cannot be had, Delta is not configured,
-    a value Spark refuses, a master or a static setting that the running session does not have.
+    Raises ConfigurationError: no Java or one too old, the Delta jar cannot be had, a value Spark refuses, a
+    master or a static setting that the running session does not have.
     """
     settings = dict(conf or {})
     remember_secrets(settings)
     running = _running_session()
     if running is not None:
         _apply(running, master, settings)
-        return require_delta(running)
-    spark = _start(_start_settings(master, settings, app_name))
-    try:
-        return require_delta(spark)
-    except ConfigurationError:
-        spark.stop()
-        raise
+        return running
+    return _start(_start_settings(master, settings, app_name))
 
 
 def require_delta(spark: SparkSession) -> SparkSession:

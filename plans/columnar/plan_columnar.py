@@ -64,14 +64,14 @@ def plan_columnar(
     done_at = {name: place for place, (name, _) in enumerate(todo)}
     done_at |= {name: place for place, (_, derive) in enumerate(todo) for name in inputs_of(derive)}
     done_at |= dict.fromkeys([*refusing, "topologies"], all_known_at)
-    done_at["job_settings"] = max(done_at["job_settings"], all_known_at)
+    done_at["job_settings"] = max(done_at.get("job_settings", all_known_at), all_known_at)
     planned: dict[str, pa.Table] = {}
 
     def finish(place: int) -> None:
         nonlocal rejected, planned
         done = {name for name in tables if done_at.get(name, -1) <= place}
         refused = _NOBODY
-        if place == all_known_at:
+        if place == all_known_at and todo:
             report(WITHOUT_REFUSED)
             first = first_refused([tables[name] for name in refusing if name in tables])
             rejected = pl.concat(

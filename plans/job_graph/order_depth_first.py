@@ -51,39 +51,41 @@ def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
     chained_before = np.concatenate(([0], np.cumsum(chained)))
     chained_outputs = np.diff(chained_before[graph.out_bounds])
     rounds = np.where(chained, _CHAINED, np.where(graph.chained_source, _NEITHER, _OTHERS))
-    inputs = (_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
+    walked = _Walked(_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
     stack, next_output, finished = (np.zeros(count, np.int64) for _ in range(3))
-    scratch = (stack, next_output, finished, np.arange(count), graph.no_output.copy())
-    run_loop(_walk, count, inputs, (*order, *scratch))
+    state = _State(stack, next_output, finished, np.arange(count), graph.no_output.copy())
+    run_loop(_walk, count, (walked,), (order, state))
     return order._replace(vertex=order.vertex[order.head])
 
 
-def _walk(
-    entries: Ints,
-    out_bounds: Ints,
-    out_targets: Ints,
-    rounds: Ints,
-    chained_outputs: Ints,
-    preorder: Ints,
-    postorder: Ints,
-    branch: Ints,
-    closings: Ints,
-    head: Ints,
-    distance: Ints,
-    vertex: Ints,
-    operator_order: Ints,
-    no_output: Flags,
-    stack: Ints,
-    next_output: Ints,
-    finished: Ints,
-    last_of_chain: Ints,
-    no_output_on_entry: Flags,
-) -> None:
+class _Walked(NamedTuple):
+    """What is walked: where the walk enters, and the outputs of each node."""
+
+    entries: Ints
+    out_bounds: Ints
+    out_targets: Ints
+    rounds: Ints  #: of each edge
+    chained_outputs: Ints  #: how many a node has
+
+
+class _State(NamedTuple):
+    """What the walk knows so far, per node."""
+
+    stack: Ints  #: the way down
+    next_output: Ints
+    finished: Ints  #: of heads: how many operators of the chain are done
+    last_of_chain: Ints
+    no_output_on_entry: Flags
+
+
+def _walk(walked: _Walked, order: DepthFirstOrder, state: _State) -> None:
     """The walk (see run_loop). It goes through the outputs of a node in two rounds, chained ones first.
 
-    Of `vertex` it writes those of heads. The last five are its own: the way down, which output of a node is
-    next, how many operators of a chain are done, and what is known so far.
+    Of `vertex` it writes those of heads.
     """
+    entries, out_bounds, out_targets, rounds, chained_outputs = walked
+    preorder, postorder, branch, closings, head, distance, vertex, operator_order, no_output = order
+    stack, next_output, finished, last_of_chain, no_output_on_entry = state
     pre = post = vertices = 0
     for entry in entries:
         if preorder[entry] >= 0:

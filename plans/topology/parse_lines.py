@@ -1,12 +1,14 @@
 """The one pass over topology lines, in Spark's Python workers: parse, validate, and give Arrow columns.
 
 Input rows: value (binary, one line), source_file, block_start (of the file's split; Spark gives a split's
-lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line).
+lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line), line
+(of an element of a document: where it begins, from 0), too_long_bytes (of a line that is not held: its size).
 
 Output rows (PARSED): one per topology or bad line, with its transformations, nodes and edges as arrays.
 Arrays of more than ROWS_A_BATCH entries continue in further rows that hold nothing else, which bounds the
 size of a row. Each block also gives one row that holds only `block_lines`, its number of lines, from which
-line numbers follow.
+line numbers follow. On Spark, a document that is left to a second reading gives one row that holds only
+`is_document`.
 """
 
 import gc
@@ -22,7 +24,6 @@ from plans.errors import TopologyError
 from plans.message_limits import MOST_ERRORS, limited
 from plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
 from plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
-from plans.topology.columnar.whole_lines import LongLine
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
@@ -47,12 +48,17 @@ def _nullable(table: pa.Schema) -> pa.DataType:
 
 SETTINGS = _nullable(JOB_SETTINGS)
 ERRORS = REJECTED.field("errors").type
-LINES = "value binary, source_file string, block_start long, ordinal long, problem string"
+LINES = (
+    "value binary, source_file string, block_start long, ordinal long, problem string, line long, "
+    "too_long_bytes long"
+)
 ROW_TYPES: dict[str, pa.DataType] = {
     "source_file": STR,
     "block_start": LONG,
     "ordinal": LONG,
+    "line": LONG,
     "block_lines": LONG,
+    "is_document": BOOL,
     "name": STR,
     "form": STR,
     "parallelism": INT,
@@ -91,13 +97,15 @@ class _Parsed(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line, or what stands for one that was too long to be held, and where it is."""
+    """A row of LINES: a line, an element of a document, or what stands for one that was too long."""
 
-    value: bytes | LongLine
+    value: bytes
     source_file: str | None
     block_start: int
     ordinal: int | None = None  #: None: count
     problem: str | None = None
+    line: int | None = None  #: of an element
+    too_long_bytes: int | None = None
 
 
 def parse_lines(
@@ -107,13 +115,19 @@ def parse_lines(
 
     Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length).
     """
-    columns = ([batch.column(i).to_pylist() for i in range(batch.num_columns)] for batch in batches)
-    rows = (row for of_batch in columns for row in zip(*of_batch, strict=True))
-    return parse_each((Line(*row) for row in rows), max_line_bytes)
+    return parse_each(lines_of(batches), max_line_bytes)
+
+
+def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
+    """The rows of LINES."""
+    for batch in batches:
+        columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
+        yield from map(Line._make, zip(*columns, strict=True))
 
 
 def parse_each(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
     """The lines as batches of PARSED.
+
 
     Parsed JSON has no cycles, so the worker's cycle collector, a third of the time, rests meanwhile.
     """
@@ -131,7 +145,7 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
     path: str | None = None
     seen, size = 0, 0
     pending: list[_Parsed] = []
-    for value, file, start, ordinal, problem in lines:
+    for value, file, start, ordinal, problem, line, too_long_bytes in lines:
         if (file, start) != block:
             if block is not None:
                 pending.append(_block_end(path, block[1], seen))
@@ -141,11 +155,12 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
             "source_file": path,
             "block_start": start,
             "ordinal": seen if ordinal is None else ordinal,
+            "line": line,
         }
         seen += 1
-        too_long = problem is None and max_line_bytes is not None and _size(value) > max_line_bytes
-        if too_long or isinstance(value, LongLine):
-            error = line_too_long(_size(value), max_line_bytes or 0)
+        size_bytes = len(value) if too_long_bytes is None else too_long_bytes
+        if problem is None and max_line_bytes is not None and size_bytes > max_line_bytes:
+            error = line_too_long(size_bytes, max_line_bytes)
             parsed = _rejected(place, None, INPUT_STAGE, [error])
         elif problem is None and not value.strip():
             continue
@@ -159,10 +174,6 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
     if block is not None:
         pending.append(_block_end(path, block[1], seen))
         yield from _record_batches(pending)
-
-
-def _size(value: bytes | LongLine) -> int:
-    return value.size_bytes if isinstance(value, LongLine) else len(value)
 
 
 def readable_path(file: str) -> str:
@@ -183,12 +194,6 @@ def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[Topolog
             "errors": [shown(e) for e in first_errors(errors)],
         }
     )
-
-
-def rejected_line(file: str, ordinal: int, error: TopologyError) -> pa.RecordBatch:
-    """PARSED of one line that is rejected unread."""
-    place = {"source_file": file, "block_start": 0, "ordinal": ordinal}
-    return next(_record_batches([_rejected(place, None, INPUT_STAGE, [error])]))
 
 
 def shown(error: TopologyError) -> dict[str, str]:
@@ -292,7 +297,7 @@ def _in_parts(
     """One topology, ROWS_A_BATCH array elements a row; only the first row says what topology it is."""
     starts = {key: sum(of_key[:position]) for key, of_key in lengths.items()}
     totals = {key: of_key[position] for key, of_key in lengths.items()}
-    go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "name")}
+    go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "line", "name")}
     for done in range(0, max(*totals.values(), 1), ROWS_A_BATCH):
         parts = {key: max(0, min(ROWS_A_BATCH, total - done)) for key, total in totals.items()}
         pieces = {

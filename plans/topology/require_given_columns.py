@@ -1,5 +1,6 @@
 """The columns that given tables of topologies and transformations may have, and must."""
 
+import re
 from collections.abc import Mapping
 
 from plans.errors import SchemaError
@@ -14,10 +15,24 @@ REQUIRED = {
 """Table to the columns that cannot be left out; others get their defaults."""
 
 
+_INTEGERS = re.compile(r"\b(?:tinyint|smallint|int|bigint|u?int(?:8|16|32|64))\b")
+
+
+def is_other_integer(found: str, declared: str) -> bool:
+    """Whether two types, by name, differ in nothing but the width of integers, in lists and maps too."""
+    return found != declared and _INTEGERS.sub("int", found) == _INTEGERS.sub("int", declared)
+
+
+def integers_too_large(table: str, column: str, declared: str) -> SchemaError:
+    """A value that the declared integers do not hold."""
+    return SchemaError(f"table {table}, column {column}: found integers that do not fit {declared}")
+
+
 def require_given_columns(found: Mapping[str, str], table: str) -> None:
     """Raise SchemaError if `found` (column to its type's name, see type_name) cannot be given as `table`.
 
-    The message names every column that is missing, of another type, or none of the table's.
+    Integers may be of any width. The message names every column that is missing, of another type, or none
+    of the table's.
     """
     allowed = {column.name: type_name(column.type) for column in TABLES[table]}
     problems = [
@@ -26,7 +41,7 @@ def require_given_columns(found: Mapping[str, str], table: str) -> None:
     problems += [
         f"{name}: found {kind}, allowed {allowed[name]}"
         for name, kind in found.items()
-        if name in allowed and kind != allowed[name]
+        if name in allowed and kind != allowed[name] and not is_other_integer(kind, allowed[name])
     ]
     problems += [f"{name}: not a column of {table}" for name in found if name not in allowed]
     if problems:

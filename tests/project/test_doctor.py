@@ -8,6 +8,7 @@ from engine.commands.main import app
 from engine.spark import doctor
 from engine.spark.doctor import Finding, diagnose, probe
 from engine.spark.spark_conf import DeltaCoordinates
+from plans.errors import ConfigurationError
 
 
 def problems() -> dict[str, str]:
@@ -16,9 +17,17 @@ def problems() -> dict[str, str]:
 
 def test_this_installation_is_sound():
     assert problems() == {}
-    assert {"Python", "Java", "pyspark", "delta-spark", "Delta jar", "pyarrow", "workers' Python"} <= {
-        finding.name for finding in diagnose()
-    }
+    assert {
+        "Python",
+        "Java",
+        "pyspark",
+        "delta-spark",
+        "Delta jar",
+        "pyarrow",
+        "workers' Python",
+        "numba",
+        "extra flink",
+    } <= {finding.name for finding in diagnose()}
 
 
 @pytest.mark.parametrize(
@@ -40,6 +49,22 @@ def test_a_package_that_penstock_does_not_allow(monkeypatch):
         "engine.spark.doctor.version", lambda name: "3.0.1" if name == "pandas" else real(name)
     )
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
+
+
+def test_the_extra_may_be_missing_but_not_be_another_version(monkeypatch):
+    real = version
+    for found, problem in ((doctor.NOT_INSTALLED, {}), ("2.2.0", {"extra flink"})):
+        monkeypatch.setattr(
+            doctor, "_version", lambda name, found=found: found if name.startswith("apache") else real(name)
+        )
+        monkeypatch.setattr(doctor, "flink_jars", _no_jars)
+        assert set(problems()) == set(problem)
+    (said,) = (finding.problem for finding in diagnose() if finding.name == "extra flink")
+    assert said == "no jars"
+
+
+def _no_jars():
+    raise ConfigurationError("no jars")
 
 
 def test_java_settings_and_jars_of_the_user(monkeypatch, tmp_path):

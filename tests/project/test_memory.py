@@ -293,7 +293,7 @@ def test_where_libraries_do_not_fit_a_command_does_not_start(command, limit_byte
 @pytest.mark.parametrize("command", [name for name, _, _ in COMMANDS])
 @pytest.mark.parametrize(("kind", "option"), [("RLIMIT_AS", "-v"), ("RLIMIT_DATA", "-d")])
 def test_every_command_but_doctor_needs_address_space(monkeypatch, command, kind, option):
-    limits = {}
+    limits: dict[int, int] = {}
     monkeypatch.setattr(resource, "getrlimit", lambda asked: (limits.get(asked, resource.RLIM_INFINITY),) * 2)
     require_address_space(command)
     limits[getattr(resource, kind)] = 2**29

@@ -35,7 +35,7 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         names = set(archive.namelist())
     modules = {
         str(path.relative_to(ROOT))
-        for package in ("plans", "operators", "engine")
+        for package in ("penstock", "plans", "operators", "engine")
         for pattern in ("*.py", "*.java")
         for path in (ROOT / package).rglob(pattern)
     }
@@ -44,6 +44,7 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
     assert {
         "penstock_guard.py",
         "plans/py.typed",
+        "penstock/py.typed",
         "engine/spark-conf/spark-defaults.conf",
         "engine/spark-conf/log4j2.properties",
         "engine/spark-conf/test/spark-defaults.conf",
@@ -54,7 +55,8 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         "penstock-0.1.0.dist-info/licenses/LICENSE",
     } <= names
     tops = {name.split("/")[0] for name in names}
-    assert tops == {"plans", "operators", "engine", "penstock_guard.py", "penstock-0.1.0.dist-info"}
+    packages = {"penstock", "plans", "operators", "engine"}
+    assert tops == {*packages, "penstock_guard.py", "penstock-0.1.0.dist-info"}
 
 
 def test_wheel_from_the_source_archive_is_the_same(wheel, tmp_path):

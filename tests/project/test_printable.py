@@ -13,6 +13,7 @@ from rich.table import Column
 import engine
 from engine.output import people
 from engine.output.progress import progress
+from engine.output.say import say
 from plans.printable import printable, printable_json, printable_lines
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
 from tests.project.on_terminal import on_terminal
@@ -26,7 +27,7 @@ def test_a_cell_holds_no_tab_and_no_line(capsys):
 def test_an_encoding_without_a_character_gets_an_escape(monkeypatch, tmp_path):
     with (tmp_path / "out").open("w", encoding="ascii") as output, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", output)
-        people.say("日é")
+        say("日é")
     assert (tmp_path / "out").read_text() == "\\u65e5\\xe9\n"
 
 
@@ -67,9 +68,10 @@ ROOT = Path(engine.__file__).parents[1]
 
 
 def test_nothing_else_prints():
-    """Whatever speaks to people goes through engine.output.people, which escapes it."""
+    """Whatever speaks to people goes through engine.output.people or say, which escape it."""
     allowed = {
         "engine/output/people.py",
+        "engine/output/say.py",
         "engine/output/progress.py",  # Rich's bar, of printable text
         "engine/runtime/run_environment.py",
         "engine/bench/measure_planner.py",  # JSON for the process that started it

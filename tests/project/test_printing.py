@@ -11,10 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from rich.cells import cell_len
+from rich.table import Column
 
 from engine.bench.write_page import render_page
 from engine.commands import bench, doctor
 from engine.commands.main import app
+from engine.output import people
 from engine.planning.plan_in_process import plan_in_process
 from engine.spark.doctor import Finding
 from engine.store.delta_rs_tables import DeltaRsTables
@@ -174,6 +176,24 @@ def test_narrow_terminals_show_all_tables(monkeypatch, store, columns):
         assert max(map(cell_len, plain.splitlines())) <= int(columns)
 
 
+@pytest.mark.parametrize(("columns", "blocks"), [("100", 0), ("60", 2), ("30", 2)])
+def test_a_table_that_is_too_wide_is_printed_a_row_a_block_with_whole_words(monkeypatch, columns, blocks):
+    monkeypatch.setenv("COLUMNS", columns)
+    headers = ("topology", "a rather long header", "where it was read")
+    rows = [("one", "unbelievable", "/a/path/of/forty/characters/and/some.jl"), ("two", "b", "short")]
+    with monkeypatch.context() as patch:
+        wide = Column("where it was read", no_wrap=columns != "30")
+        table = (Column("topology"), Column("a rather long header"), wide)
+        said = OF_RICH.sub("", on_terminal(lambda: people.print_table(table, rows), patch))
+    assert said.count("topology") == (blocks or 1)
+    assert ("━" in said) is not blocks
+    for header in headers if columns != "30" else headers[:1]:
+        assert header in said
+    words = [word for row in rows for word in row if columns != "30" or "/" not in word]
+    assert all(word in said for word in words)
+    assert max(map(cell_len, said.splitlines())) <= int(columns)
+
+
 def test_names_in_json_come_back_whole(run, store):
     names = [json.loads(line).get("name") for line in run("export", store)[0].splitlines()]
     assert HOSTILE in names
@@ -301,3 +321,12 @@ def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
     with pytest.raises(StoreError, match="which Delta tables cannot have"):
         require_target(str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_breaks_no_word_of_plan_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with monkeypatch.context() as patch:
+        said = OF_RICH.sub("", on_terminal(partial(_call, ("plan", "--help")), patch))
+    assert "…" not in said.replace("...", "")
+    for word in ("--slots-per-task-manager", "local-input-preferred-1.12", "'penstock[flink]'"):
+        assert word in said

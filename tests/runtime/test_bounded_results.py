@@ -3,7 +3,7 @@
 import resource
 import threading
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -116,7 +116,7 @@ def test_what_is_cut_off_is_not_the_end_of_the_input(env, monkeypatch):
     ]
 
 
-class Size(WindowFunction):
+class Size(WindowFunction[int, int, int, Any]):
     def apply(self, key, window, inputs):
         yield len(list(inputs))
 

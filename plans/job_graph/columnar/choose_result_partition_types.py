@@ -7,8 +7,8 @@ import polars as pl
 
 from plans.arrow_walks import Ints
 from plans.columnar.look_up import places
+from plans.job_graph.chain_index import HEAD
 from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
-from plans.job_graph.columnar.walk_stream_graph import HEAD
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.walk_stream_graph import data_set_ids
 from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD

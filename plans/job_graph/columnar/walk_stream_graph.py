@@ -4,14 +4,12 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
+from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.order_depth_first import order_depth_first
 from plans.job_graph.stream_graph_arrays import Edges, Flags, stream_graph_arrays
 from plans.job_graph.walk_stream_graph import SOURCE_TASKS
 from plans.tables.column_types import TOPOLOGY
-
-CHAINED_SOURCE, HEAD = 0, 1
-"""Chain indexes; operators after the head have higher ones."""
 
 _OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "invokable")
 

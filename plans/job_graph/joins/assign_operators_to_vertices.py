@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
+from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
 
@@ -43,8 +44,8 @@ def assign_operators_to_vertices(
         TOPOLOGY,
         F.coalesce("runs_in", "head", "id").alias("vertex"),
         F.col("id").alias("node"),
-        F.when(F.col("runs_in").isNotNull(), 0)
-        .otherwise(F.coalesce("distance", F.lit(0)) + 1)
+        F.when(F.col("runs_in").isNotNull(), CHAINED_SOURCE)
+        .otherwise(F.coalesce("distance", F.lit(0)) + HEAD)
         .alias("chain_index"),
         "chained_source_index",
         *NODE_COLUMNS,

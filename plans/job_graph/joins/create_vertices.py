@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from plans.job_graph.chain_index import HEAD
 from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
 from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
@@ -34,8 +35,8 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         vertex  name                            invokable
         1       Source: s -> m -> (n, Sink: k)  SourceOperatorStreamTask
     """
-    members = operators.filter(F.col("chain_index") != 1)
-    in_chain = F.col("chain_index") > 0
+    members = operators.filter(F.col("chain_index") != HEAD)
+    in_chain = F.col("chain_index") >= HEAD
     piece = F.when(in_chain, F.struct(F.col("preorder").alias("at"), _name_piece().alias("text")))
     source = F.when(
         ~in_chain, F.struct(F.col("chained_source_index").alias("at"), F.col("name").alias("text"))
@@ -48,7 +49,9 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
         *(_sum_of_resources(column, in_chain) for column in RESOURCES),
     )
-    heads = join_local(operators.filter(F.col("chain_index") == 1), of_members, {"vertex": "chain"}, "left")
+    heads = join_local(
+        operators.filter(F.col("chain_index") == HEAD), of_members, {"vertex": "chain"}, "left"
+    )
     suffix = F.when(
         F.size("sources") > 0, F.concat(F.lit(" ["), F.array_join("sources", ", "), F.lit("]"))
     ).otherwise(F.lit(""))

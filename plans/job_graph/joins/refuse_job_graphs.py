@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from plans.job_graph.chain_index import HEAD
 from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
 from plans.job_graph.refuse_job_graphs import (
     BLOCKING,
@@ -133,7 +134,7 @@ def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_setti
 
 def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
     """Sources that are chained into a head are not looked at."""
-    empty = operators.filter((F.col("chain_index") > 0) & ((F.col("name") == "") | (F.col("uid") == "")))
+    empty = operators.filter((F.col("chain_index") >= HEAD) & ((F.col("name") == "") | (F.col("uid") == "")))
     orders = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
         TOPOLOGY, F.col("node").alias("walked_node"), "vertex_postorder"
     )

@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from plans.job_graph.chain_index import HEAD
 from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.joins.frames import join_local
@@ -79,7 +80,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     fractions = F.when(nothing_shared, F.create_map().cast(_NO_FRACTIONS)).otherwise(
         F.map_from_entries(F.array_compact(F.array(*entries)))
     )
-    in_chain = Window.partitionBy(TOPOLOGY, "vertex", F.col("chain_index") > 0).orderBy("postorder")
+    in_chain = Window.partitionBy(TOPOLOGY, "vertex", F.col("chain_index") >= HEAD).orderBy("postorder")
     return joined.select(
         TOPOLOGY,
         "vertex",
@@ -88,7 +89,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
         F.lower("uid_hash").alias("user_defined_operator_id"),
         "name",
         "chain_index",
-        F.when(F.col("chain_index") > 0, F.row_number().over(in_chain) - 1).alias("operator_order"),
+        F.when(F.col("chain_index") >= HEAD, F.row_number().over(in_chain) - 1).alias("operator_order"),
         fractions.alias("managed_memory_fraction"),
         "input_format",
         "output_format",

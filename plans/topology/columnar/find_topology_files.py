@@ -12,6 +12,9 @@ from stat import S_ISDIR, S_ISREG
 from plans.errors import InputError
 from plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
 
+STANDARD_INPUT = "/dev/stdin"
+"""What the path `-` stands for. It is read as a pipe is, even if it is a file: once, from where it is."""
+
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 _SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
@@ -41,6 +44,8 @@ def find_topology_files(paths: Sequence[str]) -> list[str]:
 
 def local_path(path: str) -> str:
     """The absolute path that a path or file: URI stands for. Raises InputError for other file systems."""
+    if path == "-":
+        return STANDARD_INPUT
     scheme = _SCHEME(path)
     if scheme is not None and scheme[1] != "file":
         raise unusable_path(path, "only local files are read without Spark")
@@ -53,7 +58,10 @@ def local_path(path: str) -> str:
 def is_pipe(path: str) -> bool:
     """Whether a path is a local file that is neither a regular one nor a directory: a FIFO, /dev/fd/63, …"""
     try:
-        mode = os.stat(local_path(path)).st_mode
+        local = local_path(path)
+        if local == STANDARD_INPUT:
+            return True
+        mode = os.stat(local).st_mode
     except (InputError, OSError, ValueError):
         return False
     return not S_ISREG(mode) and not S_ISDIR(mode)

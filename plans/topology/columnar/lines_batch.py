@@ -11,6 +11,8 @@ def lines_batch(
     file: str | None,
     ordinals: Sequence[int],
     problems: Sequence[str | None] | None = None,
+    lines: Sequence[int] | None = None,
+    too_long_bytes: Sequence[int | None] | None = None,
 ) -> pa.RecordBatch:
     """LINES of one file, or of objects; a value may be longer than 2 GiB with others in one batch."""
     n = len(values)
@@ -21,5 +23,9 @@ def lines_batch(
             "block_start": pa.array(np.zeros(n, np.int64)),
             "ordinal": pa.array(ordinals, pa.int64()),
             "problem": pa.array(problems, pa.string()) if problems else pa.nulls(n, pa.string()),
+            "line": pa.array(lines, pa.int64()) if lines else pa.nulls(n, pa.int64()),
+            "too_long_bytes": pa.array(too_long_bytes, pa.int64())
+            if too_long_bytes
+            else pa.nulls(n, pa.int64()),
         }
     )

@@ -6,8 +6,9 @@ import pyarrow as pa
 
 from plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
 from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.read_topology_files import LineTooLong, blocks_of_files
-from plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
+from plans.topology.columnar.parse_block import Block
+from plans.topology.columnar.read_topology_files import blocks_of_files
+from plans.topology.line_too_long import MAX_LINE_BYTES
 
 _LINES = lines_batch([], None, []).schema
 
@@ -15,7 +16,7 @@ _LINES = lines_batch([], None, []).schema
 def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
     """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
 
-    A line of more than `max_line_bytes` is a line that cannot be read.
+    Of a line of more than `max_line_bytes` there is the size only.
 
     Raises InputError for a pipe that cannot be read to its end.
     """
@@ -26,9 +27,8 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
         read.update(files)
         batches = []
         for block in blocks_of_files(files, max_line_bytes):
-            if isinstance(block, LineTooLong):
-                error = line_too_long(block.size_bytes, max_line_bytes)
-                batches.append(lines_batch([b""], block.file, [block.ordinal], [error.found]))
+            if not isinstance(block, Block):
+                batches.append(block)
                 continue
             data, file, first = block
             values = data.split(b"\n")[:-1]

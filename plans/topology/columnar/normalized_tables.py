@@ -13,7 +13,11 @@ from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.tables.type_names import type_name
 from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
-from plans.topology.require_given_columns import require_given_columns
+from plans.topology.require_given_columns import (
+    integers_too_large,
+    is_other_integer,
+    require_given_columns,
+)
 from plans.vocabulary import TopologyForm
 
 
@@ -57,14 +61,24 @@ def _normalized(given: pa.Table, table: str, missing: Mapping[str, Any]) -> pl.D
                 pa.repeat(default, len(given)) if with_default else pa.nulls(len(given), kind)
             )
             continue
-        _require_utf8(given[field.name], table, field.name)
-        columns[field.name] = given[field.name]
-        if not _taken_by_polars(given[field.name].type):
-            columns[field.name] = given[field.name].cast(kind)
-        if field.name in missing and given[field.name].null_count:
+        column = given[field.name]
+        _require_utf8(column, table, field.name)
+        if is_other_integer(type_name(column.type), type_name(field.type)):
+            column = _narrowed(column, kind, table, field)
+        elif not _taken_by_polars(column.type):
+            column = column.cast(kind)
+        if field.name in missing and column.null_count:
             default = pa.scalar(missing[field.name], kind)
-            columns[field.name] = pc.coalesce(given[field.name].cast(kind), default)
+            column = pc.coalesce(column.cast(kind), default)
+        columns[field.name] = column
     return pl.DataFrame([_own_column(name, columns.pop(name)) for name in list(columns)])
+
+
+def _narrowed(column: pa.ChunkedArray, kind: pa.DataType, table: str, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        raise integers_too_large(table, field.name, type_name(field.type)) from None
 
 
 def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:

@@ -1,32 +1,25 @@
 """Topology files (docs/topology-files.md) as the tables of the topology layer."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from plans.columnar.side_by_side import one_after_the_other
-from plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
+from plans.topology.columnar.find_topology_files import find_topology_files
+from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.parse_block import Block, parse_block
 from plans.topology.columnar.topologies_of_lines import topologies_of_lines
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
 from plans.topology.input_errors import no_files_given, no_topologies
-from plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
-from plans.topology.parse_lines import rejected_line
-from plans.topology.texts_of_file import texts_of_file
+from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
+from plans.topology.line_too_long import MAX_LINE_BYTES
+from plans.topology.parse_lines import parse_lines
+from plans.topology.texts_of_file import BLOCK_BYTES, texts_of_file
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-class LineTooLong(NamedTuple):
-    """A line that is not read: its file, its ordinal and its size."""
-
-    file: str
-    ordinal: int
-    size_bytes: int
+_ELEMENTS_AT_ONCE = 1_000
 
 
 def read_topology_files(
@@ -34,10 +27,11 @@ def read_topology_files(
     max_line_bytes: int = MAX_LINE_BYTES,
     before_block: Callable[[], None] = lambda: None,
 ) -> TopologyTables:
-    """JSON lines in local files, compressed files, directories (with those below) and globs.
+    """JSON lines and documents in local files, compressed files, directories (with those below) and globs.
 
-    A line of more than `max_line_bytes` is rejected without being held in memory. `before_block` is called
-    before each block is read; what it raises stops the reading.
+    A line, or an element of a document, of more than `max_line_bytes` is rejected and not held in memory.
+    `before_block` is called before each block is read; what it raises stops the reading. See
+    json_documents for what a document is.
 
     As joins.read_topology_files; what only Hadoop can read (other file systems, .lz4, .snappy,
     .deflate) is an InputError.
@@ -45,11 +39,8 @@ def read_topology_files(
     if not paths:
         raise no_files_given()
 
-    def parse(block: Block | LineTooLong) -> list[pa.RecordBatch]:
-        if isinstance(block, Block):
-            return parse_block(block)
-        error = line_too_long(block.size_bytes, max_line_bytes)
-        return [rejected_line(block.file, block.ordinal, error)]
+    def parse(block: Block | pa.RecordBatch) -> list[pa.RecordBatch]:
+        return parse_block(block) if isinstance(block, Block) else list(parse_lines([block], max_line_bytes))
 
     blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
     tables = topologies_of_lines(chain.from_iterable(one_after_the_other(parse, blocks)))
@@ -60,15 +51,62 @@ def read_topology_files(
 
 def blocks_of_files(
     files: Sequence[str], max_line_bytes: int, before_block: Callable[[], None] = lambda: None
-) -> Iterator[Block | LineTooLong]:
-    """The lines of the files, in order, some megabytes at a time. Raises InputError."""
+) -> Iterator[Block | pa.RecordBatch]:
+    """The lines of the files, in order, some megabytes at a time. Raises InputError.
+
+    LINES where lines are too long, and of documents, whose elements have ordinals of their own.
+    """
     for file in files:
-        lines, name = 0, os.fsencode(file).decode(errors="backslashreplace")  # bytes that are not UTF-8
-        texts = texts_of_file(file, before_block, seeks=not is_pipe(file))
-        for found in whole_lines(texts, max_line_bytes):
-            if isinstance(found, LongLine):
-                yield LineTooLong(name, lines, found.size_bytes)
-                lines += 1
-                continue
-            yield Block(found.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else found, name, lines)
-            lines += found.count(b"\n")
+        name = os.fsencode(file).decode(errors="backslashreplace")  # bytes that are not UTF-8
+        texts = texts_of_file(file, before_block)
+        head = head_of(texts)
+        texts = chain(head, texts)
+        if is_document(b"".join(head)[:HEAD_BYTES]):
+            yield from elements_as_lines(texts, name, max_line_bytes)
+        else:
+            yield from _blocks(texts, name, max_line_bytes)
+
+
+def elements_as_lines(
+    texts: Iterable[bytes], file: str | None, max_line_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """The elements of a document, each with its place among them and its line, as LINES."""
+    first = 0
+    taken: list[Element] = []
+    held_bytes = 0
+
+    def batch() -> pa.RecordBatch:
+        values, lines, too_long_bytes, problems = zip(*taken, strict=True)
+        return lines_batch(values, file, range(first, first + len(taken)), problems, lines, too_long_bytes)
+
+    for element in elements(texts, max_line_bytes):
+        taken.append(element)
+        held_bytes += len(element.value)
+        if held_bytes >= BLOCK_BYTES or len(taken) == _ELEMENTS_AT_ONCE:
+            yield batch()
+            first, taken, held_bytes = first + len(taken), [], 0
+    if taken:
+        yield batch()
+
+
+def head_of(texts: Iterator[bytes]) -> list[bytes]:
+    """The first texts, of HEAD_BYTES together."""
+    head: list[bytes] = []
+    size = 0
+    for text in texts:
+        head.append(text)
+        size += len(text)
+        if size >= HEAD_BYTES:
+            break
+    return head
+
+
+def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[Block | pa.RecordBatch]:
+    lines = 0
+    for found in whole_lines(texts, max_line_bytes):
+        if isinstance(found, LongLine):
+            yield lines_batch([b""], file, [lines], too_long_bytes=[found.size_bytes])
+            lines += 1
+            continue
+        yield Block(found.removeprefix(BYTE_ORDER_MARK) if lines == 0 else found, file, lines)
+        lines += found.count(b"\n")

@@ -21,7 +21,7 @@ NESTED = ("transformations", "stream_nodes", "stream_edges")
 """Tables whose rows come as an array of each line."""
 
 _OF_LINES = tuple(n for n in TOPOLOGIES.names if n not in (TOPOLOGY, "source_line"))
-_LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal")
+_LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal", "line")
 
 
 class _Place(NamedTuple):
@@ -80,14 +80,15 @@ def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
     accepted: list[int] = []
     lines: list[int | None] = []
     columns = [batch[name].to_pylist() for name in _LINE]
-    for position, (form, stage, block_lines, name, file, ordinal) in enumerate(zip(*columns, strict=True)):
+    for position, of_line in enumerate(zip(*columns, strict=True)):
+        form, stage, block_lines, name, file, ordinal, line = of_line
         if form is None and stage is None:
             ids.append(found.going_on if block_lines is None else None)
             continue
         ids.append(None)
         found.inputs += 1
         found.going_on = None
-        place = _Place(file, ordinal + 1)
+        place = _Place(file, (ordinal if line is None else line) + 1)
         if stage is not None:
             errors = batch["errors"][position].as_py()
             found.refused.append(Refused(name, file, place.line, stage, errors))

@@ -1,11 +1,11 @@
 """The tables of topologies and transformations in a folder."""
 
-from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from plans.errors import SchemaError
 from plans.topology.input_errors import missing_table, unusable_path
+from plans.topology.joins.is_delta_table import is_delta_table
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from plans.topology.joins.topology_tables import GivenTables
@@ -20,7 +20,7 @@ def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
     for name in ("topologies", "transformations"):
         table = f"{path.rstrip('/')}/{name}"
         try:
-            kind = "delta" if DeltaTable.isDeltaTable(spark, table) else "parquet"
+            kind = "delta" if is_delta_table(spark, table) else "parquet"
             options = AS_THEY_ARE if kind == "parquet" else {}
             tables.append(spark.read.format(kind).options(**options).load(table))
         except AnalysisException as e:

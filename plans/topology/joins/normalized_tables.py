@@ -9,7 +9,11 @@ from plans.joins.spark_schemas import column_types
 from plans.tables import TABLES
 from plans.tables.type_names import type_name
 from plans.topology.joins.topology_tables import GivenTables
-from plans.topology.require_given_columns import require_given_columns
+from plans.topology.require_given_columns import (
+    integers_too_large,
+    is_other_integer,
+    require_given_columns,
+)
 from plans.vocabulary import TopologyForm
 
 
@@ -47,12 +51,38 @@ def normalized_transformations(transformations: DataFrame) -> DataFrame:
 def _normalized(df: DataFrame, table: str, missing: Mapping[str, Column]) -> DataFrame:
     found = column_types(df)
     require_given_columns(found, table)
+    declared = {column.name: type_name(column.type) for column in TABLES[table]}
+    df = _with_declared_integers(df, found, declared, table)
     return df.select(
         *(
             _column(column.name, type_name(column.type), found, missing).alias(column.name)
             for column in TABLES[table]
         )
     )
+
+
+def _with_declared_integers(
+    df: DataFrame, found: Mapping[str, str], declared: Mapping[str, str], table: str
+) -> DataFrame:
+    """`df` with integers as wide as declared; SchemaError if some do not fit, which a Spark job finds out."""
+    others = [name for name, kind in found.items() if is_other_integer(kind, declared[name])]
+    if not others:
+        return df
+    lost = [_is_too_large(F.col(name), declared[name]) for name in others]
+    counts = df.agg(*(F.count_if(is_lost) for is_lost in lost)).collect()[0]
+    for name, count in zip(others, counts, strict=True):
+        if count:
+            raise integers_too_large(table, name, declared[name])
+    return df.withColumns({name: F.col(name).cast(declared[name]) for name in others})
+
+
+def _is_too_large(column: Column, kind: str) -> Column:
+    if kind.startswith("map"):
+        column, kind = F.map_values(column), "array<int>"
+    if kind.startswith("array"):
+        element = kind.removeprefix("array<").removesuffix(">")
+        return F.exists(column, lambda one: one.isNotNull() & one.try_cast(element).isNull())
+    return column.isNotNull() & column.try_cast(kind).isNull()
 
 
 def _column(name: str, kind: str, found: Mapping[str, str], missing: Mapping[str, Column]) -> Column:

@@ -10,15 +10,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from plans.topology.columnar.read_topology_files import elements_as_lines, head_of
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
-from plans.topology.parse_lines import Line, parse_each, readable_path
+from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
+from plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
 from plans.topology.texts_of_file import CODECS, SPARK_ONLY, texts_of_file
 
 SMALLEST_SPLIT_BYTES = 4 * 2**20
 LARGEST_SPLIT_BYTES = 128 * 2**20
 """As spark.sql.files.maxPartitionBytes."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FIRST_BYTES = 2**16
+"""Enough for the first line of nearly every file, which mostly tells JSON lines from a document."""
+
 _END = 2**63 - 1
 """Of a file that is read to its end, wherever that is."""
 
@@ -29,9 +33,10 @@ def can_be_split(files: Sequence[str]) -> bool:
 
 
 def splits_of_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """(source_file, start, end): parts of the files in bytes, of about the same size in each partition.
+    """(source_file, start, end, is_document): parts of the files in bytes, about the same size per partition.
 
-    A compressed file is one part. Raises OSError where a file has gone.
+    A compressed file is one part, and so is a JSON document. Raises OSError where a file has gone, InputError
+    where one cannot be read.
     """
     sizes = [os.path.getsize(readable_path(uri)) for uri in files]
     share = sum(sizes) // spark.sparkContext.defaultParallelism
@@ -40,13 +45,25 @@ def splits_of_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     filled, part = 0, 0
     for uri, size in zip(files, sizes, strict=True):
         packed = os.path.splitext(uri)[1].lower() in CODECS
-        for start in (0,) if packed else range(0, max(size, 1), most):
+        document = _is_document(readable_path(uri), packed)
+        whole = document or packed
+        for start in (0,) if whole else range(0, max(size, 1), most):
             if filled >= most:
                 filled, part = 0, part + 1
-            rows.append((uri, start, _END if packed or start + most >= size else start + most, part))
-            filled += size if packed else min(most, size - start)
-    schema = "source_file string, start long, end long, part int"
+            end = _END if whole or start + most >= size else start + most
+            rows.append((uri, start, end, document, part))
+            filled += size if whole else min(most, size - start)
+    schema = "source_file string, start long, end long, is_document boolean, part int"
     return spark.createDataFrame(rows, schema).repartitionById(part + 1, F.col("part")).drop("part")
+
+
+def _is_document(file: str, packed: bool) -> bool:
+    if not packed:
+        with open(file, "rb") as opened:
+            first, newline, _ = opened.read(_FIRST_BYTES).lstrip().partition(b"\n")
+        if newline and not may_open_document(first):
+            return False
+    return is_document(b"".join(head_of(texts_of_file(file)))[:HEAD_BYTES])
 
 
 def parse_splits(batches: Iterable[pa.RecordBatch], max_line_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -56,14 +73,22 @@ def parse_splits(batches: Iterable[pa.RecordBatch], max_line_bytes: int) -> Iter
     """
     columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
     splits = (split for of_batch in columns for split in zip(*of_batch, strict=True))
-    lines = (line for uri, start, end in splits for line in _lines(uri, start, end, max_line_bytes))
+    lines = (
+        line
+        for uri, start, end, document in splits
+        for line in (_elements(uri, max_line_bytes) if document else _lines(uri, start, end, max_line_bytes))
+    )
     return parse_each(lines, max_line_bytes)
+
+
+def _elements(uri: str, max_line_bytes: int) -> Iterator[Line]:
+    return lines_of(elements_as_lines(texts_of_file(readable_path(uri)), uri, max_line_bytes))
 
 
 def _lines(uri: str, start: int, end: int, max_line_bytes: int) -> Iterator[Line]:
     for found in _whole_lines(readable_path(uri), start, end, max_line_bytes):
         if isinstance(found, LongLine):
-            yield Line(found, uri, start)
+            yield Line(b"", uri, start, too_long_bytes=found.size_bytes)
         else:
             for line in found.split(b"\n")[:-1]:
                 yield Line(line, uri, start)
@@ -84,7 +109,7 @@ def _whole_lines(file: str, start: int, end: int, max_line_bytes: int) -> Iterat
             yield found
             continue
         last = found.index(b"\n", end - 1 - at) + 1 if at + len(found) > end else len(found)
-        yield found[:last].removeprefix(_BYTE_ORDER_MARK) if at == 0 else found[:last]
+        yield found[:last].removeprefix(BYTE_ORDER_MARK) if at == 0 else found[:last]
         at += len(found)
 
 

@@ -20,6 +20,8 @@ from plans.topology.input_errors import (
     unreadable_file,
     unusable_path,
 )
+from plans.topology.joins.elements_of_documents import with_elements
+from plans.topology.joins.parse_all_but_documents import parse_all_but_documents
 from plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
@@ -46,12 +48,15 @@ def read_topology_files(
     max_line_bytes: int = MAX_LINE_BYTES,
     piped: Mapping[str, pa.Table] | None = None,
 ) -> TopologyTables:
-    """JSON lines in files, `.gz` files, directories (with those below) and globs, read in parallel.
+    """JSON lines and JSON documents in files, `.gz` files, directories (with those below) and globs.
 
-    One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps. Bad
-    lines and topologies, and lines of more than `max_line_bytes`, are rows of `rejected` by file and line. A
-    path that is there is that path, even if it could be a glob. `piped`: LINES of those of the paths that
-    Spark cannot read, since they are FIFOs.
+    One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps.
+    Workers read local files themselves. Spark's own reader, which holds each line whole, finds the files, and
+    reads those on remote file systems and those that only Hadoop unpacks; documents among them take a second
+    job. Bad lines and topologies, and lines or elements of documents of more than `max_line_bytes`, are rows
+    of `rejected` by file and line. A path that is there is that path, even if it could be a glob. `piped`:
+    LINES of those of the paths that Spark cannot read, since they are FIFOs.
+
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
     if not paths:
@@ -61,9 +66,20 @@ def read_topology_files(
     parts = [
         parsed_lines(spark.createDataFrame(lines).coalesce(1), max_line_bytes) for lines in piped.values()
     ]
+    read_documents = None
     if files := [path for path in paths if path not in piped]:
-        parts.append(_parsed_files(spark, files, max_line_bytes))
-    tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run)
+        text = _text(spark, files)
+        if can_be_split(text.inputFiles()):
+            parts.append(_parsed_splits(spark, text.inputFiles(), max_line_bytes))
+        else:
+            lines, of_pipes = _lines(text), parts
+            parts = [*of_pipes, _parsed_but_documents(lines, max_line_bytes)]
+
+            def read_documents(documents: Sequence[str]) -> DataFrame:
+                found = with_elements(lines, documents, max_line_bytes)
+                return reduce(DataFrame.unionByName, [*of_pipes, parsed_lines(found, max_line_bytes)])
+
+    tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run, read_documents)
     if tables.inputs == 0:
         for kept in tables.persisted:
             kept.unpersist()
@@ -71,22 +87,20 @@ def read_topology_files(
     return tables
 
 
-def _parsed_files(spark: SparkSession, paths: list[str], max_line_bytes: int) -> DataFrame:
-    """What the files hold, as PARSED.
-
-    Spark's reader, which holds each line whole, finds the files, and reads those on remote file systems and
-    those that only Hadoop unpacks.
-    """
-    text = _text(spark, paths)
-    files = text.inputFiles()
-    if not can_be_split(files):
-        return parsed_lines(_lines(text), max_line_bytes)
+def _parsed_splits(spark: SparkSession, files: Sequence[str], max_line_bytes: int) -> DataFrame:
+    """What local files hold, as PARSED."""
     try:
         splits = splits_of_files(spark, files)
     except OSError as error:
         raise unreadable_file(str(error.filename), str(error.strerror)) from None
     parse = partial(parse_splits, max_line_bytes=max_line_bytes)
     return splits.mapInArrow(parse, from_arrow_schema(PARSED))
+
+
+def _parsed_but_documents(lines: DataFrame, max_line_bytes: int) -> DataFrame:
+    """LINES as PARSED, documents left out. For remote file systems, and what only Hadoop unpacks."""
+    parse = partial(parse_all_but_documents, max_line_bytes=max_line_bytes)
+    return lines.mapInArrow(parse, from_arrow_schema(PARSED))
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -113,6 +127,8 @@ def _lines(text: DataFrame) -> DataFrame:
         F.col("_metadata.file_block_start").alias("block_start"),
         F.lit(None).cast("long").alias("ordinal"),
         F.lit(None).cast("string").alias("problem"),
+        F.lit(None).cast("long").alias("line"),
+        F.lit(None).cast("long").alias("too_long_bytes"),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.read_topology_objects import encode
@@ -20,17 +21,9 @@ def read_topology_objects(
     object that JSON cannot say is rejected as NotJson. Raises no InputError.
     """
     encoded = [encode(topology) for topology in topologies]
-    count = len(encoded)
-    table = pa.table(
-        {
-            "value": pa.array([value for value, _ in encoded], pa.binary()),
-            "source_file": pa.nulls(count, pa.string()),
-            "block_start": pa.array([0] * count, pa.int64()),
-            "ordinal": pa.array(range(count), pa.int64()),
-            "problem": pa.array([problem for _, problem in encoded], pa.string()),
-        }
-    )
-    return topologies_of_lines(parsed_lines(spark.createDataFrame(table)), _run)
+    values, problems = zip(*encoded, strict=True) if encoded else ((), ())
+    lines = lines_batch(values, None, range(len(encoded)), problems)
+    return topologies_of_lines(parsed_lines(spark.createDataFrame(pa.Table.from_batches([lines]))), _run)
 
 
 def _run(job: Callable[[], None]) -> None:

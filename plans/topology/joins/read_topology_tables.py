@@ -253,6 +253,8 @@ def _explained(summary: DataFrame, rows: DataFrame) -> DataFrame:
         F.lit(0).cast("long").alias("block_start"),
         F.col("topology_id").alias("ordinal"),
         F.lit(None).cast("string").alias("problem"),
+        F.lit(None).cast("long").alias("line"),
+        F.lit(None).cast("long").alias("too_long_bytes"),
     )
     parsed = lines.mapInArrow(parse_lines, from_arrow_schema(PARSED)).where(
         "form IS NOT NULL OR error_stage IS NOT NULL"

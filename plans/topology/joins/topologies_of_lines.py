@@ -1,6 +1,6 @@
 """The topology tables out of one parse of lines, each name once, every line with its number in its file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from pyspark import StorageLevel
@@ -26,12 +26,17 @@ def parsed_lines(lines: DataFrame, max_line_bytes: int | None = None) -> DataFra
     return lines.mapInArrow(parse, from_arrow_schema(PARSED))
 
 
-def topologies_of_lines(parsed: DataFrame, run: Callable[[Callable[[], None]], None]) -> TopologyTables:
+def topologies_of_lines(
+    parsed: DataFrame,
+    run: Callable[[Callable[[], None]], None],
+    read_documents: Callable[[Sequence[str]], DataFrame] | None = None,
+) -> TopologyTables:
     """Parse once, keep the outcome (PARSED) in Spark's storage, and derive every table from it.
 
-    Runs one Spark job through `run`, which turns what it raises into an error of the run. A name that several
-    lines have belongs to the first by file and line; the others are rejected as DuplicateTopologyName, and a
-    different name with the same xxhash64 as TopologyIdCollision.
+    Runs one Spark job through `run`, which turns what it raises into an error of the run. If that finds files
+    that are documents, `read_documents` gives the outcome with their elements, and a second job runs. A name
+    that several lines have belongs to the first by file and line; the others are rejected as
+    DuplicateTopologyName, and a different name with the same xxhash64 as TopologyIdCollision.
     """
     parsed = parsed.persist(StorageLevel.MEMORY_AND_DISK)
     topology_id = F.xxhash64("name")
@@ -41,6 +46,7 @@ def topologies_of_lines(parsed: DataFrame, run: Callable[[Callable[[], None]], N
         F.count("error_stage").alias("rejected"),
         F.count_distinct(F.when(valid, topology_id)).alias("ids"),
         F.max("block_start").alias("last_block"),
+        F.collect_set(F.when(F.col("is_document"), F.col("source_file"))).alias("documents"),
     )
     collected = []
     try:
@@ -49,6 +55,9 @@ def topologies_of_lines(parsed: DataFrame, run: Callable[[Callable[[], None]], N
         parsed.unpersist()
         raise
     total = collected[0]
+    if total["documents"] and read_documents is not None:
+        parsed.unpersist()
+        return topologies_of_lines(read_documents(total["documents"]), run)
     numbered = _with_line_numbers(parsed, bool(total["last_block"]))
     topologies = numbered.where(valid).withColumn("topology_id", topology_id)
     refused = numbered.where("error_stage IS NOT NULL").select(
@@ -79,7 +88,8 @@ def topologies_of_lines(parsed: DataFrame, run: Callable[[Callable[[], None]], N
 def _with_line_numbers(parsed: DataFrame, several_blocks: bool) -> DataFrame:
     """Rows of lines with source_line: their place in the block, after the lines of earlier blocks."""
     rows = parsed.where("form IS NOT NULL OR error_stage IS NOT NULL")
-    line = F.when(F.col("source_file").isNotNull(), F.col("ordinal") + 1)
+    of_element = F.col("line") + 1
+    line = F.when(F.col("source_file").isNotNull(), F.coalesce(of_element, F.col("ordinal") + 1))
     if not several_blocks:
         return rows.withColumn("source_line", line)
     earlier = (
@@ -96,7 +106,9 @@ def _with_line_numbers(parsed: DataFrame, several_blocks: bool) -> DataFrame:
 
 def _ranked(topologies: DataFrame) -> DataFrame:
     """Topologies with their place among those of their id, and the name that the first of them has."""
-    order = Window.partitionBy("topology_id").orderBy("source_file", F.coalesce("source_line", "ordinal"))
+    order = Window.partitionBy("topology_id").orderBy(
+        "source_file", F.coalesce("source_line", "ordinal"), "ordinal"
+    )
     return topologies.withColumns(
         {
             "place": F.row_number().over(order),

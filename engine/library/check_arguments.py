@@ -1,0 +1,52 @@
+"""Arguments of library calls: what is allowed is said of those that are wrong."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from plans.errors import ConfigurationError
+from plans.topology.rules import shorten
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def member(argument: str, value: Any, allowed: type[E]) -> E:
+    """A member of an enum, given as itself or as its value. Raises ConfigurationError."""
+    one_of(argument, value, [str(one) for one in allowed])
+    return allowed(value)
+
+
+def one_of(argument: str, value: Any, allowed: Iterable[str]) -> str:
+    """A string that is one of `allowed`. Raises ConfigurationError."""
+    names = list(allowed)
+    if not isinstance(value, str) or value not in names:
+        close = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+        hint = f"did you mean {close[0]}?" if close else None
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed {', '.join(names)}", hint)
+    return str(value)
+
+
+def whole_number(argument: str, value: Any, least: int = 1) -> int:
+    """An int of at least that much. Raises ConfigurationError."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed a whole number from {least}")
+    return value
+
+
+def text(argument: str, value: Any, example: str) -> str:
+    """A string. Raises ConfigurationError."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed a string such as {example!r}")
+    return value
+
+
+def path(argument: str, value: Any) -> str:
+    """A path, as a string. Raises ConfigurationError."""
+    from os import PathLike, fspath
+
+    if not isinstance(value, str | PathLike) or not isinstance(fspath(value), str) or not fspath(value):
+        raise ConfigurationError(
+            f"{argument}: found {shorten(value)}, allowed a path: a string or pathlib.Path"
+        )
+    return fspath(value)

@@ -1,0 +1,157 @@
+"""What a caller hands over as topologies, in one of the forms that planners read."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from engine.library.topologies_of_rows import topologies_of_rows
+from engine.library.topology_tables_of_frames import topology_tables_of_frames
+from plans.errors import InputError
+from plans.topology.json_documents import elements
+from plans.topology.rules import shorten
+
+ALLOWED = (
+    "a topology (dict or JSON text), a list of them, a path or a list of paths, a frame with a topology in "
+    "each row, or two frames: (topologies, transformations)"
+)
+
+
+class Paths(NamedTuple):
+    """Files, folders and globs."""
+
+    paths: list[str]
+
+
+class Objects(NamedTuple):
+    """Dicts and JSON texts of one topology each."""
+
+    topologies: Sequence[Mapping[str, Any] | bytes]
+
+
+class Tables(NamedTuple):
+    """Tables with the columns of `topologies` and `transformations`."""
+
+    topologies: pa.Table
+    transformations: pa.Table
+
+
+class SparkFrames(NamedTuple):
+    """DataFrames: of topologies and transformations, or one with a topology in each row."""
+
+    frames: list[Any]
+
+
+Given = Paths | Objects | Tables | SparkFrames
+
+
+def given_topologies(topologies: Any) -> Given:
+    """What `topologies` are, in the forms that `ALLOWED` names. Raises InputError for anything else.
+
+    A string is JSON text if it looks like it and there is no such path. Frames are those of pandas, polars,
+    PyArrow and Spark, and whatever else hands out Arrow's C stream.
+    """
+    match topologies:
+        case str() | os.PathLike() | bytes() | bytearray() | Mapping():
+            return _listed([topologies])
+        case _ if is_frame(topologies):
+            return _of_frames([topologies])
+        case Iterable():
+            return _listed(list(topologies))
+    raise _not_allowed(topologies)
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a table of any library."""
+    has_columns = hasattr(value, "columns") or hasattr(value, "schema")  # a Series has neither
+    return (
+        is_spark_frame(value)
+        or isinstance(value, pl.LazyFrame)
+        or (has_columns and hasattr(value, "__arrow_c_stream__"))
+    )
+
+
+def is_spark_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame of Spark; nothing is, unless somebody has imported pyspark."""
+    spark = sys.modules.get("pyspark.sql")
+    return spark is not None and isinstance(value, spark.DataFrame)
+
+
+def _listed(items: list[Any]) -> Given:
+    frames = [item for item in items if is_frame(item)]
+    if frames:
+        if len(frames) < len(items) or len(items) > 2:
+            kinds = ", ".join(dict.fromkeys(_kind(item) for item in items))
+            raise InputError(f"topologies: found {len(items)} items ({kinds})", f"allowed: {ALLOWED}")
+        return _of_frames(items)
+    paths = [os.fspath(item) for item in items if _is_path(item)]
+    if not paths or not items:
+        return Objects([one for item in items for one in _objects(item)])
+    if len(paths) < len(items):
+        other = next(item for item in items if not _is_path(item))
+        raise InputError(
+            f"topologies: found paths beside {_kind(other)} {shorten(other, 60)}", f"allowed: {ALLOWED}"
+        )
+    wrong = [path for path in paths if not isinstance(path, str) or not path]
+    if wrong:
+        raise InputError(f"topologies: found the path {wrong[0]!r}", f"allowed: {ALLOWED}")
+    return Paths(paths)
+
+
+def _is_path(item: Any) -> bool:
+    return isinstance(item, os.PathLike) or (isinstance(item, str) and not _is_json(item))
+
+
+def _is_json(text: str) -> bool:
+    """Whether a string is JSON, right or wrong, and not a path or a glob such as {a,b}.jsonl."""
+    stripped = text.strip()
+    if stripped[:1] not in ("{", "["):
+        return False
+    opened = stripped[:1] == "[" and stripped[1:].lstrip()[:1] in ("", "{")
+    written = opened or stripped in ("{}", "[]") or any(sign in stripped for sign in ('"', "'", ":", "\n"))
+    try:
+        return written and not os.path.exists(text)
+    except ValueError:  # no path holds such characters
+        return True
+
+
+def _objects(item: Any) -> Iterable[Mapping[str, Any] | bytes]:
+    match item:
+        case Mapping():
+            return [item]
+        case str():
+            text = item.encode("utf-8", "surrogatepass")
+        case bytes() | bytearray():
+            text = bytes(item)
+        case _:
+            raise _not_allowed(item)
+    found = list(elements([text], len(text)))
+    broken = next((one.problem for one in found if one.problem is not None), None)
+    if broken is not None:
+        raise InputError(
+            f"topologies: found JSON text with {broken.split(';')[0]}", "check its brackets and commas"
+        )
+    return [one.value for one in found] or [text]
+
+
+def _of_frames(frames: list[Any]) -> Given:
+    if any(is_spark_frame(frame) for frame in frames):
+        if not all(is_spark_frame(frame) for frame in frames):
+            raise InputError(
+                "topologies: found a DataFrame of Spark beside another frame", "give two of one kind"
+            )
+        return SparkFrames(frames)
+    if len(frames) == 1:
+        return Objects(topologies_of_rows(frames[0]))
+    return Tables(*topology_tables_of_frames(*frames))
+
+
+def _not_allowed(found: Any) -> InputError:
+    return InputError(f"topologies: found {_kind(found)} {shorten(found, 60)}", f"allowed: {ALLOWED}")
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

@@ -1,0 +1,155 @@
+"""Stores of plans as a library reads them."""
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from engine.library.check_arguments import path, text, whole_number
+from engine.library.planned_tables import Plan, Tables, shown_path
+from engine.output.html_table import html_table
+from engine.store.open_plan import open_plan
+from engine.store.plan_versions import find_version, list_versions
+from engine.store.tables_of import tables_of
+from plans.columnar.frames import to_arrow
+from plans.errors import ConfigurationError, StoreError
+from plans.without_pandas import without_pandas
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Version(NamedTuple):
+    """One version of a store: its number, when it was written by which Penstock, and what it holds."""
+
+    number: int
+    published_at: datetime
+    planner_version: str | None
+    topologies: int
+    rejected: int
+    tables: tuple[str, ...]
+    options: Mapping[str, str]
+
+
+class Store(NamedTuple):
+    """A store of plans: where it is, and its versions, oldest first, as they were when it was opened."""
+
+    path: str
+    versions: tuple[Version, ...]
+
+    def __repr__(self) -> str:
+        newest = self.versions[-1]
+        return (
+            f"<penstock.Store {shown_path(self.path)}: {len(self.versions):,} versions; the newest, "
+            f"{newest.number}: {newest.topologies:,} planned, {newest.rejected:,} rejected topologies>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{v.number:,}", f"{v.published_at:%Y-%m-%d %H:%M:%S}", f"{v.topologies:,}", f"{v.rejected:,}")
+            for v in reversed(self.versions)
+        ]
+        columns = ("version", "published (UTC)", "planned", "rejected")
+        return html_table(f"Penstock store {shown_path(self.path)}", columns, rows)
+
+
+def open_store(store: str | os.PathLike[str]) -> Store:
+    """The versions of the store at a path; of one that is not local, through Spark.
+
+    Raises StoreError: no store, no version that can be read, or a damaged manifest.
+    """
+    place = path("store", store)
+    with without_pandas():
+        known = list_versions(tables_of(place))
+    if not known:
+        raise StoreError(f"{place} has no version", "penstock plan writes one")
+    return Store(
+        place,
+        tuple(
+            Version(
+                v.version,
+                v.published_at,
+                v.planner_version,
+                v.topologies,
+                v.rejected,
+                v.tables,
+                dict(v.options),
+            )
+            for v in known
+            if v.version is not None
+        ),
+    )
+
+
+def read_plan(
+    store: str | os.PathLike[str] | Store,
+    version: int | None = None,
+    *,
+    topology: str | None = None,
+    spark: "SparkSession | None" = None,
+) -> Plan:
+    """A version of a store (default: the newest), or what it says of one topology.
+
+    Its tables are read when they are asked for: as Arrow tables, or, with `spark`, as DataFrames (of all
+    topologies). Raises StoreError: no store, no such version or topology, a damaged table.
+    """
+    place = path_of_store(store)
+    if version is not None:
+        whole_number("version", version)
+    if topology is not None:
+        text("topology", topology, "my job")
+    if spark is not None:
+        return _on_spark(spark, place, version, topology)
+    with without_pandas():
+        stored = open_plan(place, version, topology)
+
+    def table(name: str) -> Any:
+        with without_pandas():
+            return to_arrow(stored.table(name).collect(), name)
+
+    tables = Tables(stored.version.tables, table)
+    planned, rejected = stored.version.topologies, stored.version.rejected
+    if topology is not None:
+        planned, rejected = tables["topologies"].num_rows, tables["rejected"].num_rows
+        if not planned + rejected:
+            raise StoreError(f"{place} has no topology {topology!r}", "its names are in the table topologies")
+    return _plan(place, stored.version.version, stored.version, tables, planned, rejected)
+
+
+def path_of_store(store: Any) -> str:
+    """The path of a store that is given by it, or as what open_store gave. Raises ConfigurationError."""
+    return store.path if isinstance(store, Store) else path("store", store)
+
+
+def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: str | None) -> Plan:
+    from engine.spark.session import require_delta
+    from engine.store.read_plan import read_plan as read_on_spark
+    from engine.store.spark_tables import SparkTables
+
+    if topology is not None:
+        raise ConfigurationError(
+            "topology: found a topology beside spark", "filter the tables by topology_id"
+        )
+    delta = SparkTables(require_delta(spark), place)
+    found = find_version(delta, version)
+    frames = read_on_spark(delta, found.version)
+    return _plan(
+        place, found.version, found, Tables(frames, frames.__getitem__), found.topologies, found.rejected
+    )
+
+
+def _plan(place: str, number: int | None, found: Any, tables: Tables, planned: int, rejected: int) -> Plan:
+    def write(target: str) -> int:
+        from engine.store.delta_rs_tables import DeltaRsTables
+        from engine.store.write_plan import write_plan
+
+        return write_plan(
+            DeltaRsTables(target),
+            dict(tables),
+            planner_version=found.planner_version or "",
+            options=dict(found.options),
+        )
+
+    return Plan(
+        tables, planned + rejected, planned, rejected, f"version {number} of {shown_path(place)}", write=write
+    )

@@ -1,0 +1,182 @@
+"""Planning as a library call."""
+
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from engine.library.check_arguments import member, one_of, text, whole_number
+from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, given_topologies
+from engine.library.planned_tables import Plan, Tables
+from engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
+from engine.planning.plan_options import PlanOptions, plan_options
+from plans.errors import ConfigurationError, NotEnoughMemoryError
+from plans.resources.network_options import PROFILES
+from plans.topology.columnar.find_topology_files import is_pipe
+from plans.topology.line_too_long import MAX_LINE_BYTES
+from plans.vocabulary import Layer, SlotSharingStrategy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan(
+    topologies: Any,
+    *,
+    until: Layer | str = Layer.SLOTS,
+    planner: Planner | str = Planner.AUTO,
+    spark: "SparkSession | None" = None,
+    slot_sharing: SlotSharingStrategy | str = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
+    network: str = "flink-2.3",
+    slots_per_task_manager: int = 1,
+    task_manager_memory: str = "1728m",
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Plan:
+    """Plan topologies exactly as Flink does.
+
+    `topologies` are one of:
+
+    - dicts as docs/topology-files.md describes them, one dict, or JSON text (bytes or str);
+    - paths of files, folders and globs, or one path;
+    - one frame with a topology in each row, its columns the keys of such a dict;
+    - two frames, (topologies, transformations), with the columns of docs/tables.md; transformations name
+    their topology in the column `topology`, or by `topology_id`.
+
+    A frame is of pandas, polars, PyArrow or Spark. Planning takes place in this process, without Spark,
+    unless a frame is Spark's, a path is not local, the input does not fit in memory, or a session is given
+    as `spark`.
+
+    `until` is the last layer to plan. `planner` says who plans (the plans are the same). The next four say
+    how the cluster is configured, as the options of `penstock plan` do; lines of files with more than
+    `max_line_bytes` are rejected.
+
+    Topologies that are wrong, or that Flink refuses, are rows of `tables["rejected"]` and of no other table.
+
+    Raises InputError (nothing of what is allowed, a file that cannot be read), SchemaError (frames with other
+    columns), ConfigurationError (any other argument) and NotEnoughMemoryError.
+    """
+    options = plan_options(
+        member("until", until, Layer),
+        member("slot_sharing", slot_sharing, SlotSharingStrategy),
+        one_of("network", network, PROFILES),
+        whole_number("slots_per_task_manager", slots_per_task_manager),
+        text("task_manager_memory", task_manager_memory, "1728m"),
+    )
+    asked = member("planner", planner, Planner)
+    longest = whole_number("max_line_bytes", max_line_bytes)
+    if spark is not None:
+        _require_session(spark)
+    given = given_topologies(topologies)
+    chosen = _choose(asked, given, wants_spark=spark is not None)
+    if not chosen.on_spark:
+        try:
+            return _in_process(given, options, longest, chosen)
+        except NotEnoughMemoryError as error:
+            if isinstance(given, Paths) and any(map(is_pipe, given.paths)):  # what was read of it is gone
+                raise
+            chosen = on_spark_instead(asked, error)
+    return _on_spark(given, options, longest, chosen, spark)
+
+
+def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
+    if isinstance(given, Paths):
+        return choose_planner(asked, given.paths, os.curdir, wants_spark)
+    if not isinstance(given, SparkFrames) and not wants_spark and asked is not Planner.SPARK:
+        return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
+    if asked is Planner.FLINK:
+        raise ConfigurationError(
+            "planner: flink plans in this process",
+            "leave out spark, and give dicts, paths or frames of Arrow",
+        )
+    return Choice(
+        asked, "as asked" if asked is Planner.SPARK else "a session or DataFrames given", on_spark=True
+    )
+
+
+def _in_process(given: Given, options: PlanOptions, longest: int, chosen: Choice) -> Plan:
+    by_planner: Callable[..., Any]
+    if chosen.planner is Planner.FLINK:
+        from engine.planning.plan_beside_flink import plan_beside_flink as by_planner
+    else:
+        from engine.planning.plan_in_process import plan_in_process as by_planner
+    what = (
+        given.paths if isinstance(given, Paths) else given.topologies if isinstance(given, Objects) else given
+    )
+    planned = by_planner(what, until=options.until, choices=options.choices, max_line_bytes=longest)
+
+    def write(store: str) -> int:
+        from engine.store.delta_rs_tables import DeltaRsTables
+        from engine.store.write_plan import write_plan
+
+        return write_plan(
+            DeltaRsTables(store),
+            planned.tables,
+            planner_version=version("penstock"),
+            options=options.recorded,
+        )
+
+    return Plan(
+        Tables(planned.tables, planned.tables.__getitem__, planned.tables),
+        planned.inputs,
+        planned.planned,
+        planned.rejected,
+        f"planner {chosen.planner}: {chosen.why}",
+        write=write,
+    )
+
+
+def _on_spark(
+    given: Given, options: PlanOptions, longest: int, chosen: Choice, spark: "SparkSession | None"
+) -> Plan:
+    from engine.library.topologies_on_spark import topologies_on_spark
+    from engine.planning.plan_topologies import plan as plan_on_spark
+    from engine.spark.session import any_session
+
+    if isinstance(given, SparkFrames):
+        _require_session(given.frames[0].sparkSession)
+        spark = given.frames[0].sparkSession if spark is None else spark
+    session = spark or any_session()
+    planned = plan_on_spark(
+        topologies_on_spark(session, given),
+        until=options.until,
+        choices=options.choices,
+        spark=session,
+        planner=chosen.planner,
+        max_line_bytes=longest,
+    )
+
+    def write(store: str) -> int:
+        from engine.spark.session import require_delta
+        from engine.store.spark_tables import SparkTables
+        from engine.store.write_plan import write_plan
+
+        return write_plan(
+            SparkTables(require_delta(session), store),
+            planned.tables,
+            planner_version=version("penstock"),
+            options=options.recorded,
+            rows=dict.fromkeys(planned.tables, planned.rows_read),
+        )
+
+    why = planned.why if planned.why == chosen.why else f"{chosen.why}; {planned.why}"
+    return Plan(
+        Tables(planned.tables, planned.tables.__getitem__, planned.tables),
+        planned.inputs,
+        planned.planned,
+        planned.rejected,
+        f"planner {planned.planner}: {why}",
+        write=write,
+        release=planned.release,
+    )
+
+
+def _require_session(spark: Any) -> None:
+    """ConfigurationError unless this is a session of classic Spark, in whose JVM passes keep tables."""
+    module = type(spark).__module__
+    if type(spark).__name__ != "SparkSession" or not module.startswith("pyspark."):
+        raise ConfigurationError(f"spark: found {type(spark).__name__}, allowed a SparkSession")
+    if ".connect." in module:
+        raise ConfigurationError(
+            "spark: found a session of Spark Connect, allowed one of classic Spark",
+            "start it without .remote(...), on the cluster's master",
+        )

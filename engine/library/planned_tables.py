@@ -1,0 +1,108 @@
+"""What library calls give: the plans of many topologies, as tables."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from engine.output.html_table import html_table
+from plans.errors import ConfigurationError
+from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import printable
+from plans.tables import TABLES
+
+
+class Tables(Mapping[str, Any]):
+    """Name to table; a table is made when it is first asked for."""
+
+    def __init__(
+        self, names: Iterable[str], table: Callable[[str], Any], made: Mapping[str, Any] | None = None
+    ) -> None:
+        found = set(names)
+        self._names, self._table = tuple(name for name in TABLES if name in found), table
+        self._made = dict(made or {})
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise ConfigurationError(f"tables: found {name!r}, allowed {', '.join(self._names)}")
+        if name not in self._made:
+            self._made[name] = self._table(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The table, or `default` if there is none of that name."""
+        return self[name] if name in self._names else default
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} tables: {', '.join(self)}>"
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+
+class Plan:
+    """The plans of all topologies of an input, or of one version of a store.
+
+    `tables` maps names (see docs/tables.md) to Arrow tables, or to Spark's DataFrames where Spark planned or
+    read. `inputs` topologies came in, of which `planned` are in all tables but one, and `rejected` are rows
+    of `tables["rejected"]`, with the reason. `source` says who planned and why, or which version was read.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        inputs: int,
+        planned: int,
+        rejected: int,
+        source: str,
+        *,
+        write: Callable[[str], int],
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.tables = tables
+        self.inputs, self.planned, self.rejected = inputs, planned, rejected
+        self.source = source
+        self._write, self._release = write, release
+
+    def write(self, store: Any) -> int:
+        """Write the plan as a new version of a store, a path or what open_store gave, and return its number.
+
+        If the newest version holds the same topologies, planned in the same way, it is that number. Raises
+        StoreError (not a place for a store) and MachineError (no space, no permission).
+        """
+        from engine.library.open_store import path_of_store
+
+        return self._write(path_of_store(store))
+
+    def release(self) -> None:
+        """Give back what Spark keeps of its tables, which cannot be read any more; Arrow's stay."""
+        self._release()
+
+    def __repr__(self) -> str:
+        source = limited(printable(self.source))
+        return f"<penstock.Plan: {self._counted()}; {len(self.tables)} tables; {source}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _rows(self.tables, name)) for name in self.tables]
+        return html_table(f"{self._counted()}; {limited(self.source)}", ("table", "rows"), rows)
+
+    def _counted(self) -> str:
+        return f"{self.planned:,} planned, {self.rejected:,} rejected of {self.inputs:,} topologies"
+
+
+def _rows(tables: Tables, name: str) -> str:
+    """How many rows a table has, where it is known without work."""
+    rows = getattr(tables._made.get(name), "num_rows", None)
+    return "" if rows is None else f"{rows:,}"
+
+
+def shown_path(path: str) -> str:
+    """A path as a repr shows it."""
+    return limited(printable(path), MOST_OF_A_NAME)

@@ -1,0 +1,88 @@
+"""Running scripts as a library call."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from engine.library.check_arguments import path, whole_number
+from plans.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from engine.runtime.run_job import JobResult
+
+
+def run(
+    script: str | os.PathLike[str],
+    arguments: Sequence[str] = (),
+    *,
+    parallelism: int | None = None,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    conf: Mapping[str, str] | None = None,
+    py_files: Sequence[str | os.PathLike[str]] = (),
+    to: str | os.PathLike[str] | None = None,
+    real_pyflink: bool = False,
+) -> "list[JobResult]":
+    """Run a PyFlink or Penstock script on Spark as `penstock run` does, and give the result of each of its
+    jobs.
+
+    `arguments` become sys.argv; `parallelism` is the default of its jobs (None: the number of cores),
+    `master` a Spark master URL (None: local[*]), `config` Flink options, `conf` Spark settings, `py_files`
+    what its functions import. With `to`, each run and its plan are a version of that store. Unless
+    `real_pyflink`, the script's `import pyflink` means Penstock.
+
+    Raises InputError (no such script), ScriptError (the script raised), ConfigurationError (a wrong
+    argument).
+    """
+    from engine.commits.acknowledge_runs import runs_acknowledged_at_end
+    from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.datastream.python_options import PYTHON_FILES
+    from engine.output.redaction import remember_secrets
+    from engine.runtime.record_run import write_run
+    from engine.runtime.run_environment import use_session_settings
+    from engine.runtime.run_job import run_listeners
+    from engine.runtime.run_script import run_script
+    from engine.store.require_target import require_target
+
+    place = path("script", script)
+    files = [path("py_files", file) for file in py_files]
+    target = None if to is None else path("to", to)
+    if parallelism is not None:
+        whole_number("parallelism", parallelism)
+    if isinstance(arguments, str):
+        raise ConfigurationError("arguments: found a string, allowed a list of strings")
+    options = _strings("config", config)
+    settings = _strings("conf", conf)
+    remember_secrets({**options, **settings})
+    if files:
+        options = {PYTHON_FILES: ",".join(files), **options}
+    if target is not None:
+        require_target(target)
+    results: list[JobResult] = []
+
+    def ended(result: "JobResult") -> None:
+        results.append(result)
+        if target is not None:
+            write_run(target, result)
+
+    run_listeners.append(ended)
+    try:
+        with use_session_settings(master, settings), runs_acknowledged_at_end():
+            run_script(
+                place,
+                [str(argument) for argument in arguments],
+                EnvironmentSettings(parallelism=parallelism, config=options),
+                py_files=files,
+                real_pyflink=real_pyflink,
+            )
+    finally:
+        run_listeners.remove(ended)
+    return results
+
+
+def _strings(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
+    found = dict(given or {})
+    wrong = [key for key, value in found.items() if not isinstance(key, str) or not isinstance(value, str)]
+    if wrong:
+        raise ConfigurationError(f"{argument}: {wrong[0]!r}: allowed strings only", 'write "true" or "10 s"')
+    return found

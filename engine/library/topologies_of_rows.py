@@ -1,0 +1,61 @@
+"""A frame whose rows are topologies as dicts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.library.frames_as_arrow import frame_as_arrow, is_pandas
+from plans.errors import InputError
+from plans.message_limits import first_and_count
+from plans.vocabulary import TopologyForm
+
+_MAPS = ("config", "managed_memory", "input_requirements")
+
+
+def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
+    """The rows of a frame, with the keys of a line of a topology file as columns; null is a key that is not
+    set.
+
+    Raises InputError if the frame lacks the columns that a topology has in any case.
+    """
+    require_topologies(
+        list(map(str, frame.columns if is_pandas(frame) else frame_as_arrow(frame).column_names))
+    )
+    if is_pandas(frame):
+        rows: list[dict[str, Any]] = frame.to_dict("records")
+        return [_set({key: _int(value) for key, value in row.items()}) for row in rows]
+    return [_set(row) for row in frame_as_arrow(frame).to_pylist()]
+
+
+def require_topologies(columns: Sequence[str]) -> None:
+    """InputError unless these can be the columns of a frame with a topology in each row."""
+    if "name" in columns and any(form in columns for form in TopologyForm):
+        return
+    found = first_and_count(columns) or "none"
+    raise InputError(
+        f"topologies: found a frame with the columns {found}",
+        "allowed: one frame with the columns name and transformations (a list of structs) or stream_graph, "
+        "or two frames, (topologies, transformations)",
+    )
+
+
+def _set(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys with values, at any depth."""
+    kept = {key: _plain(key, value) for key, value in row.items()}
+    return {key: value for key, value in kept.items() if value is not None}
+
+
+def _plain(key: str, value: Any) -> Any:
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return _set(value)
+    if isinstance(value, list | tuple):
+        if key in _MAPS:
+            return _set(dict(value)) if value else None
+        return [_plain("", one) for one in value]
+    return None if value != value else value  # NaN
+
+
+def _int(value: Any) -> Any:
+    """pandas has ints beside nulls as floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

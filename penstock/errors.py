@@ -1,0 +1,23 @@
+"""The errors that Penstock raises on purpose: all are PenstockErrors, with messages for users to read."""
+
+from plans.errors import (
+    ConfigurationError,
+    InputError,
+    LostTopologiesError,
+    MachineError,
+    NotEnoughMemoryError,
+    PenstockError,
+    SchemaError,
+    StoreError,
+)
+
+__all__ = [
+    "ConfigurationError",
+    "InputError",
+    "LostTopologiesError",
+    "MachineError",
+    "NotEnoughMemoryError",
+    "PenstockError",
+    "SchemaError",
+    "StoreError",
+]

@@ -1,0 +1,36 @@
+"""DataFrames with a topology in each row as the tables of the topology layer."""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
+from plans.topology.joins.topology_tables import TopologyTables
+
+_HASH_BITS = 0x7FFFFFFFFFF00000
+"""Of a text's hash; the other bits number rows whose hash is the same."""
+
+
+def read_topology_rows(rows: DataFrame) -> TopologyTables:
+    """Columns are the keys of a topology line; null is a key that is not set. As read_topology_objects.
+
+    Rows have no order of their own: of those with one name, the hash of their text decides which is planned.
+    """
+    value = F.to_json(F.struct("*")).cast("binary")
+    texts = rows.select(value.alias("value"), (F.xxhash64(value).bitwiseAND(_HASH_BITS)).alias("hash"))
+    equals = Window.partitionBy("hash").orderBy("value")
+    lines = texts.select(
+        "value",
+        F.lit(None).cast("string").alias("source_file"),
+        F.lit(0).cast("long").alias("block_start"),
+        (F.col("hash") + F.row_number().over(equals) - 1).alias("ordinal"),
+        F.lit(None).cast("string").alias("problem"),
+        F.lit(None).cast("long").alias("line"),
+        F.lit(None).cast("long").alias("too_long_bytes"),
+    )
+    return topologies_of_lines(parsed_lines(lines), _run)
+
+
+def _run(job: Callable[[], None]) -> None:
+    job()

@@ -1,0 +1,133 @@
+"""`import penstock` for users of Spark: their frames, their session, with Delta or without."""
+
+import json
+import os
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from pyspark.sql import functions as F
+
+import penstock
+from tests.library.test_penstock import EVERY_KEY, GIVEN, TWO, WRONG, rows
+from tests.topology.builders import simple
+
+ON_PLAIN_SPARK = """
+import sys
+from pyspark.sql import SparkSession
+import penstock
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+given, folder = {given!r}, sys.argv[1]
+planned = penstock.plan(spark.createDataFrame(given["rows"], given["schema"]), until="job_graph")
+print(planned.planned, planned.rejected, planned.tables["job_vertices"].count())
+print(penstock.plan(folder, spark=spark, planner="spark", until="job_graph").planned)
+for call in (lambda: planned.write(folder + "/store"), lambda: penstock.read_plan(folder, spark=spark)):
+    try:
+        call()
+    except penstock.ConfigurationError as error:
+        print("Delta" in str(error) and "spark.sql.extensions" in str(error))
+"""
+
+
+def collected(plan):
+    """All rows of all DataFrames, as `rows` of Arrow tables."""
+    return {name: sorted(frame.toArrow().to_pylist(), key=repr) for name, frame in plan.tables.items()}
+
+
+def without_fingerprint(tables):
+    for row in tables["topologies"]:
+        del row["fingerprint"]
+    return tables
+
+
+EXPECTED = without_fingerprint(rows(penstock.plan([*GIVEN, WRONG])))
+
+
+def test_frames_and_other_forms_on_spark_give_the_same_rows(spark):
+    three = [*GIVEN, WRONG]
+    lines = spark.createDataFrame([(json.dumps(one),) for one in three], "value string")
+    schema = (
+        "name string, parallelism bigint, paralelism bigint, max_parallelism smallint, chaining boolean, "
+    )
+    schema += "config map<string,string>, transformations array<struct<id bigint, kind string, name string, "
+    schema += "inputs array<bigint>, managed_memory map<string,bigint>, uid string, parallelism int>>"
+    of_rows = lines.select(F.from_json("value", schema).alias("t")).select("t.*")
+    for given in (of_rows, three, json.dumps(three, indent=2)):
+        found = penstock.plan(given, spark=spark)
+        assert (found.inputs, found.planned, found.rejected) == (3, 2, 1)
+        assert without_fingerprint(collected(found)) == EXPECTED
+        found.release()
+
+
+def test_two_frames_with_integers_of_any_width(spark):
+    frames = tuple(spark.createDataFrame(pl.DataFrame(frame).to_arrow()) for frame in TWO)
+    topologies = frames[0].withColumn("config", F.expr("map('a.b', 'c')"))
+    expected = penstock.plan([{**one, "config": {"a.b": "c"}} for one in GIVEN])
+    weights = F.expr("if(managed_memory.OPERATOR is null, null, map('OPERATOR', managed_memory.OPERATOR))")
+    for of_ids in ("smallint", "bigint"):
+        cast = frames[1].withColumns({"id": F.col("id").cast(of_ids), "managed_memory": weights})
+        for planner in ("columnar", "spark"):
+            found = penstock.plan((topologies, cast), planner=planner, until="job_graph")
+            vertices = sorted(found.tables["job_vertices"].toArrow().to_pylist(), key=repr)
+            assert vertices == rows(expected)["job_vertices"]
+    too_large = frames[1].withColumns({"id": F.lit(2**40), "managed_memory": weights})
+    with pytest.raises(penstock.SchemaError, match=r"column id: .* do not fit int"):
+        penstock.plan((topologies, too_large))
+
+
+def test_a_store_is_written_and_read_with_a_session(spark, tmp_path):
+    made = penstock.plan(GIVEN, spark=spark, until="job_graph")
+    assert made.write(tmp_path / "store") == 1
+    on_spark = penstock.read_plan(tmp_path / "store", spark=spark)
+    assert rows(penstock.read_plan(tmp_path / "store")) == collected(on_spark)
+    assert "2 planned, 0 rejected of 2" in repr(made)
+
+
+def test_a_script_is_run_and_its_jobs_show_themselves_shortly(spark, tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from pyflink.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1, 2]).map(lambda n: n * 10).print()\n"
+        "env.execute(sys.argv[1])\n"
+    )
+    (result,) = penstock.run(script, ["<b>\x1b"], parallelism=1, to=tmp_path / "store")
+    assert capfd.readouterr().out.split() == ["10", "20"]
+    assert repr(result).startswith("<penstock job <b>\\x1b: FINISHED in")
+    assert len(repr(result)) < 200
+    assert "<b>" not in result._repr_html_()
+    assert len(penstock.open_store(tmp_path / "store").versions) == 1
+    for wrong, said in (({"parallelism": 0}, "whole number"), ({"config": {"a": 1}}, "strings only")):
+        with pytest.raises(penstock.ConfigurationError, match=said):
+            penstock.run(script, **wrong)
+    with pytest.raises(penstock.InputError, match="no such script"):
+        penstock.run(tmp_path / "other.py")
+
+
+def test_what_is_said_of_frames_that_are_not_topologies(spark):
+    mixed = [spark.range(1), pl.DataFrame({"a": [1]})]
+    for given, said in ((spark.range(1), "the columns id"), (mixed, "beside")):
+        with pytest.raises(penstock.InputError, match=said):
+            penstock.plan(given)
+    with pytest.raises(penstock.ConfigurationError, match="plans in this process"):
+        penstock.plan(EVERY_KEY, spark=spark, planner="flink")
+
+
+def test_a_session_without_delta_plans_and_is_asked_for_it_only_where_it_is_needed(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([simple("a"), simple("b")], indent=1))
+    schema = "name string, transformations array<struct<id bigint, kind string, inputs array<bigint>>>"
+    given = {"rows": [("a", [(1, "source", []), (2, "sink", [1])]), ("b", [])], "schema": schema}
+    code = ON_PLAIN_SPARK.format(given=given)
+    environment = {key: value for key, value in os.environ.items() if key != "SPARK_CONF_DIR"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment,
+    )
+    assert done.stdout.split("\n")[:-1] == ["1 1 1", "2", "True", "True"], done.stderr[-3_000:]
