@@ -415,9 +415,10 @@ def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
 
 
 def test_nothing_else_prints():
-    """Whatever speaks to people goes through engine.output.people, which escapes it."""
+    """What is said to people goes through engine.output, which escapes it."""
     allowed = {
         "engine/output/people.py",
+        "engine/output/say.py",
         "engine/output/progress.py",  # Rich's bar, of printable text
         "engine/runtime/run_environment.py",
         "engine/bench/measure_planner.py",  # JSON for the process that started it
