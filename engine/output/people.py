@@ -1,4 +1,4 @@
-"""The one place where commands speak to people: what they print is foreign text, made printable here.
+"""What commands show to people in tables: foreign text, made printable here. For single lines see `say`.
 
 Tables and lines are coloured and cut to a terminal, plain and whole where piped.
 """

@@ -4,23 +4,22 @@ delta-rs repeats by itself a commit that came second, even that of a new table: 
 next one, or none, is made with STRICT.
 """
 
-import json
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from engine.store.data_files import DataFile
+from engine.store.delta_rs_table import STRICT, create_table, delta_rs_schema, open_table, to_table
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from engine.store.store_tables import (
@@ -30,16 +29,13 @@ from engine.store.store_tables import (
     application_id,
     retry_conflicts,
 )
-from engine.store.stored_tables import WRITE_ID, delta_schema, partition_of, properties_of, stored_columns
+from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
 from engine.store.write_file import add_action, make_log_durable, write_file
 from plans.errors import SchemaError
 from plans.tables import TABLES, require_schema
 from plans.tables.type_names import type_name
 from plans.without_pandas import without_pandas
-
-STRICT = CommitProperties(max_commit_retries=0)
-"""Commit as the version after the one that was read, or raise CommitFailedError."""
 
 _ROWS_AT_A_TIME = 250_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -242,52 +238,12 @@ class DeltaRsTables:
         return _counted(rows, columns) == _counted(others, columns)
 
 
-def open_table(path: str) -> DeltaTable | None:
-    """The newest state of the table at `path`; None if there is none."""
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        return None
-
-
-def create_table(path: str, table: str) -> DeltaTable:
-    """The table at `path`, made empty unless it is there; another writer may be making it."""
-    made = open_table(path)
-    if made is not None:
-        return made
-    try:
-        return DeltaTable.create(
-            path,
-            delta_rs_schema(table),
-            mode="error",
-            partition_by=partition_of(table),
-            configuration=properties_of(table),
-            commit_properties=STRICT,
-        )
-    except DeltaError:
-        made = open_table(path)
-        if made is None:
-            raise
-        return made
-
-
-def to_table(stream: Any) -> pa.Table:
-    """What delta-rs gives, as a table; pa.table would do, but it imports pandas."""
-    return pa.RecordBatchReader.from_stream(stream).read_all()
-
-
 def require_rows(rows: pa.Table, table: str) -> None:
     """SchemaError unless `rows` have the declared columns of `table`, and values where they must."""
     require_schema({field.name: type_name(field.type) for field in rows.schema}, table)
     without = [f.name for f in TABLES[table] if not f.nullable and rows[f.name].null_count]
     if without:
         raise SchemaError(f"table {table}: found null in {', '.join(without)}, which are declared NOT NULL")
-
-
-@cache
-def delta_rs_schema(table: str) -> Schema:
-    """The schema that a table is made with."""
-    return Schema.from_json(json.dumps(delta_schema(stored_columns(table))))
 
 
 def _in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 from engine.machine.make_durable import make_durable
-from engine.store.delta_rs_tables import open_table, to_table
+from engine.store.delta_rs_table import open_table, to_table
 from engine.store.is_local import is_local, local_folder
 from engine.store.table_path import table_path
 from engine.store.write_file import make_log_durable

@@ -6,7 +6,7 @@ from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from engine.machine.machine_error import machine_error_in_text
-from engine.store.delta_rs_tables import delta_rs_schema, open_table
+from engine.store.delta_rs_table import delta_rs_schema, open_table
 from engine.store.table_path import table_path
 from plans.errors import StoreError
 

@@ -15,7 +15,8 @@ from engine.commands.main import app
 from engine.store import open_plan as opening
 from engine.store import plan_versions
 from engine.store import write_plan as writing
-from engine.store.delta_rs_tables import DeltaRsTables, to_table
+from engine.store.delta_rs_table import to_table
+from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from engine.store.plan_versions import find_version, list_versions

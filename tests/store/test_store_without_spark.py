@@ -10,7 +10,8 @@ import pytest
 
 from engine.store import plan_versions
 from engine.store import write_plan as writing
-from engine.store.delta_rs_tables import DeltaRsTables, create_table
+from engine.store.delta_rs_table import create_table
+from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST
 from engine.store.plan_versions import list_versions

@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.generate.fleet import ROWS_OF_A_PART, Fleet
 from plans.generate.rows import topologies_table, transformations_table
+from plans.generate.shapes import SHAPES
 from plans.joins.spark_schemas import conform
 from plans.tables import TABLES
 
@@ -29,11 +30,15 @@ def _made(
     units: int,
     units_of_a_part: int,
 ) -> DataFrame:
+    name, spec = fleet.shape, fleet.spec
+
     def parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Described again in the worker: pickling expressions with functions takes the package cloudpickle.
+        described = next(shape.fleet(spec) for shape in SHAPES if shape.name == name)
         for batch in batches:
             for part in batch["id"].to_pylist():
                 start = part * units_of_a_part
-                yield from make(fleet, start, min(start + units_of_a_part, units)).to_batches()
+                yield from make(described, start, min(start + units_of_a_part, units)).to_batches()
 
     numbered = spark.range(-(-units // units_of_a_part))
     return conform(numbered.mapInArrow(parts, from_arrow_schema(TABLES[table])), table)
