@@ -1,8 +1,11 @@
-"""Result partition types by exchange mode, for both planners."""
+"""Partitioners that dynamic graphs settle on, and result partition types, for both planners."""
 
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
+from plans.vocabulary import Partitioner, StreamExchangeMode
 from plans.vocabulary import ResultPartitionType as Type
-from plans.vocabulary import StreamExchangeMode
+
+SETTLED = (Partitioner.RESCALE, Partitioner.HASH)
+"""What UNSPECIFIED_FORWARD and CONSECUTIVE_HASH become on edges that are not chained."""
 
 OF_EXCHANGE_MODE = {
     StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,

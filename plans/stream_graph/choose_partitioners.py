@@ -13,6 +13,13 @@ CLASSES = {
     Partitioner.HASH: "KeyGroupStreamPartitioner",
     Partitioner.CUSTOM: "CustomPartitionerWrapper",
 }
+POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
+KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
+"""Partitioners that are equal only if they come from the same partition."""
+
+ALIGNED = (*POINTWISE, Partitioner.BROADCAST, Partitioner.CUSTOM)
+"""Partitioners that do not support unaligned checkpoints."""
+
 UNSPECIFIED_FORWARD = "ForwardForUnspecifiedPartitioner"
 CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
 """Forward classes of dynamic graphs. Edges that are not chained get an ordinary partitioner instead."""

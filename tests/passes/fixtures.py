@@ -1,16 +1,16 @@
 """Fixtures of passes: small tables as text, one file per pass in fixtures/.
 
 A file is named after the table that its pass produces. A line that starts with `==` begins a case and names
-it; what stands before the first one says what the file is about. A case holds, separated by blank lines:
+it. Text before the first case says what the file is about. A case holds, separated by blank lines:
 
-- settings of the topology, of its stream graph, of Flink (keys with a dot) or of the cluster, as `key =
-  value`;
-- tables: the name of the table, its columns, its rows. The first ones are what is given: `transformations`,
-  or
-  `given_stream_nodes` and `given_stream_edges`. Tables after them are compared with those that a planner
-  derives, in the named columns: what the pass reads and, after a line `->`, what it produces.
+- settings, as `key = value`: of the topology, its stream graph, Flink (keys with a dot) or the cluster;
+- what is given: the table `transformations`, or the tables `given_stream_nodes` and `given_stream_edges`.
+  Columns that it does not have keep their defaults; operators without a name are n1, n2, …;
+- tables that the pass reads, and after `->` the one that it produces. They are compared with what a planner
+  derives, in the columns that they have and in any order of rows.
 
-Cells are separated by two spaces or more; `-` is null and `""` an empty text.
+A table is its name, its columns and its rows. Cells are separated by two spaces or more; `-` is null and
+`""` an empty text.
 """
 
 import re
@@ -60,9 +60,8 @@ class Case(NamedTuple):
 
         They stand side by side if a docstring is wide enough for that.
         """
-        *before, after = [shown.text() for shown in self.tables[:-1] if shown.table in reads] + [
-            self.tables[-1].text()
-        ]
+        before = [shown.text() for shown in self.tables[:-1] if shown.table in reads]
+        after = self.tables[-1].text()
         return _side_by_side(before, after) or "\n\n".join([*before, f"{ARROW} {after}"])
 
 
@@ -102,11 +101,7 @@ def _case(produces: str, text: str) -> Case:
         else:
             table, header, *rows = lines
             tables.append(Shown(table.removeprefix(f"{ARROW} "), _cells(header), tuple(map(_cells, rows))))
-            assert all(len(row) in (1, len(tables[-1].columns)) for row in tables[-1].rows), (
-                title,
-                table,
-                rows,
-            )
+            assert all(len(row) == len(tables[-1].columns) for row in tables[-1].rows), (title, table)
     assert tables[-1].table == produces, f"{title}: the last table is {tables[-1].table}"
     return Case(produces, title, settings, tuple(tables))
 

@@ -280,6 +280,6 @@ def test_vertices_are_sorted_as_a_direct_recursive_reading_sorts_them():
         regions = flinks_regions(order, pipelined)
         expected += [(order.index(vertex), regions[vertex]) for vertex in vertices]
         bounds.append(first + size)
-    sources, _, targets, are_pipelined = zip(*sorted(edges), strict=True)
-    found = order_and_regions(np.array(bounds), np.array(sources), np.array(targets), np.array(are_pipelined))
+    sources, _, targets, is_pipelined = map(np.array, zip(*sorted(edges), strict=True))
+    found = order_and_regions(np.array(bounds), sources, targets, is_pipelined)
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected

@@ -183,8 +183,8 @@ def test_tasks_and_slots_add_up():
         (1, 1, 13, 20, 20, 13 * 4096, 20 * 4096),
     ]
     slots = slot_network_buffers(tasks, options=options)
-    of_group = ("slot_sharing_group", "vertices", *figures)
-    assert sorted(slots.select(of_group).rows(), key=lambda row: row[0]) == of_slots
+    found = slots.select("slot_sharing_group", "vertices", *figures).rows()
+    assert sorted(found, key=lambda row: row[0]) == of_slots
 
 
 @pytest.mark.parametrize(

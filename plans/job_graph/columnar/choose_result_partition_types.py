@@ -8,10 +8,10 @@ import polars as pl
 from plans.arrow_walks import Ints
 from plans.columnar.look_up import places
 from plans.job_graph.chain_index import HEAD
-from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
+from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE, SETTLED
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.walk_stream_graph import data_set_ids
-from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
+from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import GlobalStreamExchangeMode as Mode
 from plans.vocabulary import ResultPartitionType as Type
@@ -103,10 +103,10 @@ def _settled(edges: pl.DataFrame) -> pl.DataFrame:
         rescaled = pl.when(unspecified).then(pl.lit(rescale))
         return rescaled.when(consecutive).then(pl.lit(keyed)).otherwise(column).alias(column)
 
-    key = pl.when(unspecified).then(pl.lit("RescalePartitioner")).otherwise("partitioner_key")
+    key = pl.when(unspecified).then(pl.lit(CLASSES[SETTLED[0]])).otherwise("partitioner_key")
     return edges.with_columns(
-        settled("partitioner", "RESCALE", "HASH"),
-        settled("partitioner_class", "RescalePartitioner", "KeyGroupStreamPartitioner"),
+        settled("partitioner", *(p.upper() for p in SETTLED)),
+        settled("partitioner_class", *(CLASSES[p] for p in SETTLED)),
         key.alias("partitioner_key"),
         pl.col("pointwise") & ~consecutive,
     )

@@ -3,9 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
+from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE, SETTLED
 from plans.joins.frames import join_local
-from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
+from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ResultPartitionType as Type
 from plans.vocabulary import StreamExchangeMode
@@ -110,9 +110,9 @@ def _settle_partitioner() -> list[Column]:
         )
 
     return [
-        settled("partitioner", "RESCALE", "HASH"),
-        settled("partitioner_class", "RescalePartitioner", "KeyGroupStreamPartitioner"),
-        F.when(unspecified, F.lit("RescalePartitioner"))
+        settled("partitioner", *(p.upper() for p in SETTLED)),
+        settled("partitioner_class", *(CLASSES[p] for p in SETTLED)),
+        F.when(unspecified, F.lit(CLASSES[SETTLED[0]]))
         .otherwise(F.col("partitioner_key"))
         .alias("partitioner_key"),
         (F.col("pointwise") & ~consecutive).alias("pointwise"),

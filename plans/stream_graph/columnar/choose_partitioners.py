@@ -5,10 +5,13 @@ import polars as pl
 
 from plans.columnar.look_up import look_up
 from plans.stream_graph.choose_partitioners import (
+    ALIGNED,
     CLASSES,
     DEGREES,
     FORWARD_CLASSES,
+    KEYED,
     PLACES,
+    POINTWISE,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
@@ -19,7 +22,6 @@ from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
 _PARTITIONERS = list(Partitioner)
 _CLASSES = pl.Series([*(CLASSES[p] for p in _PARTITIONERS), UNSPECIFIED_FORWARD])
-_KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
 
 
 def choose_partitioners(
@@ -98,7 +100,7 @@ def _choices() -> list[pl.Expr]:
 def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
     """partitioner, partitioner_class, partitioner_key."""
     chosen = edges["chosen"].to_numpy()
-    keyed = np.isin(chosen, [_PARTITIONERS.index(p) for p in _KEYED])
+    keyed = np.isin(chosen, [_PARTITIONERS.index(p) for p in KEYED])
     classes = np.where(edges["unspecified"].to_numpy(), len(_PARTITIONERS), chosen)
     printed = pl.Series([p.upper() for p in _PARTITIONERS]).gather(chosen)
     of_keyed = pl.DataFrame([printed.alias("partitioner"), edges["partition"]]).filter(
@@ -136,20 +138,18 @@ def _is_one_of(*partitioners: Partitioner) -> pl.Expr:
 
 
 def _edges() -> list[str | pl.Expr]:
-    pointwise = _is_one_of(Partitioner.FORWARD, Partitioner.RESCALE)
-    broadcast = _is_one_of(Partitioner.BROADCAST)
     return [
         *PLACES,
         "partitioner",
         "partitioner_class",
         "partitioner_key",
-        pointwise.alias("pointwise"),
-        broadcast.alias("broadcast"),
+        _is_one_of(*POINTWISE).alias("pointwise"),
+        _is_one_of(Partitioner.BROADCAST).alias("broadcast"),
         "exchange_mode",
         "output_tag",
         "selected_names",
         pl.col("source_buffer_timeout").alias("buffer_timeout"),
-        (~(pointwise | broadcast | _is_one_of(Partitioner.CUSTOM))).alias("supports_unaligned_checkpoints"),
+        (~_is_one_of(*ALIGNED)).alias("supports_unaligned_checkpoints"),
         "edge_id",
         _is_one_of(Partitioner.FORWARD).alias("forward"),
         *DEGREES,

@@ -5,9 +5,12 @@ from pyspark.sql import functions as F
 
 from plans.joins.frames import join_local, rename
 from plans.stream_graph.choose_partitioners import (
+    ALIGNED,
     CLASSES,
     DEGREES,
+    KEYED,
     PLACES,
+    POINTWISE,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
@@ -80,13 +83,12 @@ def _chosen(edges: DataFrame) -> DataFrame:
         .otherwise(F.col("exchange_mode"))
         .alias("mode"),
     )
-    is_keyed = F.col("chosen").isin(Partitioner.HASH, Partitioner.CUSTOM)
+    is_keyed = F.col("chosen").isin(*KEYED)
     printed = F.upper("chosen")
     partitioner_class = F.lit(None).cast("string")
     for partitioner, name in CLASSES.items():
         partitioner_class = F.when(F.col("chosen") == partitioner, F.lit(name)).otherwise(partitioner_class)
     partitioner_class = F.when(F.col("unspecified"), F.lit(UNSPECIFIED_FORWARD)).otherwise(partitioner_class)
-    pointwise = F.col("chosen").isin(Partitioner.FORWARD, Partitioner.RESCALE)
     return chosen.select(
         *PLACES,
         printed.alias("partitioner"),
@@ -94,15 +96,13 @@ def _chosen(edges: DataFrame) -> DataFrame:
         F.when(is_keyed, F.concat_ws("#", printed, "partition"))
         .otherwise(partitioner_class)
         .alias("partitioner_key"),
-        pointwise.alias("pointwise"),
+        F.col("chosen").isin(*POINTWISE).alias("pointwise"),
         (F.col("chosen") == Partitioner.BROADCAST).alias("broadcast"),
         F.coalesce("mode", F.lit(StreamExchangeMode.UNDEFINED.value)).alias("exchange_mode"),
         "output_tag",
         "selected_names",
         F.col("source_buffer_timeout").alias("buffer_timeout"),
-        (~pointwise & ~F.col("chosen").isin(Partitioner.BROADCAST, Partitioner.CUSTOM)).alias(
-            "supports_unaligned_checkpoints"
-        ),
+        (~F.col("chosen").isin(*ALIGNED)).alias("supports_unaligned_checkpoints"),
         _edge_id(printed).alias("edge_id"),
         *DEGREES,
         *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
