@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from operators.common.flink_yaml import as_option_text, load_yaml
 from plans.topology.flink_values import FlinkValueError, split_escaped
-from plans.topology.flink_yaml import as_option_text, load_yaml
 from plans.topology.java_path import split_path, uri_error
 
 

@@ -112,6 +112,9 @@ def test_equality_hash_and_text():
         ('["x", 1]', ["x", 1]),
         ("['it''s', 1.5, true, \"a,b\"]", ["it's", 1.5, True, "a,b"]),
         ("- a\n- 'b'", ["a", "b"]),
+        ("- a  # first\n- b: 1", ["a", {"b": 1}]),
+        ("[a, [b, 0x10]]", ["a", ["b", 16]]),
+        ("[a, b", ["[a, b"]),
     ],
 )
 def test_lists(text, parts):

@@ -18,7 +18,7 @@ from engine.datastream.functions import (
     WindowFunction,
 )
 from engine.datastream.output_tag import OutputTag
-from engine.datastream.window import CountTumblingWindowAssigner
+from engine.datastream.window import CountTumblingWindowAssigner, GlobalWindow
 from engine.runtime.compile_job import compile_job
 from engine.runtime.plan_job import plan_job
 from operators.chain.errors import EnoughResults, UserFunctionError
@@ -116,7 +116,7 @@ def test_what_is_cut_off_is_not_the_end_of_the_input(env, monkeypatch):
     ]
 
 
-class Size(WindowFunction[int, int, int, Any]):
+class Size(WindowFunction[int, int, int, GlobalWindow]):
     def apply(self, key, window, inputs):
         yield len(list(inputs))
 

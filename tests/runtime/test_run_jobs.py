@@ -1,6 +1,7 @@
 """Jobs on Spark against plain Python: operators, partitioners, chains fused and not, any parallelism."""
 
 import contextlib
+import itertools
 from collections import Counter, defaultdict
 
 import pyarrow as pa
@@ -68,6 +69,15 @@ def test_a_branching_chain_is_what_python_computes(env, parallelism, chaining):
     expected = [-v for v in tripled if v % 2] + [v for v in tripled if v % 5 == 0]
     expected += [v for v in tripled if v % 7 == 0 for _ in range(2)]
     assert Counter(found) == Counter(expected)
+
+
+def test_a_limit_stops_an_endless_function_before_an_exchange(env, monkeypatch):
+    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1 << 16)
+    both(env, 2, True)
+    endless = env.from_collection([1, 2]).flat_map(lambda _: itertools.count(), Types.LONG())
+    found = endless.key_by(lambda v: v % 3).map(lambda v: -v, Types.LONG()).execute_and_collect(limit=5)
+    assert len(found) == 5
+    assert all(value <= 0 for value in found)
 
 
 @pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
