@@ -13,6 +13,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from engine.machine.machine import driver_memory_mebibytes
+from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact_value, remember_secrets
 from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.find_java import require_java
@@ -142,12 +143,18 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
+    logging.getLogger().addFilter(_is_news)
     gateway = start_jvm(settings) if SparkContext._gateway is None else None
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
         return SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (Py4JError, PySparkException) as error:
         raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not a call to the JVM that a signal has cut off, of which Py4J logs the traceback."""
+    return stopped_by() is None or not record.getMessage().endswith("while sending command.")
 
 
 def _has_class(spark: SparkSession, name: str) -> bool:
