@@ -3,8 +3,9 @@
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -147,7 +148,10 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     gateway = start_jvm(settings) if SparkContext._gateway is None else None
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        return SparkSession(SparkContext(gateway=gateway, conf=conf))
+        context = SparkContext(gateway=gateway, conf=conf)
+        server = context._accumulatorServer
+        vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
+        return SparkSession(context)
     except (Py4JError, PySparkException) as error:
         raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
 
@@ -155,6 +159,16 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 def _is_news(record: logging.LogRecord) -> bool:
     """Not a call to the JVM that a signal has cut off, of which Py4J logs the traceback."""
     return stopped_by() is None or not record.getMessage().endswith("while sending command.")
+
+
+def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Of a server: it prints the traceback of a request, which is no news where the JVM has ended."""
+
+    def handled(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            handle_error(request, client_address)
+
+    return handled
 
 
 def _has_class(spark: SparkSession, name: str) -> bool:

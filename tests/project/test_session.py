@@ -189,3 +189,14 @@ def test_calls_that_a_signal_cuts_off_are_not_logged(monkeypatch):
     monkeypatch.setattr(session, "stopped_by", lambda: signal.SIGTERM)
     assert not session._is_news(cut_off)
     assert session._is_news(other)
+
+
+def test_a_server_whose_jvm_has_ended_prints_no_traceback():
+    printed = []
+    handle = session._unless_cut_off(lambda *request: printed.append(request))
+    for error in (EOFError(), ConnectionResetError(), ValueError()):
+        try:
+            raise error
+        except Exception:
+            handle("request", type(error))
+    assert printed == [("request", ValueError)]
