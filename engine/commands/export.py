@@ -10,6 +10,7 @@ import typer
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
 from engine.output.write_lines import write_texts
+from engine.planning.foresee_memory import require_memory_to_export
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.plan_json.sections import SECTIONS
@@ -44,7 +45,11 @@ def command(
     ] = None,
 ) -> None:
     """Write one line of plan JSON for each input, refused ones too, ordered by name."""
-    write_texts(_lines(chosen_plan(store, version, topology)), to)
+    plan = chosen_plan(store, version, topology)
+    if topology is None:
+        rows = sum(plan.version.rows_of(table) or 0 for table in _COUNTED if plan.has(table))
+        require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
+    write_texts(_lines(plan), to)
 
 
 def _lines(plan: StoredPlan) -> Iterator[str]:

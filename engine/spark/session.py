@@ -3,8 +3,9 @@
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -13,6 +14,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from engine.machine.machine import driver_memory_mebibytes
+from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact_value, remember_secrets
 from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.find_java import require_java
@@ -151,12 +153,31 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
+    logging.getLogger().addFilter(_is_news)
     gateway = start_jvm(settings) if SparkContext._gateway is None else None
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        return SparkSession(SparkContext(gateway=gateway, conf=conf))
+        context = SparkContext(gateway=gateway, conf=conf)
+        server = context._accumulatorServer
+        vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
+        return SparkSession(context)
     except (Py4JError, PySparkException) as error:
         raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not a call to the JVM that a signal has cut off, of which Py4J logs the traceback."""
+    return stopped_by() is None or not record.getMessage().endswith("while sending command.")
+
+
+def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Of a server: it prints the traceback of a request, which is no news where the JVM has ended."""
+
+    def handled(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            handle_error(request, client_address)
+
+    return handled
 
 
 def _has_class(spark: SparkSession, name: str) -> bool:

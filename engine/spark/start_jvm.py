@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
+from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact
 from engine.spark.spark_conf import delta_coordinates
 from engine.spark.submit_settings import submit_settings
@@ -69,7 +70,12 @@ class _Forwarder(threading.Thread):
 
 
 def _forward(text: bytes) -> None:
-    """Write lines of the JVM's to standard error. Log lines repeat foreign names, messages and settings."""
+    """Write lines of the JVM's to standard error. Log lines repeat foreign names, messages and settings.
+
+    A JVM that a signal stops logs what it cannot finish: that is no news.
+    """
+    if stopped_by() is not None:
+        return
     shown = printable_lines(redact(text.decode(errors="replace").expandtabs()))
     with suppress(OSError):
         os.write(2, shown.encode())

@@ -310,3 +310,15 @@ def test_the_check_of_workers_imports_no_polars_before_it_is_called():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_what_an_export_holds_is_foreseen(tmp_path, monkeypatch, capsys):
+    file, store = tmp_path / "t.jsonl", str(tmp_path / "store")
+    file.write_bytes(orjson.dumps(simple("t")))
+    assert CliRunner().invoke(app, ["plan", str(file), "--out", store]).exit_code == 0
+    leaves(monkeypatch, 1_000)
+    for arguments, exit_code in (([], 9), (["--topology", "t"], 0)):
+        with pytest.raises(SystemExit) as ended:
+            app(["export", store, "--to", str(tmp_path / "out"), *arguments])
+        assert int(ended.value.code or 0) == exit_code
+    assert "rows at a time takes about 0.00 GiB of memory" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """get_session: a session with Delta, or an error that says what to do."""
 
+import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.spark import session
 from engine.spark.find_java import find_java
 from engine.spark.session import get_session, ivy_dir, require_delta
 from engine.spark.spark_conf import delta_coordinates
@@ -178,3 +181,22 @@ def test_a_jar_that_nobody_has_is_explained(tmp_path):
     said = run_python(code, tmp_path).stderr
     assert f"ConfigurationError: Spark cannot fetch the Delta jar {delta_coordinates().text}" in said
     assert "hint: is the network" in said
+
+
+def test_calls_that_a_signal_cuts_off_are_not_logged(monkeypatch):
+    cut_off, other = (logging.makeLogRecord({"msg": f"{what} command."}) for what in ("while sending", "a"))
+    assert session._is_news(cut_off)
+    monkeypatch.setattr(session, "stopped_by", lambda: signal.SIGTERM)
+    assert not session._is_news(cut_off)
+    assert session._is_news(other)
+
+
+def test_a_server_whose_jvm_has_ended_prints_no_traceback():
+    printed = []
+    handle = session._unless_cut_off(lambda *request: printed.append(request))
+    for error in (EOFError(), ConnectionResetError(), ValueError()):
+        try:
+            raise error
+        except Exception:
+            handle("request", type(error))
+    assert printed == [("request", ValueError)]
