@@ -33,6 +33,7 @@ BETTER: dict[str, str] = {
     r"\b(string|boolean|number|value|line|one|it|what|that|which) is (?-i:none)\b": "say what it is",
     r"\b(come|comes|came|coming) upon\b": "meet, find, reach",
     r"\bwhat stands there\b": "the value, the content",
+    r"\bSPEC,? sections?\b": "the page of docs/ that says it",
 }
 """Pattern to what to write instead: habits that reviews have found, as far as a pattern can tell."""
 
