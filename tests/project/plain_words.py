@@ -69,6 +69,8 @@ def _files(paths: list[Path]) -> Iterator[Path]:
 def _prose(path: Path) -> Iterator[tuple[int, str]]:
     """Each piece of text that people read, with the number of its first line."""
     text = path.read_text(encoding="utf-8")
+    if not any(pattern.search(text) for pattern in _PATTERNS):  # takes a tenth of tokenizing
+        return
     if path.suffix == ".md":
         yield 1, _LEFT_OUT.sub(_blank, text)
     elif path.suffix == ".java":
