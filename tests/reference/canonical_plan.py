@@ -16,7 +16,7 @@ _INPUT_KEYS = ("source", "data_set", "distribution", "ship_strategy", "type_numb
 
 
 def canonical_plan(plan: Mapping[str, Any], layers: Iterable[str] | None = None) -> dict[str, Any]:
-    """Plan JSON (SPEC, section 2) without what Flink does not define: list orders, numbers of groups.
+    """Plan JSON (docs/plan-json.md) without what Flink does not define: list orders, numbers of groups.
 
     `layers`: those to keep (default: all that the plan has). Of a refused topology only the refusal is kept.
     """

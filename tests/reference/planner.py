@@ -1,4 +1,4 @@
-"""The reference planner: one topology to its plan JSON (SPEC, sections 1 and 2), in plain Python.
+"""The reference planner: one topology to its plan JSON, in plain Python.
 
 A direct reading of Flink 2.3.0, for tests only; it shares no code with the planner it tests.
 """
