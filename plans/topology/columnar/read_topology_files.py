@@ -101,12 +101,12 @@ def elements_as_lines(
 
 
 def _head(texts: Iterator[bytes]) -> list[bytes]:
-    """The first texts, of HEAD_BYTES together, beside what is blank before them."""
+    """The first texts, of HEAD_BYTES together."""
     head: list[bytes] = []
     size = 0
     for text in texts:
         head.append(text)
-        size += len(text if size else text.lstrip())
+        size += len(text)
         if size >= HEAD_BYTES:
             break
     return head
