@@ -12,8 +12,6 @@ one a document with nothing but `is_document`.
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -29,10 +27,10 @@ from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
-from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from plans.topology.line_too_long import line_too_long
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.refuse_uid_hashes import refuse_uid_hashes
+from plans.topology.rows_without_documents import rows_without_documents
 from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.stream_graph_columns import placed_edges, stream_edge_columns, stream_node_columns
 from plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
@@ -115,7 +113,7 @@ def parse_lines(
         documents: list[str] = []
         rows = _rows(batches)
         yield from _parse_rows(
-            _without_documents(rows, documents) if pass_over_documents else rows, max_line_bytes
+            rows_without_documents(rows, documents) if pass_over_documents else rows, max_line_bytes
         )
         if documents:
             of_each = ({"source_file": file, "block_start": 0, "is_document": True} for file in documents)
@@ -129,30 +127,6 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
     for batch in batches:
         columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
         yield from zip(*columns, strict=True)
-
-
-def _without_documents(rows: Iterable[tuple[Any, ...]], documents: list[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows but those of a file's first block if it is a document, which is added to `documents`."""
-    for (file, start), of_block in groupby(rows, itemgetter(1, 2)):
-        if file is None or start != 0:
-            yield from of_block
-            continue
-        head: list[tuple[Any, ...]] = []
-        size, opened = 0, False
-        for row in of_block:
-            head.append(row)
-            size += len(row[0]) + 1
-            if not opened and row[0].removeprefix(BYTE_ORDER_MARK).strip():
-                opened = may_open_document(row[0])
-                if not opened:
-                    break
-            if size >= HEAD_BYTES:
-                break
-        numbered = head[0][3] is not None  # elements of a document that was read through a pipe
-        if opened and not numbered and is_document(b"".join(row[0] + b"\n" for row in head)[:HEAD_BYTES]):
-            documents.append(file)
-            continue
-        yield from chain(head, of_block)  # noqa: B031 - the rest of the block
 
 
 def _parse_rows(rows: Iterable[tuple[Any, ...]], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
