@@ -18,6 +18,9 @@ HEAD_BYTES = 2**20
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+_PIECE_BYTES = 2**18
+"""Cut at once: what is known of each bracket and comma takes a hundred times its byte."""
+
 _SPACES = b" \t\r\n"
 _QUOTE, _COMMA, _NEWLINE, _BACKSLASH = b'",\n\\'
 _OPENING, _CLOSING = b"{[", b"}]"
@@ -85,7 +88,8 @@ def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
     """
     cutter = _Cutter(max_bytes)
     for text in texts:
-        yield from cutter.cut(text)
+        for start in range(0, len(text), _PIECE_BYTES):
+            yield from cutter.cut(text[start : start + _PIECE_BYTES])
     yield from cutter.end()
 
 

@@ -3,7 +3,7 @@
 import resource
 import threading
 from itertools import count
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest

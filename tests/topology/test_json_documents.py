@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,16 @@ def test_an_element_that_is_too_long_is_not_held():
         (b"", 1, 59),
         (b"{}", 1, None),
     ]
+
+
+def test_much_blank_and_many_commas_take_little_memory():
+    texts = [b"[", *[b" " * 2**20] * 64, b"," * 2**16, b"{}]"]
+    tracemalloc.start()
+    found = list(elements(texts, 10_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [bool(element.problem) for element in found] == [False, True]
+    assert peak < 40 * 2**20
 
 
 def test_nesting_takes_no_stack():
