@@ -16,13 +16,17 @@ from engine.planning.foresee_memory import (
 )
 from engine.planning.nothing_lost import require_nothing_lost
 from plans.choices import Choices
-from plans.columnar.plan_in_parts import plan_in_parts
+from plans.columnar.plan_columnar import Finished
+from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
 from plans.columnar.read_topologies import read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 from plans.without_pandas import without_pandas
+
+ROWS_OF_A_GIANT = 1_000_000
+"""Transformations or stream nodes of a topology that takes some GiB to plan."""
 
 Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
 
@@ -52,6 +56,24 @@ def plan_in_process(
     file with more than `max_line_bytes` is rejected. Raises InputError, NotEnoughMemoryError before memory
     runs out, and LostTopologiesError (see require_nothing_lost).
     """
+    read = read_in_process(topologies, report, max_line_bytes)
+    planned = plan_frames(read.frames, read.inputs, until, choices, report)
+    return planned._replace(seconds={"read_and_validate": read.seconds, **planned.seconds})
+
+
+class ReadTopologies(NamedTuple):
+    """What was read: frames by table (see TopologyTables), how many topologies came in, and the seconds."""
+
+    frames: dict[str, pl.DataFrame]
+    inputs: int
+    seconds: float
+
+
+@without_pandas()
+def read_in_process(
+    topologies: Topologies, report: Callable[[str], None], max_line_bytes: int = MAX_LINE_BYTES
+) -> ReadTopologies:
+    """The tables of the topology layer, as `plan_in_process` reads them; same errors."""
     started = time.monotonic()
     report("read topologies")
     with without_garbage_collection():
@@ -60,12 +82,10 @@ def plan_in_process(
         )
     frames = read._asdict()
     inputs = frames.pop("inputs")
-    del read
-    read_seconds = time.monotonic() - started
-    planned = plan_frames(frames, inputs, until, choices, report)
-    return planned._replace(seconds={"read_and_validate": read_seconds, **planned.seconds})
+    return ReadTopologies(frames, inputs, time.monotonic() - started)
 
 
+@without_pandas()
 def plan_frames(
     frames: dict[str, pl.DataFrame],
     inputs: int,
@@ -77,9 +97,7 @@ def plan_frames(
 
     Raises NotEnoughMemoryError before memory runs out.
     """
-    require_memory_after_reading(
-        Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
-    )
+    require_memory_after_reading(_size(frames))
     planned = plan_in_parts(
         frames,
         until,
@@ -91,3 +109,36 @@ def plan_frames(
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
     require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
     return PlannedTables(tables, inputs, kept, rejected, planned.seconds)
+
+
+@without_pandas()
+def plan_giant(
+    finished: Finished,
+    frames: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices | None,
+    report: Callable[[str], None],
+) -> None:
+    """Plan the only topology of `frames`, which are emptied, and hand its tables over to `finished`.
+
+    Raises NotEnoughMemoryError before memory runs out.
+    """
+    require_memory_after_reading(_size(frames))
+    plan_alone(
+        finished,
+        frames,
+        until,
+        choices or Choices(),
+        lambda stage: report(stage.replace("_", " ")),
+        require_memory_for_tasks(),
+    )
+
+
+def is_giant(frames: Mapping[str, pl.DataFrame]) -> bool:
+    """Whether this is one topology, so large that its plan should be written while it is made."""
+    size = _size(frames)
+    return size.topologies == 1 and size.transformations >= ROWS_OF_A_GIANT
+
+
+def _size(frames: Mapping[str, pl.DataFrame]) -> Size:
+    return Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))

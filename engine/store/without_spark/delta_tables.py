@@ -2,8 +2,9 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -73,42 +74,66 @@ def append_rows(store: str, table: str, rows: pa.Table, write_id: str) -> None:
     Appending the same write_id again does nothing; nor do no rows, but the table is there afterwards. Raises
     SchemaError where the columns are not those declared.
     """
-    path = table_path(store, table)
     require_rows(rows, table)
-    made = create_table(path, stored_schema(table), WRITE_ID, TABLE_PROPERTIES)
-    before = made.version()
-    if len(rows):
-        _append(store, made, rows, table, write_id)
     if is_local(store):
-        make_log_durable(local_folder(store, table), since=before)
-
-
-def _append(store: str, made: DeltaTable, rows: pa.Table, table: str, write_id: str) -> None:
-    path, application = table_path(store, table), application_id(write_id)
-    if made.transaction_version(application) is not None:
+        append_parts(store, table, [rows], write_id)
         return
-    now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
-    once = CommitProperties(app_transactions=[Transaction(application, TRANSACTION_VERSION, now)])
-    if not is_local(store):
+    path = table_path(store, table)
+    made = create_table(path, stored_schema(table), WRITE_ID, TABLE_PROPERTIES)
+    if len(rows) and made.transaction_version(application_id(write_id)) is None:
         tagged = _tagged(rows, table, write_id)
         retry_conflicts(
-            lambda: write_deltalake(path, tagged(), mode="append", commit_properties=once), f"writing {path}"
+            lambda: write_deltalake(path, tagged(), mode="append", commit_properties=_once(write_id)),
+            f"writing {path}",
         )
-        return
-    # Not write_deltalake: where the disk is full, it prints a Rust panic.
-    folder = local_folder(store, table)
-    file = write_file(folder, f"{WRITE_ID}={write_id}", _as_stored(rows, table), _without_write_id(table))
-    action = add_action(folder, file, len(rows), {WRITE_ID: write_id})
+
+
+def append_parts(store: str, table: str, parts: Iterable[pa.Table], write_id: str) -> int:
+    """`append_rows` of all `parts` in turn, to a table of a local store; how many rows they are."""
+    path, folder = table_path(store, table), local_folder(store, table)
+    made = create_table(path, stored_schema(table), WRITE_ID, TABLE_PROPERTIES)
+    before = made.version()
+    rows = 0
+
+    def stored_parts() -> Iterator[pa.Table]:
+        nonlocal rows
+        for part in parts:
+            require_rows(part, table)
+            rows += len(part)
+            yield from _as_stored(part, table)
+
+    if made.transaction_version(application_id(write_id)) is None:
+        # Not write_deltalake: where the disk is full, it prints a Rust panic.
+        todo = stored_parts()
+        first = next(todo, None)
+        if first is not None:
+            inside, schema = f"{WRITE_ID}={write_id}", _without_write_id(table)
+            file = write_file(folder, inside, chain([first], todo), schema)
+            _commit_file(made, path, folder, file, rows, write_id)
+    make_log_durable(folder, since=before)
+    return rows
+
+
+def _commit_file(made: DeltaTable, path: str, folder: str, file: str, rows: int, write_id: str) -> None:
+    """Make a file that was written a part of the table, unless this write has one there."""
+    action = add_action(folder, file, rows, {WRITE_ID: write_id})
     newest = [made]
 
     def commit() -> None:
         delta = newest.pop() if newest else DeltaTable(path)
-        if delta.transaction_version(application) is None:
+        if delta.transaction_version(application_id(write_id)) is None:
             delta.create_write_transaction(
-                [action], "append", delta.schema(), [WRITE_ID], commit_properties=once
+                [action], "append", delta.schema(), [WRITE_ID], commit_properties=_once(write_id)
             )
 
     retry_conflicts(commit, f"writing {path}")
+
+
+def _once(write_id: str) -> CommitProperties:
+    now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
+    return CommitProperties(
+        app_transactions=[Transaction(application_id(write_id), TRANSACTION_VERSION, now)]
+    )
 
 
 def read_rows(store: str, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:

@@ -1,6 +1,6 @@
 """Write the tables of one plan as a new version without Spark, or find that nothing has changed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -46,22 +46,45 @@ def write_version(
         try:
             set_aside_unreadable(store, tables)
             _append_all(store, tables, write_id)
-            candidate = PlanVersion(
-                version=None,
-                write_id=write_id,
-                state=State.COMPLETE,
-                published_at=datetime.now(UTC),
-                planner_version=planner_version,
-                options=options,
-                tables=tuple(name for name in TABLES if name in tables),
-                topologies=len(tables["topologies"]),
-                rejected=len(tables["rejected"]) if "rejected" in tables else 0,
-                files=recorded_files(store, tables, write_id),
+            return publish_write(
+                store, tables, write_id, _counted(tables), planner_version=planner_version, options=options
             )
-            return publish(store, candidate)
         except BaseException:
             discard(store, tables, write_id)
             raise
+
+
+def publish_write(
+    store: str,
+    tables: Collection[str],
+    write_id: str,
+    counted: tuple[int, int],
+    *,
+    planner_version: str,
+    options: Mapping[str, str],
+) -> int:
+    """The number of the version that a write becomes whose `tables` are all appended.
+
+    `counted`: its topologies and rejected ones.
+    """
+    topologies, rejected = counted
+    candidate = PlanVersion(
+        version=None,
+        write_id=write_id,
+        state=State.COMPLETE,
+        published_at=datetime.now(UTC),
+        planner_version=planner_version,
+        options=options,
+        tables=tuple(name for name in TABLES if name in tables),
+        topologies=topologies,
+        rejected=rejected,
+        files=recorded_files(store, tables, write_id),
+    )
+    return publish(store, candidate)
+
+
+def _counted(tables: Mapping[str, pa.Table]) -> tuple[int, int]:
+    return len(tables["topologies"]), len(tables["rejected"]) if "rejected" in tables else 0
 
 
 def _append_all(store: str, tables: Mapping[str, pa.Table], write_id: str) -> None:
