@@ -36,6 +36,16 @@ class NetworkProfile(StrEnum):
     FLINK_1_20 = "flink-1.20"
 
 
+def _planner(word: str) -> Planner:
+    """The planner of that name; joins were called spark before."""
+    try:
+        return Planner(word)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}."
+        ) from None
+
+
 def command(
     inputs: Annotated[
         list[str],
@@ -67,9 +77,11 @@ def command(
         Planner,
         typer.Option(
             "--planner",
+            parser=_planner,
+            metavar="|".join(Planner),
             help="Who plans; the plans are the same. columnar: by arrays; in this process where the input is "
-            "local and fits in memory, else of whole topologies in Spark's workers. spark: by joins over "
-            "DataFrames, for topologies that no worker's memory holds. auto: columnar, but spark where a "
+            "local and fits in memory, else of whole topologies in Spark's workers. joins: by joins over "
+            "DataFrames, for topologies that no worker's memory holds. auto: columnar, but joins where a "
             "topology is too large. flink: columnar, and the real Flink plans the same; what it refuses or "
             "plans in another way is rejected. Needs a JDK and pip install 'penstock\\[flink]'.",
         ),

@@ -38,7 +38,7 @@ LEAST_FOR_SPARK = 3 * 2**30
 
 
 HINT = (
-    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner spark "
+    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner joins "
     "and --master URL on a cluster; or give it more memory"
 )
 

@@ -77,7 +77,7 @@ def both(spark):
         random_topology(50_000 + seed, 2 + seed % 50, mode=mode) for mode in MODES for seed in range(40)
     ]
     topologies += [line["topology"] for path in GOLDEN for line in golden_lines(path)]
-    planned = plan_on_spark(topologies, spark=spark, planner=Planner.SPARK)
+    planned = plan_on_spark(topologies, spark=spark, planner=Planner.JOINS)
     rows = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     planned.release()
     columnar = {name: from_arrow(table) for name, table in plan_in_process(topologies).tables.items()}

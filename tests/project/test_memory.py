@@ -106,7 +106,7 @@ def test_what_is_asked_for_and_does_not_fit_is_an_error_before_anything_is_read(
             choose_planner(planner, [str(file)], "store", wants_spark=False)
         assert raised.value.exit_code == 9
         for said in ("takes about 0.16 GiB", "there are 0.10 GiB", "the free memory", "--until job_graph",
-                     "--planner spark", "--master", "smaller parts"):  # fmt: skip
+                     "--planner joins", "--master", "smaller parts"):  # fmt: skip
             assert said in str(raised.value)
 
 
@@ -190,13 +190,13 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
 
     def on_spark(*_: object, choice: Choice, **__: object) -> Stored:
         planned.append(choice)
-        return Stored(1, 1, 1, 0, "spark", choice.why)
+        return Stored(1, 1, 1, 0, "joins", choice.why)
 
     monkeypatch.setattr("engine.commands.plan.plan_into_store_on_spark", on_spark)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark:
         assert (ran.exit_code, ran.stderr) == (0, "")
-        assert "planner spark: planning 1,933,312 tasks" in ran.stdout
+        assert "planner joins: planning 1,933,312 tasks" in ran.stdout
     else:
         assert (ran.exit_code, ran.stdout, planned) == (9, "", [])
         assert ran.stderr.startswith("penstock: planning 1,933,312 tasks")

@@ -20,7 +20,7 @@ from tests.resources.flink_resources import rows
 def found(spark):
     """Rows by the name of their topology, and vertices by the id that Flink gives them."""
     planned = plan(
-        [row["topology"] for row in rows("plan")], until=Layer.JOB_GRAPH, spark=spark, planner=Planner.SPARK
+        [row["topology"] for row in rows("plan")], until=Layer.JOB_GRAPH, spark=spark, planner=Planner.JOINS
     )
     try:
         tables = planned.tables
