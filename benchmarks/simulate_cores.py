@@ -4,13 +4,13 @@
         --conf spark.eventLog.enabled=true --conf spark.eventLog.dir=DIR
     python -m benchmarks.simulate_cores LOG [--cores 1,2,16,100,1000] [--skew 2]
 
-LOG is the event log of an application (not compressed, not rolled). Every task takes the seconds that it took
-in the run, so the run should have had a core for each task that ran at once. The tasks of a stage are given
-to cores as they become free, in the order of the log; a stage begins when the stages that were complete at its
-submission are complete; what the driver does while no stage runs stays as it is. Exchanges cost what they
-cost in the run: networks are not simulated. A stage with fewer tasks than cores leaves cores idle, which is what
-limits a run sooner or later: the stages that take longest on the most cores are listed, and those with a task
-above `--skew` times the mean.
+LOG is the event log of an application (not compressed, not rolled). Every task takes the seconds that it
+took in the run, so the run should have had a core for each task that ran at once. The tasks of a stage are
+given to cores as they become free, in the order of the log; a stage begins when the stages that were
+complete at its submission are complete; what the driver does while no stage runs stays as it is. Exchanges
+cost what they cost in the run: networks are not simulated. A stage with fewer tasks than cores leaves cores
+idle, which is what limits a run sooner or later: the stages that take longest on the most cores are listed,
+and those with a task above `--skew` times the mean.
 """
 
 import argparse
