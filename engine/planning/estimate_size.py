@@ -38,8 +38,10 @@ def estimate_size(inputs: Sequence[str]) -> Size:
     if not taken:
         return Size(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    lines = sum(bool(line.strip()) for _, text in samples for line in text.split(b"\n"))
-    return Size(transformations * total // taken, max(1, lines * total // taken))
+    # Where a sample holds no end of a line, the file is one line as far as anybody knows.
+    texts = [text for _, text in samples if b"\n" in text]
+    lines = sum(bool(line.strip()) for text in texts for line in text.split(b"\n"))
+    return Size(transformations * total // taken, max(len(files), lines * total // taken))
 
 
 def _rows_of(table: Path) -> int:

@@ -25,9 +25,6 @@ from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 from plans.without_pandas import without_pandas
 
-ROWS_OF_A_GIANT = 1_000_000
-"""Transformations or stream nodes of a topology that takes some GiB to plan."""
-
 Topologies = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
 
 
@@ -136,8 +133,7 @@ def plan_giant(
 
 def is_giant(frames: Mapping[str, pl.DataFrame]) -> bool:
     """Whether this is one topology, so large that its plan should be written while it is made."""
-    size = _size(frames)
-    return size.topologies == 1 and size.transformations >= ROWS_OF_A_GIANT
+    return _size(frames).is_giant
 
 
 def _size(frames: Mapping[str, pl.DataFrame]) -> Size:

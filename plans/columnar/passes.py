@@ -64,7 +64,7 @@ SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
 OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
     "transformation_reasons": ("edges_with_ends", refuse_transformations),
     "edge_ends": ("edges_with_ends", find_edge_ends),
-    "walk_reasons": ("operators", refuse_stream_graphs_walked),
+    "walk_reasons": ("typed_edges", refuse_stream_graphs_walked),
     "ordered_vertices": ("task_regions", order_job_vertices),
     "placed_edges": ("task_regions", place_job_edges),
 }

@@ -124,7 +124,8 @@ def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("size", "least_gigabytes", "most_gigabytes"),
     [
-        (Size(12_500_000, 1), 13, 17),  # a layered topology of 10 million operators: 13.9 GB were measured
+        (Size(12_500_000, 1), 7, 8),  # a layered topology of 10 million operators: 7.0 GB were measured
+        (Size(1_250_000, 1), 1.2, 1.6),  # one of a million: 1.3 GB
         (Size(1_300_000, 92_000), 2.4, 3.5),  # random topologies of a million: 2.7 to 3.1 GB
         (Size(475_000, 25_000), 0.8, 1.2),  # chains of 250,000: 0.95 GB and 0.1 GB of tasks
     ],
@@ -148,6 +149,9 @@ def test_sizes_are_estimated_from_samples(tmp_path):
         found = estimate_size([str(tmp_path / name)])
         assert found.transformations == pytest.approx(rows, rel=0.3)
         assert found.topologies == pytest.approx(3_000, rel=0.3)
+    (tmp_path / "giant.jsonl").write_bytes(lines[0].rstrip()[:-2] + rows * b',{"kind":"sink"}' + b"]}")
+    found = estimate_size([str(tmp_path / "giant.jsonl")])
+    assert (found.topologies, found.transformations) == (1, pytest.approx(rows, rel=0.3))
     (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(2**24)))
     assert estimate_size([str(tmp_path / "zeros.gz")]).transformations == 0
     (tmp_path / "blank.gz").write_bytes(gzip.compress(b"\n" * 2**24))

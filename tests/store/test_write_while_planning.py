@@ -5,7 +5,7 @@ import os
 import orjson
 import pytest
 
-from engine.planning import plan_in_process as in_process
+from engine.planning import foresee_memory
 from engine.planning.choose_planner import Choice, Planner
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_into_store import DEFAULT_OPTIONS, plan_into_store_by_columns
@@ -31,7 +31,7 @@ REFUSED = {
 
 @pytest.fixture(autouse=True)
 def every_topology_is_a_giant(monkeypatch):
-    monkeypatch.setattr(in_process, "ROWS_OF_A_GIANT", 0)
+    monkeypatch.setattr(foresee_memory, "ROWS_OF_A_GIANT", 0)
 
 
 def plan_into(store, topology, folder, until=Layer.SLOTS):

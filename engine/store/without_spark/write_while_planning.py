@@ -41,6 +41,7 @@ class WriteWhilePlanning:
         self._rows[table] = 0
         with store_errors(self._store, "writing"):
             self._rows[table] = append_parts(self._store, table, parts, self._write_id)
+        pa.default_memory_pool().release_unused()
 
     def clear(self) -> None:
         """As Finished."""
