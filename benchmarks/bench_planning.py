@@ -88,7 +88,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
                 started = time.monotonic()
                 given = read_topology_tables(spark, *load_topology_folder(spark, folder))
                 read = time.monotonic() - started
-                planned = plan_tables(spark, given, until, lambda stage: None, planner=Planner.SPARK)
+                planned = plan_tables(spark, given, until, lambda stage: None, planner=Planner.JOINS)
                 rows = _read_rows(planned, until)
                 total = time.monotonic() - started
             operators = planned.tables["stream_nodes"].count()

@@ -126,6 +126,17 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         Layer.JOB_GRAPH,
+        "typed_edges",
+        (
+            "stream_edges",
+            "walked",
+            "job_settings",
+        ),
+        "result partition types of edges between vertices",
+        "StreamingJobGraphGenerator.getResultPartitionType",
+    ),
+    Pass(
+        Layer.JOB_GRAPH,
         "operators",
         (
             "stream_nodes",
@@ -142,17 +153,6 @@ PASSES: tuple[Pass, ...] = (
         ("operators",),
         "one vertex per chain: name, resources, task",
         "StreamingJobGraphGenerator.createJobVertex, createChainedName",
-    ),
-    Pass(
-        Layer.JOB_GRAPH,
-        "typed_edges",
-        (
-            "stream_edges",
-            "walked",
-            "job_settings",
-        ),
-        "result partition types of edges between vertices",
-        "StreamingJobGraphGenerator.getResultPartitionType",
     ),
     Pass(
         Layer.JOB_GRAPH,

@@ -22,7 +22,7 @@ def planned_lines(
     also: Callable[[Planned], None] | None = None,
 ) -> dict[str, PlanJson]:
     """Name to plan JSON. `also` looks at the tables before their storage is released."""
-    planned = plan(list(topologies), spark=spark, planner=Planner.SPARK)
+    planned = plan(list(topologies), spark=spark, planner=Planner.JOINS)
     try:
         if also is not None:
             also(planned)

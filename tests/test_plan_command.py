@@ -147,7 +147,7 @@ def test_size_counts_the_slots_of_all_jobs(golden, store):
     assert f"slots of all jobs\t{slots:,}\t{slots:,}\n" in ran.stdout
 
 
-@pytest.mark.parametrize("planner", ["auto", "spark", "columnar"])
+@pytest.mark.parametrize("planner", ["auto", "joins", "columnar"])
 def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
     """Also if another planner planned it."""
     path, first = store
@@ -158,7 +158,7 @@ def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
 def test_spark_writes_what_the_columnar_planner_reads(golden, inputs, store, tmp_path):
     out, plans = tmp_path / "store", (tmp_path / "spark.jsonl", tmp_path / "columnar.jsonl")
     ran = run("plan", *inputs, "--out", out, "--planner", "spark")
-    assert (ran.code, "(planner spark: as asked)" in ran.stdout) == (0, True)
+    assert (ran.code, "(planner joins: as asked)" in ran.stdout) == (0, True)
     for path, target in zip((out, store[0]), plans, strict=True):
         assert run("export", path, "--to", target).code == 0
     assert plans[0].read_text("utf-8") == plans[1].read_text("utf-8")
@@ -227,7 +227,7 @@ REFUSED_BY_FLINK, PLANNED = (
         ([PLANNED, REFUSED], (), 0, "says why topologies were rejected"),
         ([PLANNED], ("--strict",), 0, ""),
         ([REFUSED, REFUSED_BY_FLINK], ("--conf", "spark.sql.shuffle.partitions=4"), 7, "nothing was planned"),
-        ([REFUSED, REFUSED_BY_FLINK], ("--planner", "spark"), 7, "nothing was planned"),
+        ([REFUSED, REFUSED_BY_FLINK], ("--planner", "joins"), 7, "nothing was planned"),
     ],
 )
 def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines, options, code, said):
@@ -241,7 +241,7 @@ def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines,
     assert len(run("export", out).stdout.splitlines()) == len(lines)
 
 
-@pytest.mark.parametrize("planner", ["columnar", "spark"])
+@pytest.mark.parametrize("planner", ["columnar", "joins"])
 def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
     source, out = tmp_path / "one.jsonl", tmp_path / "store"

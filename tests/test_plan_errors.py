@@ -19,7 +19,7 @@ from plans.joins.run_passes import Planned, run_passes
 from plans.tables import TABLES
 from plans.vocabulary import Layer
 
-PLANNERS = (Planner.SPARK, Planner.COLUMNAR)
+PLANNERS = (Planner.JOINS, Planner.COLUMNAR)
 FLEET, BROKEN = 1_000, 100
 FILES = ("a.jsonl", "b.jsonl", "c.jsonl.gz")
 REFUSED = ("UnsupportedOperationException", "IllegalArgumentException")
@@ -159,7 +159,7 @@ def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
 
     monkeypatch.setattr(engine.planning.plan_topologies, "run_passes", lose_one)
     with pytest.raises(LostTopologiesError, match="2 topologies came in, but 1 are planned and 0 rejected"):
-        plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.SPARK)
+        plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.JOINS)
 
 
 @pytest.mark.parametrize("planner", PLANNERS)

@@ -16,17 +16,17 @@ from plans.layers import LAYER_TABLES
 from plans.plan_json.joins.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer
 
-_PRODUCED = {Planner.SPARK: joins.produced(), Planner.COLUMNAR: columnar.produced()}
+_PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 
-def start(planner: Planner = Planner.SPARK) -> Plans:
+def start(planner: Planner = Planner.JOINS) -> Plans:
     """A local session."""
     get_session(app_name="penstock bench")
     return again_and_again(partial(_plan, planner=planner))
 
 
-def plan_lines(path: Path, until: Layer, planner: Planner = Planner.SPARK) -> Iterator[str]:
+def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
     """Plan JSON lines."""
     session = get_session(app_name="penstock bench")
     planned = plan(str(path), until=until, spark=session, planner=planner)
@@ -39,7 +39,7 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
     given = read_topologies(spark, str(path))
-    if planner is Planner.SPARK:
+    if planner is Planner.JOINS:
         given = validated(spark, given)
     read = time.monotonic()
     planned = plan_tables(spark, given, until, lambda stage: None, planner=planner)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.bench.planners import PLANNERS, why_missing
+from engine.bench.planners import PLANNERS, current_name, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
 from engine.output.pieces import Styled
 from engine.output.progress import progress
@@ -171,6 +171,7 @@ def _make_folder(out: Path) -> None:
 
 def _planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
     """Those that can run, and why the others cannot."""
+    names = [current_name(name) for name in names]
     unknown = [name for name in names if name not in PLANNERS]
     if unknown:
         raise ConfigurationError(f"--planner {unknown[0]}: allowed {', '.join(PLANNERS)}")

@@ -27,6 +27,16 @@ class NetworkProfile(StrEnum):
     FLINK_1_20 = "flink-1.20"
 
 
+def _planner(word: str) -> Planner:
+    """The planner of that name; joins were called spark before."""
+    try:
+        return Planner(word)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}."
+        ) from None
+
+
 def command(
     inputs: Annotated[
         list[str],
@@ -70,10 +80,11 @@ def command(
         Planner,
         typer.Option(
             "--planner",
+            parser=_planner,
             metavar="NAME",
             help="How to plan; the plans are the same. columnar: in this process if the input is local and "
-            "fits in memory, else in Spark's workers. spark: joins over DataFrames, for topologies too large "
-            "for one worker. auto: columnar, or spark if a topology is too large. flink: columnar, checked "
+            "fits in memory, else in Spark's workers. joins: joins over DataFrames, for topologies too large "
+            "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
             "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
             "a JDK and pip install 'penstock\\[flink]'.",
         ),

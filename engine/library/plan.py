@@ -81,7 +81,7 @@ def plan(
 def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
     if isinstance(given, Paths):
         return choose_planner(asked, given.paths, os.curdir, wants_spark)
-    if not isinstance(given, SparkFrames) and not wants_spark and asked is not Planner.SPARK:
+    if not isinstance(given, SparkFrames) and not wants_spark and asked is not Planner.JOINS:
         return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
         raise ConfigurationError(
@@ -89,7 +89,7 @@ def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
             "leave out spark, and give dicts, paths or frames of Arrow",
         )
     return Choice(
-        asked, "as asked" if asked is Planner.SPARK else "a session or DataFrames given", on_spark=True
+        asked, "as asked" if asked is Planner.JOINS else "a session or DataFrames given", on_spark=True
     )
 
 

@@ -22,10 +22,15 @@ LARGEST_TASKS_OF_A_WORKER = 10_000_000
 class Planner(StrEnum):
     """Who plans; the plans are the same."""
 
-    AUTO = "auto"  #: columnar where each topology fits in memory, else spark
-    SPARK = "spark"  #: joins and windows on Spark, any size, any file system
+    AUTO = "auto"  #: columnar where each topology fits in memory, else joins
+    JOINS = "joins"  #: joins and windows on Spark, any size, any file system
     COLUMNAR = "columnar"  #: arrays: in this process, or of whole topologies in Spark's workers
     FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
+    SPARK = JOINS  #: what JOINS was called before
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Planner | None":
+        return cls.JOINS if value == "spark" else None
 
 
 class Choice(NamedTuple):
@@ -45,8 +50,8 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
     if asked is Planner.FLINK and obstacle is not None:
-        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say spark")
-    if asked is Planner.SPARK:
+        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say joins")
+    if asked is Planner.JOINS:
         return Choice(asked, "as asked", on_spark=True)
     if obstacle is not None:
         return Choice(asked, obstacle, on_spark=True)
@@ -78,16 +83,16 @@ def choose_on_spark(asked: Planner, largest: int, most_tasks: int = 0) -> Choice
     if asked is Planner.FLINK:
         hint = "call engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink: plans without Spark", hint)
-    if asked in (Planner.SPARK, Planner.COLUMNAR):
+    if asked in (Planner.JOINS, Planner.COLUMNAR):
         return Choice(asked, "as asked", on_spark=True)
     if largest > LARGEST_OF_A_WORKER:
         why = (
             f"a topology has {largest:,} transformations, and a worker plans {LARGEST_OF_A_WORKER:,} at most"
         )
-        return Choice(Planner.SPARK, why, on_spark=True)
+        return Choice(Planner.JOINS, why, on_spark=True)
     if most_tasks > LARGEST_TASKS_OF_A_WORKER:
         why = f"a topology has {most_tasks:,} tasks, and a worker plans {LARGEST_TASKS_OF_A_WORKER:,} at most"
-        return Choice(Planner.SPARK, why, on_spark=True)
+        return Choice(Planner.JOINS, why, on_spark=True)
     return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
 
 

@@ -4,9 +4,9 @@ What a row takes is measured: by how much the peak resident memory of `penstock 
 grows while it runs, writing the store included (VmHWM, Linux, 2 cores). Tasks: a chain of 1,000 vertices
 with parallelism 32,768 takes 4.25 GiB, 139 bytes for each task with its partition and its edge; 100 sources
 read by 100 vertices with parallelism 4,096, which have 50 edges for each task, take 80 bytes an edge.
-Transformations: 12.5 million of one layered topology, 13.9 GB; 1.25 million of one, 1.8 GiB, of which 63 %
-after reading; 930,000 of 50,000 random topologies, 1.9 GiB, 63 % of it after reading; 475,000 of 25,000
-chains, 1.0 GiB.
+Transformations: 12.5 million of one layered topology, 7.5 GB, of which 75 % after reading; 1.25 million of
+one, 1.2 GiB (1.3 GiB out of JSON lines); 930,000 of 50,000 random topologies, 1.9 GiB, 63 % of it after
+reading; 475,000 of 25,000 chains, 1.0 GiB.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,16 @@ from plans.execution_graph.columnar.count_task_rows import TaskRows
 BYTES_OF_A_PROCESS = 160 * 2**20
 """Libraries that planning imports."""
 
+ROWS_OF_A_GIANT = 1_000_000
+"""Transformations or stream nodes of a topology whose tables are written as soon as nothing reads them."""
+
 BYTES_OF_A_TRANSFORMATION = 1_200
+BYTES_OF_A_GIANT_ROW = 550
+BYTES_OF_A_GIANT = 2**29
+"""Besides: what libraries keep for a while after it was freed."""
 BYTES_OF_A_TOPOLOGY = 10_000
-SHARE_AFTER_READING = 0.6
-"""Of both: what planning adds to the tables that were read."""
+SHARE_AFTER_READING, SHARE_AFTER_READING_A_GIANT = 0.6, 0.75
+"""Of all of it: what planning adds to the tables that were read."""
 
 BYTES_OF_A_TASK = 40
 BYTES_OF_A_PARTITION = 20
@@ -41,7 +47,7 @@ LEAST_FOR_SPARK = 3 * 2**30
 
 
 HINT = (
-    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner spark "
+    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner joins "
     "and --master URL on a cluster; or give it more memory"
 )
 
@@ -53,10 +59,24 @@ class Size(NamedTuple):
     topologies: int
 
     @property
+    def is_giant(self) -> bool:
+        """Whether this is one topology, so large that its plan should be written while it is made."""
+        return self.topologies == 1 and self.transformations >= ROWS_OF_A_GIANT
+
+    @property
     def needed_bytes(self) -> int:
         """Memory that reading and planning take, without tasks."""
+        if self.is_giant:
+            return BYTES_OF_A_PROCESS + BYTES_OF_A_GIANT + self.transformations * BYTES_OF_A_GIANT_ROW
         of_rows = self.transformations * BYTES_OF_A_TRANSFORMATION + self.topologies * BYTES_OF_A_TOPOLOGY
         return BYTES_OF_A_PROCESS + of_rows
+
+    @property
+    def needed_bytes_after_reading(self) -> int:
+        """What planning adds to the tables that were read."""
+        return int(
+            self.needed_bytes * (SHARE_AFTER_READING_A_GIANT if self.is_giant else SHARE_AFTER_READING)
+        )
 
     def __str__(self) -> str:
         return f"{self.transformations:,} transformations of {self.topologies:,} topologies"
@@ -72,7 +92,7 @@ def require_memory_to_plan(size: Size, times: float = 1.0) -> None:
 
 def require_memory_after_reading(size: Size) -> None:
     """Raise NotEnoughMemoryError if tables that were read leave too little for planning them."""
-    _require(int(size.needed_bytes * SHARE_AFTER_READING), f"planning {size}")
+    _require(size.needed_bytes_after_reading, f"planning {size}")
 
 
 def require_memory_to_read_on() -> None:

@@ -1,7 +1,7 @@
 """Planning without Spark: small inputs in this process, by the columnar planner."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import polars as pl
@@ -15,7 +15,8 @@ from engine.planning.foresee_memory import (
 )
 from engine.planning.nothing_lost import require_nothing_lost
 from plans.choices import Choices
-from plans.columnar.plan_in_parts import plan_in_parts
+from plans.columnar.plan_columnar import Finished
+from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.tables.column_types import TOPOLOGY
@@ -49,6 +50,24 @@ def plan_in_process(
     used or started. A line of a file with more than `max_line_bytes` is rejected. Raises InputError,
     NotEnoughMemoryError before memory runs out, and LostTopologiesError (see require_nothing_lost).
     """
+    read = read_in_process(topologies, report, max_line_bytes)
+    planned = plan_frames(read.frames, read.inputs, until, choices, report)
+    return planned._replace(seconds={"read_and_validate": read.seconds, **planned.seconds})
+
+
+class ReadTopologies(NamedTuple):
+    """What was read: frames by table (see TopologyTables), how many topologies came in, and the seconds."""
+
+    frames: dict[str, pl.DataFrame]
+    inputs: int
+    seconds: float
+
+
+@without_pandas()
+def read_in_process(
+    topologies: Topologies, report: Callable[[str], None], max_line_bytes: int = MAX_LINE_BYTES
+) -> ReadTopologies:
+    """The tables of the topology layer, as `plan_in_process` reads them; same errors."""
     started = time.monotonic()
     report("read topologies")
     with without_garbage_collection():
@@ -57,12 +76,10 @@ def plan_in_process(
         )
     frames = read._asdict()
     inputs = frames.pop("inputs")
-    del read
-    read_seconds = time.monotonic() - started
-    planned = plan_frames(frames, inputs, until, choices, report)
-    return planned._replace(seconds={"read_and_validate": read_seconds, **planned.seconds})
+    return ReadTopologies(frames, inputs, time.monotonic() - started)
 
 
+@without_pandas()
 def plan_frames(
     frames: dict[str, pl.DataFrame],
     inputs: int,
@@ -74,9 +91,7 @@ def plan_frames(
 
     Raises NotEnoughMemoryError before memory runs out.
     """
-    require_memory_after_reading(
-        Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
-    )
+    require_memory_after_reading(_size(frames))
     planned = plan_in_parts(
         frames,
         until,
@@ -88,3 +103,35 @@ def plan_frames(
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
     require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
     return PlannedTables(tables, inputs, kept, rejected, planned.seconds)
+
+
+@without_pandas()
+def plan_giant(
+    finished: Finished,
+    frames: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices | None,
+    report: Callable[[str], None],
+) -> None:
+    """Plan the only topology of `frames`, which are emptied, and hand its tables over to `finished`.
+
+    Raises NotEnoughMemoryError before memory runs out.
+    """
+    require_memory_after_reading(_size(frames))
+    plan_alone(
+        finished,
+        frames,
+        until,
+        choices or Choices(),
+        lambda stage: report(stage.replace("_", " ")),
+        require_memory_for_tasks(),
+    )
+
+
+def is_giant(frames: Mapping[str, pl.DataFrame]) -> bool:
+    """Whether this is one topology, so large that its plan should be written while it is made."""
+    return _size(frames).is_giant
+
+
+def _size(frames: Mapping[str, pl.DataFrame]) -> Size:
+    return Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))

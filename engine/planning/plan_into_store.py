@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
+from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_options import PlanOptions
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Stored(NamedTuple):
@@ -44,20 +48,43 @@ def plan_into_store_by_columns(
             max_line_bytes=max_line_bytes,
         )
     else:
-        from engine.planning.plan_in_process import plan_in_process
+        from engine.planning.plan_in_process import is_giant, plan_frames, read_in_process
+        from engine.store.is_local import is_local
 
-        planned = plan_in_process(
-            list(inputs),
-            until=options.until,
-            choices=options.choices,
-            report=report,
-            max_line_bytes=max_line_bytes,
-        )
+        frames, count, _ = read_in_process(list(inputs), report, max_line_bytes)
+        if is_giant(frames) and is_local(out):
+            return _write_giant(frames, count, out, options, report, choice)
+        planned = plan_frames(frames, count, options.until, options.choices, report)
     report("write the version")
     number = write_plan(
         DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options.recorded
     )
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
+
+
+def _write_giant(
+    frames: "dict[str, pl.DataFrame]",
+    inputs: int,
+    out: str,
+    options: PlanOptions,
+    report: Report,
+    choice: Choice,
+) -> Stored:
+    """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
+    from engine.planning.plan_in_process import plan_giant
+    from engine.store.write_while_planning import WriteWhilePlanning
+
+    write = WriteWhilePlanning(out)
+    try:
+        plan_giant(write, frames, options.until, options.choices, report)
+        topologies, rejected = write.planned()
+        require_nothing_lost(inputs, len(topologies), len(rejected), len(topologies))
+        report("write the version")
+        number = write.publish(planner_version=version("penstock"), options=options.recorded)
+    except BaseException:
+        write.discard()
+        raise
+    return Stored(number, inputs, len(topologies), len(rejected), choice.planner.value, choice.why)
 
 
 def plan_into_store_on_spark(

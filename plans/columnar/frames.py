@@ -1,6 +1,6 @@
 """What columnar passes share: Arrow in and out, joins on the topology, windows in a given order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 import numpy as np
@@ -32,19 +32,22 @@ def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 def to_arrow(frame: pl.DataFrame, table: str, kept: pl.Series | None = None) -> pa.Table:
     """The declared columns of `table`, with exactly the declared types; the rows that are `kept`, or all."""
+    return pa.concat_tables(arrow_parts(frame, table, kept))
+
+
+def arrow_parts(
+    frame: pl.DataFrame, table: str, kept: pl.Series | None = None, rows: int = _ROWS_OF_A_CHUNK
+) -> Iterator[pa.Table]:
+    """`to_arrow` of `rows` at a time; at least one part, which may be empty."""
     schema = TABLES[table]
     declared = frame[schema.names]
     # Column by column: what is handed over together is freed together, whatever becomes of it here, and
     # rows that are left out need memory for a column only.
-    parts = []
-    for start in range(0, len(declared) or 1, _ROWS_OF_A_CHUNK):
-        part = declared.slice(start, _ROWS_OF_A_CHUNK)
-        mask = None if kept is None else kept.slice(start, _ROWS_OF_A_CHUNK)
+    for start in range(0, len(declared) or 1, rows):
+        part = declared.slice(start, rows)
+        mask = None if kept is None else kept.slice(start, rows)
         columns = (part[name] if mask is None else part[name].filter(mask) for name in schema.names)
-        parts.append(
-            pa.table([_as_declared(column, schema.field(column.name).type) for column in columns], schema)
-        )
-    return pa.concat_tables(parts)
+        yield pa.table([_as_declared(column, schema.field(column.name).type) for column in columns], schema)
 
 
 def _as_declared(column: pl.Series, kind: pa.DataType) -> pa.Array:

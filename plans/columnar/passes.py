@@ -30,7 +30,7 @@ from plans.job_graph.columnar.number_slot_sharing_groups import (
     number_slot_sharing_groups,
     slot_sharing_groups,
 )
-from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs
+from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
 from plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
 from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
 from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
@@ -46,7 +46,7 @@ from plans.slots.columnar.prefer_local_inputs_by_task import prefer_local_inputs
 from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
 from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
-from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs
+from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs, refuse_transformations
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.columnar.translate_nodes import translate_nodes
 from plans.vocabulary import Layer, SlotSharingStrategy
@@ -62,14 +62,18 @@ SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
 """Strategy to the pass that follows it."""
 
 OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
+    "transformation_reasons": ("edges_with_ends", refuse_transformations),
     "edge_ends": ("edges_with_ends", find_edge_ends),
+    "walk_reasons": ("typed_edges", refuse_stream_graphs_walked),
     "ordered_vertices": ("task_regions", order_job_vertices),
     "placed_edges": ("task_regions", place_job_edges),
 }
 """Tables that only this planner keeps: name to the pass before which it is made, and how.
 
-They say once where rows find each other: edge_ends has the rows of an edge's nodes, ordered_vertices the
-order of a topology's vertices, placed_edges where in it the ends of each job edge are.
+Three say once where rows find each other: edge_ends has the rows of an edge's nodes, ordered_vertices the
+order of a topology's vertices, placed_edges where in it the ends of each job edge are. The other two,
+transformation_reasons and walk_reasons, are reasons to refuse a topology, looked for as early as they can be:
+the wide tables that they read are let go before the next ones are made.
 """
 
 

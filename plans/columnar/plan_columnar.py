@@ -1,13 +1,14 @@
 """All columnar passes in order, over whole topologies at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from plans.choices import Choices
-from plans.columnar.frames import to_arrow
+from plans.columnar.frames import arrow_parts, to_arrow
 from plans.columnar.passes import inputs_of, steps
 from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
 from plans.execution_graph.columnar.count_task_rows import TaskRows, count_task_rows
@@ -31,6 +32,31 @@ def stages(until: Layer) -> int:
     return len(steps(Choices(), until)) + 2
 
 
+class Finished(Protocol):
+    """Where the tables of a plan go as soon as no step reads them any more."""
+
+    def add(self, table: str, parts: Iterable[pa.Table]) -> None:
+        """Take the rows of a table, in parts; no table comes twice."""
+
+    def clear(self) -> None:
+        """Drop the rows of all tables that have come: Flink refuses the topology."""
+
+
+class InMemory:
+    """Finished tables, kept."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, pa.Table] = {}
+
+    def add(self, table: str, parts: Iterable[pa.Table]) -> None:
+        """As Finished."""
+        self.tables[table] = pa.concat_tables(parts)
+
+    def clear(self) -> None:
+        """As Finished."""
+        self.tables = {table: rows.slice(0, 0) for table, rows in self.tables.items()}
+
+
 def plan_columnar(
     given: dict[str, pl.DataFrame],
     until: Layer,
@@ -40,12 +66,29 @@ def plan_columnar(
 ) -> dict[str, pa.Table]:
     """The plan's tables (as in plans.tables.TABLES) of whole topologies, without those that Flink refuses.
 
+    As plan_into.
+    """
+    finished = InMemory()
+    plan_into(finished, given, until, choices, report, before_tasks)
+    return finished.tables
+
+
+def plan_into(
+    finished: Finished,
+    given: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices,
+    report: Callable[[str], None],
+    before_tasks: Callable[[TaskRows], None],
+) -> None:
+    """Hand the plan's tables (as in plans.tables.TABLES) of whole topologies over to `finished`.
+
     `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
     as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and
-    `rejected`. Refused topologies leave all tables once every refusal is known; from then on, a table that no
-    step reads any more becomes an Arrow table and is let go. Those of a topology that is alone, which may be
-    large, do so from the start, because Arrow tables take less memory. `report` is told when a step, TO_ARROW
-    or WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to take; what it raises ends the
+    `rejected`, without topologies that Flink refuses. Those leave all tables once every refusal is known;
+    from then on, a table that no step reads any more is handed over and let go. Those of a topology that is
+    alone, which may be large, are so from the start. `report` is told when a step, TO_ARROW or
+    WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to take; what it raises ends the
     plan.
     """
     tables: Tables = {
@@ -65,10 +108,9 @@ def plan_columnar(
     done_at |= {name: place for place, (_, derive) in enumerate(todo) for name in inputs_of(derive)}
     done_at |= dict.fromkeys([*refusing, "topologies"], all_known_at)
     done_at["job_settings"] = max(done_at.get("job_settings", all_known_at), all_known_at)
-    planned: dict[str, pa.Table] = {}
 
     def finish(place: int) -> None:
-        nonlocal rejected, planned
+        nonlocal rejected
         done = {name for name in tables if done_at.get(name, -1) <= place}
         refused = _NOBODY
         if place == all_known_at and todo:
@@ -79,7 +121,7 @@ def plan_columnar(
             )
             refused = np.sort(first[TOPOLOGY].to_numpy())
             if len(refused):
-                planned = {table: rows.slice(0, 0) for table, rows in planned.items()}
+                finished.clear()
         elif not alone and place < all_known_at:
             done -= wanted.keys()
         # Table by table, so that each gets the memory of what was taken out of the one before.
@@ -90,7 +132,7 @@ def plan_columnar(
             if name in done and name in wanted:
                 report(TO_ARROW)
                 kept = rows_to_keep(tables[name], refused)
-                planned[wanted[name]] = to_arrow(tables[name], wanted[name], kept)
+                finished.add(wanted[name], arrow_parts(tables[name], wanted[name], kept))
             if name in done:
                 del tables[name]
 
@@ -101,4 +143,4 @@ def plan_columnar(
         if produced == _LAST_BEFORE_TASKS:
             before_tasks(count_task_rows(tables["ordered_vertices"], tables[_LAST_BEFORE_TASKS]))
         finish(place)
-    return {**planned, "rejected": to_arrow(rejected, "rejected")}
+    finished.add("rejected", [to_arrow(rejected, "rejected")])

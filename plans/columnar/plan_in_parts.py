@@ -15,7 +15,7 @@ import pyarrow as pa
 from plans.arrow_walks import Ints
 from plans.choices import Choices
 from plans.columnar.look_up import look_up
-from plans.columnar.plan_columnar import Tables, plan_columnar
+from plans.columnar.plan_columnar import Finished, Tables, plan_columnar, plan_into
 from plans.columnar.side_by_side import side_by_side
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.execution_graph.columnar.count_task_rows import TaskRows
@@ -67,6 +67,26 @@ def plan_in_parts(
         tables = {name: pa.concat_tables([part[name] for part in planned]) for name in tables}
     share = wall / max(wall, sum(watch.seconds.values()))
     return InParts(tables, {stage: spent * share for stage, spent in watch.seconds.items()})
+
+
+def plan_alone(
+    finished: Finished,
+    given: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices,
+    report: Callable[[str], None],
+    before_tasks: Callable[[TaskRows], None],
+) -> dict[str, float]:
+    """plan_into of one topology, in polars' threads as parts are; the seconds of each stage."""
+    watch = _Watch(report, 1)
+
+    def plan(only: Tables) -> None:
+        with watch.part() as stage:
+            plan_into(finished, only, until, choices, stage, before_tasks)
+
+    with without_garbage_collection():
+        side_by_side(plan, [given], watch.given_up)
+    return watch.seconds
 
 
 class _Watch:

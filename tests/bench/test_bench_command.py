@@ -51,7 +51,7 @@ def test_results_are_written_and_compared(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--planner", "storm"), "--planner storm: allowed spark, columnar-on-spark, columnar, flink"),
+        (("--planner", "storm"), "--planner storm: allowed joins, columnar-on-spark, columnar, flink"),
         (("--suite", "nothing.jsonl"), "found neither a suite nor a file"),
         (("--sizes", "1k"), "--sizes '1k'"),
         (("--sizes", ""), "--sizes ''"),

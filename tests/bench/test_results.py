@@ -31,12 +31,12 @@ def test_medians_are_over_processes_of_medians_in_a_process():
 
 
 def test_speed_is_relative_to_flink_else_to_the_slowest():
-    with_flink = [record("spark", 8), record("columnar", 1), record("flink", 4)]
-    other = [record("spark", 8, size=5), record("columnar", 2, size=5), record("flink", None, size=5)]
+    with_flink = [record("joins", 8), record("columnar", 1), record("flink", 4)]
+    other = [record("joins", 8, size=5), record("columnar", 2, size=5), record("flink", None, size=5)]
     rows = {(row["size"], row["planner"]): row for row in summarise([*with_flink, *other])}
-    assert [rows[1000, p]["ratio"] for p in ("spark", "columnar", "flink")] == [0.5, 4, 1]
-    assert [rows[5, p]["ratio"] for p in ("spark", "columnar", "flink")] == [1, 4, None]
-    assert {rows[5, p]["ratio_to"] for p in ("spark", "columnar")} == {"spark"}
+    assert [rows[1000, p]["ratio"] for p in ("joins", "columnar", "flink")] == [0.5, 4, 1]
+    assert [rows[5, p]["ratio"] for p in ("joins", "columnar", "flink")] == [1, 4, None]
+    assert {rows[5, p]["ratio_to"] for p in ("joins", "columnar")} == {"joins"}
     assert rows[5, "flink"]["failures"] == [{"error": "StackOverflowError", "message": "<none> & so on"}]
     assert best_planning(rows[5, "flink"]) is None
 
@@ -48,18 +48,18 @@ def test_a_cold_plan_counts_where_there_is_no_warm_one():
 
 def test_slower_than_a_quarter_is_found_and_so_is_a_new_failure():
     old = summarise([record("spark", 1.0), record("columnar", 1.0), record("flink", 1.0)])
-    new = summarise([record("spark", 1.3), record("columnar", 1.2), record("flink", None)])
+    new = summarise([record("joins", 1.3), record("columnar", 1.2), record("flink", None)])
     rows = {row["planner"]: row for row in compare_results(old, new)}
-    assert rows["spark"]["ratio"] == pytest.approx(1.425 / 1.125, abs=0.001)
-    assert [rows[p]["slower"] for p in ("spark", "columnar", "flink")] == [True, False, True]
+    assert rows["joins"]["ratio"] == pytest.approx(1.425 / 1.125, abs=0.001)
+    assert [rows[p]["slower"] for p in ("joins", "columnar", "flink")] == [True, False, True]
     assert rows["flink"]["ratio"] is None
 
 
 def test_cold_is_compared_with_cold_and_what_is_new_or_failed_before_is_not_compared():
-    old = summarise([record("spark", 1.0, warm=[]), record("columnar", None)])
-    new = summarise([record("spark", 1.0), record("columnar", None), record("flink", 1.0)])
+    old = summarise([record("joins", 1.0, warm=[]), record("columnar", None)])
+    new = summarise([record("joins", 1.0), record("columnar", None), record("flink", 1.0)])
     (row,) = compare_results(old, new)
-    assert (row["planner"], row["kind"], row["ratio"], row["slower"]) == ("spark", "cold", 1.0, False)
+    assert (row["planner"], row["kind"], row["ratio"], row["slower"]) == ("joins", "cold", 1.0, False)
 
 
 def test_digests_of_flinks_plans_do_not_see_orders_that_flink_does_not_define():
@@ -90,14 +90,14 @@ def test_differences_name_the_layer_and_the_first_topology():
         {"name": "b", "slots": ["z"], "execution_graph": {"vertices": []}},
         {"name": "c", "error_stage": "job_graph", "error": "E", "message": "m"},
     ]
-    pairs = {p["layer"]: p for p in find_differences({"spark": digests(ours), "flink": digests(theirs)})}
+    pairs = {p["layer"]: p for p in find_differences({"joins": digests(ours), "flink": digests(theirs)})}
     assert set(pairs) == {"execution_graph", "slots", "refusal"}
     assert (pairs["slots"]["differing"], pairs["slots"]["first"], pairs["slots"]["topologies"]) == (1, "b", 2)
     assert (pairs["refusal"]["first"], pairs["execution_graph"]["differing"]) == ("c", 0)
     entry = {"suite": "fleet", "operators": 36, "pairs": list(pairs.values()), "failures": {}}
     said = equality_lines([entry])
     assert (
-        said[0] == "fleet at 36 operators: spark and flink differ at slots in 1 of 2 topologies, first in b"
+        said[0] == "fleet at 36 operators: joins and flink differ at slots in 1 of 2 topologies, first in b"
     )
 
 
@@ -133,7 +133,7 @@ def page():
     made_up = [
         record(planner, seconds * size / 1000, size=size)
         for size in (1000, 100_000)
-        for planner, seconds in (("spark", 4.0), ("columnar", 0.25))
+        for planner, seconds in (("joins", 4.0), ("columnar", 0.25))
     ]
     made_up.append(record("flink", 0.5))
     made_up.append(record("flink", None, size=100_000))

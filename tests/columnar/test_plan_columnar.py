@@ -12,8 +12,13 @@ from polars.testing import assert_frame_equal
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_topologies import plan as plan_on_spark
+from plans.choices import Choices
 from plans.columnar.frames import from_arrow
+from plans.joins import run_passes
+from plans.joins.cut_lineage import cut_lineage
+from plans.joins.passes import Walk, steps
 from plans.layers import LAYER_TABLES
+from plans.passes import GIVEN
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.tables import TABLES
 from plans.vocabulary import Layer
@@ -71,13 +76,27 @@ def test_a_topology_is_planned_the_same_alone_and_among_others_in_any_order():
 
 
 @pytest.fixture(scope="module")
-def both(spark):
+def exchanges():
+    """Exchanges of each kept step of `both`, and of each table as it is read, by the executed plans."""
+    return {"kept": [], "tables": {}}
+
+
+@pytest.fixture(scope="module")
+def both(spark, exchanges):
     """Tables of the Spark passes and of the columnar planner, for golden and random topologies."""
+
+    def counted(rows):
+        exchanges["kept"].append(exchanges_of(rows))
+        return cut_lineage(rows)
+
     topologies = [
         random_topology(50_000 + seed, 2 + seed % 50, mode=mode) for mode in MODES for seed in range(40)
     ]
     topologies += [line["topology"] for path in GOLDEN for line in golden_lines(path)]
-    planned = plan_on_spark(topologies, spark=spark, planner=Planner.SPARK)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(run_passes, "cut_lineage", counted)
+        planned = plan_on_spark(topologies, spark=spark, planner=Planner.JOINS)
+    exchanges["tables"] = {name: exchanges_of(frame) for name, frame in planned.tables.items()}
     rows = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     planned.release()
     columnar = {name: from_arrow(table) for name, table in plan_in_process(topologies).tables.items()}
@@ -93,6 +112,25 @@ def test_both_planners_give_the_same_rows(both, table):
     spark_rows, columnar_rows = (_comparable(frames[table], table) for frames in both)
     assert_frame_equal(spark_rows, columnar_rows)
     assert table == "co_location_groups" or len(spark_rows) > 0
+
+
+def test_a_plan_by_joins_is_exchanged_when_it_is_read_and_after_walks_only(both, exchanges):
+    """Given tables are partitioned by topology once, and what leaves Python has to be again; that is all."""
+    walks = sum(isinstance(step, Walk) for _, step in steps(Choices(), Layer.SLOTS))
+    assert sum(exchanges["kept"]) == len(GIVEN) + walks
+    assert max(exchanges["kept"]) == 1
+    assert set(exchanges["tables"].values()) == {0}
+
+
+def exchanges_of(rows):
+    """How many exchanges the executed plan of these rows has."""
+    todo, found = [rows._jdf.queryExecution().executedPlan()], 0
+    while todo:
+        node = todo.pop()
+        found += "Exchange" in node.nodeName()
+        children = node.children()
+        todo += [children.apply(place) for place in range(children.size())]
+    return found
 
 
 def _comparable(frame, table):

@@ -89,12 +89,12 @@ def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_p
 def test_a_topology_that_no_worker_holds_is_for_joins():
     assert choose_on_spark(Planner.AUTO, LARGEST_OF_A_WORKER).planner is Planner.COLUMNAR
     beyond = choose_on_spark(Planner.AUTO, LARGEST_OF_A_WORKER + 1)
-    assert (beyond.planner, beyond.on_spark) == (Planner.SPARK, True)
+    assert (beyond.planner, beyond.on_spark) == (Planner.JOINS, True)
     assert f"{LARGEST_OF_A_WORKER + 1:,}" in beyond.why
     assert choose_on_spark(Planner.COLUMNAR, LARGEST_OF_A_WORKER + 1).planner is Planner.COLUMNAR
     wide = choose_on_spark(Planner.AUTO, 1_000, LARGEST_TASKS_OF_A_WORKER + 1)
-    assert (wide.planner, f"{LARGEST_TASKS_OF_A_WORKER + 1:,} tasks" in wide.why) == (Planner.SPARK, True)
-    assert choose_on_spark(Planner.SPARK, 1).planner is Planner.SPARK
+    assert (wide.planner, f"{LARGEST_TASKS_OF_A_WORKER + 1:,} tasks" in wide.why) == (Planner.JOINS, True)
+    assert choose_on_spark(Planner.JOINS, 1).planner is Planner.JOINS
     with pytest.raises(ConfigurationError, match="without Spark"):
         choose_on_spark(Planner.FLINK, 1)
 

@@ -107,7 +107,7 @@ def test_what_is_asked_for_and_does_not_fit_is_an_error_before_anything_is_read(
             choose_planner(planner, [str(file)], "store", wants_spark=False)
         assert raised.value.exit_code == 9
         for said in ("takes about 0.16 GiB", "there are 0.10 GiB", "the free memory", "--until job_graph",
-                     "--planner spark", "--master", "smaller parts"):  # fmt: skip
+                     "--planner joins", "--master", "smaller parts"):  # fmt: skip
             assert said in str(raised.value)
 
 
@@ -125,7 +125,8 @@ def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("size", "least_gigabytes", "most_gigabytes"),
     [
-        (Size(12_500_000, 1), 13, 17),  # a layered topology of 10 million operators: 13.9 GB were measured
+        (Size(12_500_000, 1), 7, 8),  # a layered topology of 10 million operators: 7.5 GB were measured
+        (Size(1_250_000, 1), 1.2, 1.6),  # one of a million: 1.3 GB
         (Size(1_300_000, 92_000), 2.4, 3.5),  # random topologies of a million: 2.7 to 3.1 GB
         (Size(475_000, 25_000), 0.8, 1.2),  # chains of 250,000: 0.95 GB and 0.1 GB of tasks
     ],
@@ -149,6 +150,10 @@ def test_sizes_are_estimated_from_samples(tmp_path):
         found = estimate_size([str(tmp_path / name)])
         assert found.transformations == pytest.approx(rows, rel=0.3)
         assert found.topologies == pytest.approx(3_000, rel=0.3)
+    (tmp_path / "giant.jsonl").write_bytes(lines[0].rstrip()[:-2] + rows * b',{"kind":"sink"}' + b"]}")
+    found = estimate_size([str(tmp_path / "giant.jsonl")])
+    assert found.topologies == 1
+    assert found.transformations == pytest.approx(rows, rel=0.3)
     (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(2**24)))
     assert estimate_size([str(tmp_path / "zeros.gz")]).transformations == 0
     (tmp_path / "blank.gz").write_bytes(gzip.compress(b"\n" * 2**24))
@@ -191,13 +196,13 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
 
     def on_spark(*_: object, choice: Choice, **__: object) -> Stored:
         planned.append(choice)
-        return Stored(1, 1, 1, 0, "spark", choice.why)
+        return Stored(1, 1, 1, 0, "joins", choice.why)
 
     monkeypatch.setattr("engine.commands.plan.plan_into_store_on_spark", on_spark)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark:
         assert (ran.exit_code, ran.stderr) == (0, "")
-        assert "planner spark: planning 1,933,312 tasks" in ran.stdout
+        assert "planner joins: planning 1,933,312 tasks" in ran.stdout
     else:
         assert (ran.exit_code, ran.stdout, planned) == (9, "", [])
         assert ran.stderr.startswith("penstock: planning 1,933,312 tasks")

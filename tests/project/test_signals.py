@@ -233,9 +233,9 @@ def until(true, seconds: float = 60.0) -> bool:
     ("number", "below", "arguments"),
     [
         (signal.SIGTERM, b"measure_planner", ["bench", "--suite", "{lines}", "--planner", "columnar"]),
-        (signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "spark"]),
-        (signal.SIGINT, JVM, ["plan", "{lines}", "--planner", "spark"]),
-        (signal.SIGTERM, JVM, ["plan", "{lines}", "--planner", "spark"]),
+        (signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "joins"]),
+        (signal.SIGINT, JVM, ["plan", "{lines}", "--planner", "joins"]),
+        (signal.SIGTERM, JVM, ["plan", "{lines}", "--planner", "joins"]),
     ],
 )
 def test_nothing_is_left_running(given, started, tmp_path, number, below, arguments):
@@ -248,7 +248,7 @@ def test_nothing_is_left_running(given, started, tmp_path, number, below, argume
     assert not list((tmp_path / "tmp").iterdir())
 
 
-@pytest.mark.parametrize(("planner", "below"), [("columnar", b"measure_planner"), ("spark", JVM)])
+@pytest.mark.parametrize(("planner", "below"), [("columnar", b"measure_planner"), ("joins", JVM)])
 def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path, planner, below):
     arguments = ["--suite", given[0], "--planner", planner, "--out", tmp_path / "out"]
     process, left = started("bench", *arguments, below=below)

@@ -11,7 +11,7 @@ from engine.store.open_plan import open_plan
 PLANNERS: Mapping[str, Sequence[str]] = {
     "columnar": ("--planner", "columnar"),
     "columnar on Spark": ("--planner", "columnar", "--conf", "spark.sql.shuffle.partitions=4"),
-    "joins on Spark": ("--planner", "spark"),
+    "joins on Spark": ("--planner", "joins"),
 }
 """How `penstock plan` is called for each; any setting for Spark takes planning there."""
 

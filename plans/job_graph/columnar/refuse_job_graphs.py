@@ -25,10 +25,27 @@ from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import ChainingStrategy, JobType, Layer
 
 
-def refuse_job_graphs(
+def refuse_stream_graphs_walked(
     walked: pl.DataFrame,
     stream_nodes: pl.DataFrame,
     stream_edges: pl.DataFrame,
+    job_settings: pl.DataFrame,
+) -> pl.DataFrame:
+    """The reasons (see refusals) that nodes and edges give before they are operators and job edges.
+
+    They are found here so that nothing reads `stream_nodes` and `stream_edges` once there is a JobGraph.
+    """
+    return pl.concat(
+        [
+            _uid_collisions(walked, stream_nodes),
+            _unaligned_custom_partitioners(stream_edges, job_settings),
+            _chained_sources(stream_edges, stream_nodes, job_settings),
+        ]
+    )
+
+
+def refuse_job_graphs(
+    walk_reasons: pl.DataFrame,
     operators: pl.DataFrame,
     vertices: pl.DataFrame,
     connected_edges: pl.DataFrame,
@@ -49,14 +66,12 @@ def refuse_job_graphs(
     """
     return first_refusals(
         [
-            _uid_collisions(walked, stream_nodes),
-            _unaligned_custom_partitioners(stream_edges, job_settings),
+            walk_reasons,
             _settings(job_settings),
-            _chained_sources(stream_edges, stream_nodes, job_settings),
             _empty_names(operators),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
-            _buffer_timeouts(connected_edges, stream_nodes),
+            _buffer_timeouts(connected_edges, operators),
             *_hybrid(connected_edges, named_vertices, job_settings),
             _co_locations(named_vertices),
             refuse_memory_fractions(operators, named_vertices, said.MEMORY_FRACTION),
@@ -160,14 +175,14 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
     return _refusals(rows, _connect_order(1), ILLEGAL_STATE, pl.col("problem"), _data_set())
 
 
-def _buffer_timeouts(connected_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
     timed = connected_edges.filter(
         pl.col("result_partition_type").is_in(said.BLOCKING) & (pl.col("buffer_timeout") != -1)
     )
     if timed.is_empty():
         return _none()
-    sources = rename(stream_nodes, at="id", source_name="name")
-    targets = rename(stream_nodes, at="id", target_name="name")
+    sources = rename(operators, at="node", source_name="name")
+    targets = rename(operators, at="node", target_name="name")
     rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
     before, behind = map(pl.lit, said.OUTPUT_TAG)
     values = (

@@ -22,6 +22,7 @@ from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
 _PARTITIONERS = list(Partitioner)
 _CLASSES = pl.Series([*(CLASSES[p] for p in _PARTITIONERS), UNSPECIFIED_FORWARD])
+_IDS_AT_A_TIME = 1_000_000
 
 
 def choose_partitioners(
@@ -120,17 +121,19 @@ def _edge_ids(edges: pl.DataFrame) -> pl.Series:
     highest = edges.select(pl.max_horizontal(pl.col(*_NUMBERS).max())).item() or 0
     numbers = pl.int_range(highest + 1, eager=True).cast(pl.String)
     ends = "-" + numbers + "_"
-    return edges.select(
-        pl.concat_str(
-            "source_name",
-            pl.lit(ends).gather("source"),
-            "target_name",
-            pl.lit(ends).gather("target"),
-            pl.lit(numbers).gather("type_number"),
-            pl.lit(_BETWEEN_NUMBERS).gather("chosen"),
-            pl.lit(numbers).gather("unique_id"),
-        ).alias("edge_id")
-    ).to_series()
+    edge_id = pl.concat_str(
+        "source_name",
+        pl.lit(ends).gather("source"),
+        "target_name",
+        pl.lit(ends).gather("target"),
+        pl.lit(numbers).gather("type_number"),
+        pl.lit(_BETWEEN_NUMBERS).gather("chosen"),
+        pl.lit(numbers).gather("unique_id"),
+    )
+    # Some at a time: the pieces take twice the memory of the ids.
+    starts = range(0, len(edges) or 1, _IDS_AT_A_TIME)
+    ids = [edges.slice(start, _IDS_AT_A_TIME).select(edge_id=edge_id).to_series() for start in starts]
+    return pl.concat(ids, rechunk=True)
 
 
 def _is_one_of(*partitioners: Partitioner) -> pl.Expr:

@@ -24,13 +24,10 @@ from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
 _STEP = pl.col("step")
 
 
-def refuse_settings(
-    transformations: pl.DataFrame,
-    resolved_inputs: pl.DataFrame,
-    stream_edges: pl.DataFrame,
-    job_settings: pl.DataFrame,
+def refuse_settings_of_transformations(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
 ) -> list[pl.DataFrame]:
-    """The reasons that settings are, where Flink reads them.
+    """The reasons that settings are, where Flink reads them for transformations.
 
     Columns and source: see joins.refuse_settings.
     """
@@ -41,8 +38,16 @@ def refuse_settings(
         _of_operators(transformations, resolved_inputs, settings),
         _of_inputs(resolved_inputs, settings),
         _of_cached_files(settings),
-        _of_edges(stream_edges, settings),
     ]
+
+
+def refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> list[pl.DataFrame]:
+    """The reasons that settings are, where Flink reads them for edges.
+
+    As plans.stream_graph.joins.refuse_settings.
+    """
+    settings = refused_settings(job_settings)
+    return [] if settings.is_empty() else [_of_edges(stream_edges, settings)]
 
 
 def _of_operators(

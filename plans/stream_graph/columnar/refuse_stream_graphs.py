@@ -6,7 +6,10 @@ from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import join_topology
 from plans.columnar.refusals import NO_REASON, first_refusals, refusals
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.stream_graph.columnar.refuse_settings import refuse_settings
+from plans.stream_graph.columnar.refuse_settings import (
+    refuse_settings_of_edges,
+    refuse_settings_of_transformations,
+)
 from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
 from plans.stream_graph.refuse_stream_graphs import (
     CONFLICTING_WEIGHTS,
@@ -41,9 +44,25 @@ _WEIGHS = pl.col("managed_memory").map.len() > 0
 _TRANSFORMATION = pl.concat_str(pl.lit("transformation "), "id")
 
 
+def refuse_transformations(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """The reasons (see refusals) that transformations give before there are nodes and edges.
+
+    They are found here so that nothing reads `transformations` once its nodes are made.
+    """
+    return pl.concat(
+        [
+            _missing_uids(transformations, resolved_inputs, job_settings),
+            _too_many_inputs(transformations),
+            _conflicting_weights(transformations, resolved_inputs, job_settings),
+            *refuse_settings_of_transformations(transformations, resolved_inputs, job_settings),
+        ]
+    )
+
+
 def refuse_stream_graphs(
-    transformations: pl.DataFrame,
-    resolved_inputs: pl.DataFrame,
+    transformation_reasons: pl.DataFrame,
     marked_edges: pl.DataFrame,
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
@@ -71,11 +90,9 @@ def refuse_stream_graphs(
     """
     return first_refusals(
         [
+            transformation_reasons,
             _forward_changes(marked_edges),
-            _missing_uids(transformations, resolved_inputs, job_settings),
-            _too_many_inputs(transformations),
-            _conflicting_weights(transformations, resolved_inputs, job_settings),
-            *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
+            *refuse_settings_of_edges(stream_edges, job_settings),
         ]
     )
 

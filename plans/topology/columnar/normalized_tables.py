@@ -12,6 +12,7 @@ from plans.message_limits import limited
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.tables.type_names import type_name
+from plans.topology.columnar.given_columns import GivenColumns
 from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
 from plans.topology.require_given_columns import (
     integers_too_large,
@@ -21,8 +22,8 @@ from plans.topology.require_given_columns import (
 from plans.vocabulary import TopologyForm
 
 
-def normalized_topologies(topologies: pa.Table) -> pl.DataFrame:
-    """TOPOLOGIES columns; only name is required. As joins.normalized_tables."""
+def normalized_topologies(topologies: GivenColumns) -> pl.DataFrame:
+    """TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied."""
     missing = {"form": str(TopologyForm.TRANSFORMATIONS), "parallelism": 1, "chaining": True, "config": []}
     table = _normalized(topologies, "topologies", missing)
     without_id = table["name"].filter(table[TOPOLOGY].is_null())
@@ -35,8 +36,8 @@ def normalized_topologies(topologies: pa.Table) -> pl.DataFrame:
     return table.with_columns(pl.Series(TOPOLOGY, filled, pl.Int64))
 
 
-def normalized_transformations(transformations: pa.Table) -> pl.DataFrame:
-    """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required."""
+def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:
+    """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. What is given is emptied."""
     missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
     return _normalized(transformations, "transformations", missing)
 
@@ -48,30 +49,33 @@ def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
     return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)
 
 
-def _normalized(given: pa.Table, table: str, missing: Mapping[str, Any]) -> pl.DataFrame:
-    require_given_columns({column.name: type_name(column.type) for column in given.schema}, table)
-    columns = {}
-    for field in TABLES[table]:
-        kind = _nullable(field.type)
-        if field.name not in given.column_names:
-            default = pa.scalar(missing.get(field.name), kind)
-            # Of no map does Arrow repeat no value.
-            with_default = default.is_valid and len(given)
-            columns[field.name] = (
-                pa.repeat(default, len(given)) if with_default else pa.nulls(len(given), kind)
-            )
-            continue
-        column = given[field.name]
-        _require_utf8(column, table, field.name)
-        if is_other_integer(type_name(column.type), type_name(field.type)):
-            column = _narrowed(column, kind, table, field)
-        elif not _taken_by_polars(column.type):
-            column = column.cast(kind)
-        if field.name in missing and column.null_count:
-            default = pa.scalar(missing[field.name], kind)
-            column = pc.coalesce(column.cast(kind), default)
-        columns[field.name] = column
-    return pl.DataFrame([_own_column(name, columns.pop(name)) for name in list(columns)])
+def _normalized(given: GivenColumns, table: str, missing: Mapping[str, Any]) -> pl.DataFrame:
+    require_given_columns(given.types, table)
+    for name, column in given.columns.items():
+        _require_utf8(column, table, name)
+    return pl.DataFrame(
+        [_normalized_column(given, table, field, missing.get(field.name)) for field in TABLES[table]]
+    )
+
+
+def _normalized_column(given: GivenColumns, table: str, field: pa.Field, default: Any) -> pl.Series:
+    """A column with the declared type, taken out of those that are given."""
+    kind = _nullable(field.type)
+    if field.name not in given.columns:
+        # Of no map does Arrow repeat no value.
+        with_default = default is not None and given.rows
+        nothing = (
+            pa.repeat(pa.scalar(default, kind), given.rows) if with_default else pa.nulls(given.rows, kind)
+        )
+        return _own_column(field.name, nothing)
+    column = given.columns.pop(field.name)
+    if is_other_integer(type_name(column.type), type_name(field.type)):
+        column = _narrowed(column, kind, table, field)
+    elif not _taken_by_polars(column.type):
+        column = column.cast(kind)
+    if default is not None and column.null_count:
+        column = pc.coalesce(column.cast(kind), pa.scalar(default, kind))
+    return _own_column(field.name, column)
 
 
 def _narrowed(column: pa.ChunkedArray, kind: pa.DataType, table: str, field: pa.Field) -> pa.ChunkedArray:

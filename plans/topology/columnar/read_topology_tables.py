@@ -1,7 +1,8 @@
 """Given tables (Arrow, Delta, Parquet) of topologies and transformations as the topology layer."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
@@ -11,6 +12,7 @@ from plans.errors import SchemaError
 from plans.tables import JOB_SETTINGS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.find_topology_files import local_path
+from plans.topology.columnar.given_columns import GivenColumns, given_columns
 from plans.topology.columnar.lines_of_tables import lines_of_tables
 from plans.topology.columnar.normalized_tables import (
     normalized_topologies,
@@ -25,6 +27,12 @@ from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.input_errors import missing_table, unusable_path
 from plans.topology.parse_lines import SETTINGS, parse_lines, shown
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyarrow import dataset
+
+_BATCHES_AHEAD = 2
 
 _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
@@ -46,7 +54,7 @@ def read_topology_folder(path: str) -> TopologyTables:
     folder = Path(local_path(path))
     topologies, transformations = _load(folder / "topologies"), _load(folder / "transformations")
     try:
-        return read_topology_tables(topologies, transformations)
+        return _read_columns(topologies, transformations)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
 
@@ -57,6 +65,11 @@ def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> Top
     As joins.read_topology_tables: columns are looked at by expressions, and only topologies that
     look suspicious go through the validation of files.
     """
+    return _read_columns(*(given_columns(table.schema, [table]) for table in (topologies, transformations)))
+
+
+def _read_columns(topologies: GivenColumns, transformations: GivenColumns) -> TopologyTables:
+    """`read_topology_tables`; what is given is emptied."""
     given, rows = normalized_topologies(topologies), normalized_transformations(transformations)
     ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
     wrong = row_errors(ids, names)
@@ -135,16 +148,43 @@ def _is_delta(table: Path) -> bool:
     return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
 
 
-def _load(table: Path) -> pa.Table:
+def _load(table: Path) -> GivenColumns:
     """All rows of a Delta or Parquet table; Delta's deletion vectors and renamed columns are minded."""
     # Only folders of tables need these, and they take long to import.
     from pyarrow import dataset
 
     try:
-        if _is_delta(table):
-            from deltalake import DeltaTable
+        if not _is_delta(table):
+            files = dataset.dataset(table, format="parquet", partitioning="hive")
+            return _columns_of(files)
+        from deltalake import DeltaTable
 
-            return pa.table(DeltaTable(table).scan())
-        return dataset.dataset(table, format="parquet", partitioning="hive").to_table()
+        delta = DeltaTable(table)
+        plain = _plain_files(table, delta)
+        if plain is not None:
+            return _columns_of(dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
+        reader = pa.RecordBatchReader.from_stream(delta.scan())
+        return given_columns(reader.schema, reader)
     except Exception as error:
         raise missing_table(str(table), str(error).splitlines()[0][:300]) from None
+
+
+def _columns_of(files: "dataset.Dataset") -> GivenColumns:
+    reader = files.scanner(batch_readahead=_BATCHES_AHEAD, fragment_readahead=1).to_reader()
+    found = given_columns(reader.schema, reader)
+    pa.default_memory_pool().release_unused()
+    return found
+
+
+def _plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
+    """The files of a Delta table whose rows are just what is in them; None if there is more to mind.
+
+    Arrow reads them in half the memory that delta-rs takes for it.
+    """
+    if delta.protocol().min_reader_version > 1 or delta.metadata().partition_columns:
+        return None
+    actions = pa.RecordBatchReader.from_stream(delta.get_add_actions()).read_all()
+    paths = [unquote(path) for path in actions["path"].to_pylist()]
+    if not paths or any("://" in path for path in paths):
+        return None
+    return [str(table / path) for path in paths]
