@@ -93,7 +93,7 @@ def _stage(info: dict[str, Any], tasks: Sequence[tuple[int, float, int]]) -> Sta
 
 
 def seconds_on(stages: Sequence[Stage], cores: int) -> float:
-    """The run's seconds from its first stage to its last, with so many cores.
+    """The run's seconds from its first stage to its last, on that many cores.
 
     Stages that overlapped in the run share the cores: none of them is given less than its tasks need alone,
     and together they take no less than all their tasks need.

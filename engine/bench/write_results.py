@@ -61,7 +61,7 @@ def write_results(folder: Path, results: Mapping[str, Any]) -> None:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """A results.json. Raises InputError if it is none, or one of another format."""
+    """A results.json. Raises InputError if the file is something else, or has another format."""
     try:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         found = results["format"]

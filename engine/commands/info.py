@@ -60,8 +60,8 @@ def command(
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
     from engine.commands.key_values import key_values
     from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.library.run_script import run_script
     from engine.runtime.job import Job
-    from engine.runtime.run_script import run_script
     from plans.errors import InputError
 
     if to is not None:

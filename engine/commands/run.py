@@ -73,10 +73,10 @@ def command(
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
+    from engine.library.run_script import run_script
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import JobResult, run_listeners
-    from engine.runtime.run_script import run_script
 
     if to is not None:
         from engine.store.require_target import require_target

@@ -101,7 +101,7 @@ def remove_staged(run: Run, own_sink: OwnSink = no_own_sink, options: Options = 
 
 
 def claim(run: Run) -> bool:
-    """Whether this process is the one that repeats a published run: of several at once, one is."""
+    """Whether this process is the one that repeats a published run; only one process at a time can be."""
     number = 0
     while (claimed := journal.read(run, f"claimed-{number}")) is not None:
         if claimed != this_process() and liveness(claimed) != "dead":

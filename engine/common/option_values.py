@@ -14,7 +14,7 @@ def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | N
 
 
 def get_duration(configuration: Configuration, default: int, key: str, *deprecated: str) -> int:
-    """Milliseconds of a duration. ValueError for what is none."""
+    """Milliseconds of a duration. ValueError for any other text."""
     found = set_key(configuration, key, *deprecated)
     if found is None:
         return default
@@ -33,7 +33,7 @@ def set_duration(configuration: Configuration, milliseconds: int, key: str) -> N
 
 
 def get_map(configuration: Configuration, key: str) -> dict[str, str]:
-    """A map of strings. ValueError for what is none."""
+    """A map of strings. ValueError for any other text."""
     text = configuration.get_string(key, "") or ""
     pairs = [split_escaped(entry, ":") for entry in split_escaped(text, ",")]
     if any(len(pair) != 2 for pair in pairs):

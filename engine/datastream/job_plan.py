@@ -1,4 +1,4 @@
-"""The plan of a job as plan JSON (SPEC, section 2), made in this process."""
+"""The plan of a job as plan JSON (docs/plan-json.md), made in this process."""
 
 from __future__ import annotations
 

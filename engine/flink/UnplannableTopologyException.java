@@ -1,4 +1,4 @@
-/** A topology that Flink is not asked about: it is none ("input"), or Flink 2.3 has no API for it ("unsupported"). */
+/** A topology that Flink is not asked about: the line holds no topology ("input"), or Flink 2.3 has no API for it ("unsupported"). */
 final class UnplannableTopologyException extends Exception {
     static final String INPUT = "input";
     static final String UNSUPPORTED = "unsupported";

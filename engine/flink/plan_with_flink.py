@@ -76,7 +76,7 @@ def plan_with_flink(
     times_only: bool = False,
     repeat: int | None = None,
 ) -> FlinkPlanned:
-    """Plan topology JSON lines (SPEC section 1) up to and including layer `until`, with Flink's own classes.
+    """Plan topology lines (docs/topology-files.md) up to and including layer `until`, by Flink's own classes.
 
     `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, mostly too small for a chain of 3,000
     operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: how many times to

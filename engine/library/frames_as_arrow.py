@@ -32,7 +32,7 @@ def frame_as_arrow(frame: Any) -> pa.Table:
 
 
 def is_pandas(frame: Any) -> bool:
-    """Whether a value is a DataFrame of pandas, which is imported by whoever made it."""
+    """Whether a value is a DataFrame of pandas, which the caller has imported to make it."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(frame, pandas.DataFrame)
 

@@ -1,13 +1,11 @@
 """Stores of plans as a library reads them."""
 
 import os
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from engine.library.check_arguments import path, text, whole_number
-from engine.library.planned_tables import Plan, Tables, shown_path
-from engine.output.html_table import html_table
+from engine.library.planned_tables import Plan, Tables
+from engine.library.store import Store, Version, path_of_store, shown_path
 from engine.store.open_plan import open_plan
 from engine.store.plan_versions import find_version, list_versions
 from engine.store.tables_of import tables_of
@@ -17,40 +15,6 @@ from plans.without_pandas import without_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class Version(NamedTuple):
-    """One version of a store: its number, when it was written by which Penstock, and what it holds."""
-
-    number: int
-    published_at: datetime
-    planner_version: str | None
-    topologies: int
-    rejected: int
-    tables: tuple[str, ...]
-    options: Mapping[str, str]
-
-
-class Store(NamedTuple):
-    """A store of plans: where it is, and its versions, oldest first, as they were when it was opened."""
-
-    path: str
-    versions: tuple[Version, ...]
-
-    def __repr__(self) -> str:
-        newest = self.versions[-1]
-        return (
-            f"<penstock.Store {shown_path(self.path)}: {len(self.versions):,} versions; the newest, "
-            f"{newest.number}: {newest.topologies:,} planned, {newest.rejected:,} rejected topologies>"
-        )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (f"{v.number:,}", f"{v.published_at:%Y-%m-%d %H:%M:%S}", f"{v.topologies:,}", f"{v.rejected:,}")
-            for v in reversed(self.versions)
-        ]
-        columns = ("version", "published (UTC)", "planned", "rejected")
-        return html_table(f"Penstock store {shown_path(self.path)}", columns, rows)
 
 
 def open_store(store: str | os.PathLike[str]) -> Store:
@@ -114,11 +78,6 @@ def read_plan(
         if not planned + rejected:
             raise StoreError(f"{place} has no topology {topology!r}", "its names are in the table topologies")
     return _plan(place, stored.version.version, stored.version, tables, planned, rejected)
-
-
-def path_of_store(store: Any) -> str:
-    """The path of a store that is given by it, or as what open_store gave. Raises ConfigurationError."""
-    return store.path if isinstance(store, Store) else path("store", store)
 
 
 def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: str | None) -> Plan:

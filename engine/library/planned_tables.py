@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from engine.library.store import path_of_store
 from engine.output.html_table import html_table
 from plans.errors import ConfigurationError
-from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.message_limits import limited
 from plans.printable import printable
 from plans.tables import TABLES
 
@@ -77,8 +78,6 @@ class Plan:
         If the newest version holds the same topologies, planned in the same way, it is that number. Raises
         StoreError (not a place for a store) and MachineError (no space, no permission).
         """
-        from engine.library.open_store import path_of_store
-
         return self._write(path_of_store(store))
 
     def release(self) -> None:
@@ -101,8 +100,3 @@ def _rows(tables: Tables, name: str) -> str:
     """How many rows a table has, where it is known without work."""
     rows = getattr(tables._made.get(name), "num_rows", None)
     return "" if rows is None else f"{rows:,}"
-
-
-def shown_path(path: str) -> str:
-    """A path as a repr shows it."""
-    return limited(printable(path), MOST_OF_A_NAME)

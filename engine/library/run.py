@@ -37,11 +37,11 @@ def run(
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
+    from engine.library.run_script import run_script
     from engine.output.redaction import remember_secrets
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
-    from engine.runtime.run_script import run_script
     from engine.store.require_target import require_target
 
     place = path("script", script)

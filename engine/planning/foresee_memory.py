@@ -3,7 +3,7 @@
 What a row takes is measured: by how much the peak resident memory of `penstock plan --planner columnar`
 grows while it runs, writing the store included (VmHWM, Linux, 2 cores). Tasks: a chain of 1,000 vertices
 with parallelism 32,768 takes 4.25 GiB, 139 bytes for each task with its partition and its edge; 100 sources
-read by 100 vertices with parallelism 4,096, which have 50 edges for each task, take 80 bytes an edge.
+read by 100 vertices with parallelism 4,096, which have 50 edges for each task, take 80 bytes per edge.
 Transformations: 12.5 million of one layered topology, 7.5 GB, of which 75 % after reading; 1.25 million of
 one, 1.2 GiB (1.3 GiB out of JSON lines); 930,000 of 50,000 random topologies, 1.9 GiB, 63 % of it after
 reading; 475,000 of 25,000 chains, 1.0 GiB.

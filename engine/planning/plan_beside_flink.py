@@ -138,7 +138,7 @@ def _shown(value: Any) -> str:
 def _with_refusals(
     ours: PlannedTables, topologies: pl.DataFrame, refusals: Mapping[str, tuple[str, str, str]]
 ) -> PlannedTables:
-    """The tables without those topologies, which are rows of `rejected` in the place of any they had."""
+    """The tables without those topologies, which are rows of `rejected` instead of any they had."""
     rows = topologies.filter(pl.col("name").is_in(list(refusals))).select(
         TOPOLOGY, "name", "source_file", "source_line"
     )

@@ -17,8 +17,8 @@ from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
 from engine.runtime.transformations import Transformation
 from operators.common.arrow_columns import arrow_type
+from operators.common.is_pickled import is_pickled
 from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
-from operators.exchange.blocks import is_pickled
 from operators.exchange.rows_and_batches import VALUE_COLUMN
 from operators.task.sink_operators import DataFrameOperator, PickledDataFrameOperator
 

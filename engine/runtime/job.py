@@ -44,7 +44,7 @@ class Job:
 
 
 def topology_of(job: Job) -> dict[str, Any]:
-    """The topology (SPEC, section 1) of `job`, for the planner.
+    """The topology (docs/topology-files.md) of `job`, for the planner.
 
     Transformation number n of `job.transformations` has id n. In BATCH mode collections are sources that are
     bounded, which for the planner only the kind `source` is; in both modes keyed operators of two inputs say

@@ -1,4 +1,4 @@
-"""Listens to reports of a job's subtasks: JSON lines from whoever knows the job's token, on one thread."""
+"""Listens to reports of a job's subtasks: JSON lines from senders that know its token, on one thread."""
 
 import asyncio
 import json

@@ -13,7 +13,7 @@ from typing import Any
 
 from operators.common.typeinfo import TypeInformation
 
-#: Kinds without an operator: they only say how records travel (SPEC, section 1).
+#: Kinds without an operator: they only say how records travel (docs/topology-files.md).
 VIRTUAL_KINDS = frozenset({"partition", "union", "side_output"})
 
 _creation_order = itertools.count(1)
@@ -21,7 +21,7 @@ _creation_order = itertools.count(1)
 
 @dataclass(eq=False, kw_only=True)
 class Transformation:
-    """One step of a job. `kind` is one of a topology file's (SPEC, section 1)."""
+    """One step of a job. `kind` is one of a topology file's (docs/topology-files.md)."""
 
     kind: str
     name: str
@@ -123,7 +123,7 @@ def to_topology(
     chaining: bool,
     config: dict[str, str],
 ) -> dict[str, Any]:
-    """The topology (SPEC, section 1) that `transformations`, as `reachable` gives them, describe."""
+    """The topology (docs/topology-files.md) that `transformations`, as `reachable` gives them, describe."""
     ids = {one.created: position for position, one in enumerate(transformations, 1)}
     rows = []
     for one in transformations:

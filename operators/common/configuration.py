@@ -18,7 +18,7 @@ _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fF
 
 
 class Configuration:
-    """Options by key. What was set as text is read as a number if it is one; ValueError if it is none.
+    """Options by key. What was set as text is read as a number if it is one; ValueError for other text.
 
     Two configurations are equal if they hold the same values under the same keys, a number not being the same
     as its text.

@@ -21,7 +21,7 @@ class WatermarkAlignment:
 
 @dataclass(eq=False)
 class WatermarkStrategy:
-    """Which timestamps records get and how far watermarks stay behind them. Made by its static methods."""
+    """Which timestamps records get and how far watermarks lag them. Made by its static methods."""
 
     #: Watermarks are the largest timestamp minus this minus 1; None: no watermarks.
     out_of_orderness_milliseconds: int | None = None

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from operators.chain.operator import Timestamps, Values
 from operators.common.arrow_columns import from_arrow, to_arrow
+from operators.common.is_pickled import is_pickled
 from operators.common.pickles import dumps
-from operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
+from operators.common.typeinfo import TypeInformation
 
 _HEADER = struct.Struct("<Bq")
 _PICKLED, _VALUES, _BATCH = 0, 1, 2
@@ -31,11 +32,6 @@ class Block(NamedTuple):
     def records(self) -> int:
         """Number of records in it."""
         return len(self.values) if self.values is not None else self.batch.num_rows  # type: ignore[union-attr]
-
-
-def is_pickled(type_info: TypeInformation | None) -> bool:
-    """Whether records of this type travel as pickles."""
-    return type_info is None or isinstance(type_info, PickledBytesTypeInfo)
 
 
 def encode_values(

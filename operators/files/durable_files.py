@@ -46,7 +46,7 @@ def move_file(system: fs.FileSystem, source: str, target: str) -> None:
 def write_once(system: fs.FileSystem, path: str, value: Any) -> bool:
     """Write the JSON `value` to the new file `path`, whole and on the disk; False if `path` is there already.
 
-    Of several processes that write `path` at once, one gets True, where the file system can link or create
+    If several processes write `path` at once, one of them gets True, where the file system can link or create
     exclusively; object stores cannot, and there the later one replaces the file.
     """
     if system.get_file_info(path).type != fs.FileType.NotFound:

@@ -20,11 +20,11 @@ from operators.common.collection_types import (
 )
 from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
 from operators.common.convert_values import INTEGER_BITS, conversion_of
+from operators.common.is_pickled import is_pickled
 from operators.common.row import Row
 from operators.common.time import Instant
 from operators.common.time_types import LocalTimeTypeInfo
 from operators.common.typeinfo import BasicTypeInfo, TypeInformation, Types
-from operators.exchange.blocks import is_pickled
 
 #: Raises TypeError, OverflowError or ValueError for a value that is not of the type.
 Check = Callable[[Any], None]

@@ -15,8 +15,8 @@ from operators.chain.copies import copies, is_plain
 from operators.chain.describe_error import NO_RECORD, misfit
 from operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
 from operators.common.arrow_columns import coerce
+from operators.common.is_pickled import is_pickled
 from operators.common.typeinfo import TypeInformation
-from operators.exchange.blocks import is_pickled
 from operators.exchange.channel_writer import MISFIT, ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import batch_of_values, values_of_batch

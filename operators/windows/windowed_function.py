@@ -79,7 +79,7 @@ def reduced(
     """Records are reduced to one value as they come; `window_function`, if any, has a list of that value.
 
     It may be a WindowFunction, AllWindowFunction, ProcessWindowFunction or ProcessAllWindowFunction.
-    Raises TypeError for others, and for a reduce function that is none.
+    Raises TypeError for others, and for an object that cannot reduce.
     """
     descriptor = ReducingStateDescriptor(WINDOW_STATE_NAME, reduce_function, element_type or _any_type())
     return WindowedFunction(descriptor, _wrapped(window_function, _SINGLE_VALUE))

@@ -71,7 +71,7 @@ def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row per refused topology: the reason that Flink would come upon first. As plans.joins.refusals.
+    """One row per refused topology: the reason that Flink would raise first. As plans.joins.refusals.
 
     Precedences compare element by element, and a prefix comes first.
     """

@@ -35,7 +35,7 @@ class Fleet(NamedTuple):
 
     @property
     def units_of_a_part(self) -> int:
-        """So many make about ROWS_OF_A_PART rows."""
+        """How many units make about ROWS_OF_A_PART rows."""
         return max(1, ROWS_OF_A_PART // self.rows_of_a_unit)
 
 

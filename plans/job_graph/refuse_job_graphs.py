@@ -1,4 +1,4 @@
-"""What both planners say where Flink refuses to make the JobGraph, and in which order Flink comes upon it."""
+"""What both planners say where Flink refuses to make the JobGraph, and in which order Flink finds it."""
 
 from plans.topology.setting_refusals import SettingStep
 from plans.vocabulary import ResultPartitionType

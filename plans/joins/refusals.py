@@ -48,7 +48,7 @@ def settings_refused_at(settings: DataFrame, stage: str, precedence: list[Column
 
 
 def first_refusals(reasons: list[DataFrame]) -> DataFrame:
-    """One row per refused topology: the reason that Flink would come upon first."""
+    """One row per refused topology: the reason that Flink would raise first."""
     first = F.min(F.struct("precedence", "error_stage", "error", "message", "location")).alias("first")
     return (
         reduce(DataFrame.unionByName, reasons)

@@ -55,7 +55,7 @@ def test_results_are_written_and_compared(tmp_path, capsys):
         (("--suite", "nothing.jsonl"), "found neither a suite nor a file"),
         (("--sizes", "1k"), "--sizes '1k'"),
         (("--sizes", ""), "--sizes ''"),
-        (("--until", "topology"), "--until 'topology'"),
+        (("--until", "topology"), "--until topology"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(tmp_path, capsys, args, said):

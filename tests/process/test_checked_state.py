@@ -101,7 +101,7 @@ def test_the_value_that_is_left_counts(batch, expiring, last, raises):
 
 
 def test_state_is_checked_every_thousand_records():
-    """PyFlink encodes what is left of a bundle of so many records; what comes later does not help."""
+    """PyFlink encodes what is left of a bundle of that many records; what comes later does not help."""
     operator = KeyedProcessOperator(Put(VALUE, lambda state, value: state.update(value)), lambda _: 0)
     with pytest.raises(TypeError, match="state 'v'"):
         run(operator, [None] * 1000 + [1], chunk=1000)

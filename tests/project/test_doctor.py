@@ -4,9 +4,9 @@ from importlib.metadata import version
 
 import pytest
 
+from engine.commands.check_installation import Finding, diagnose, probe
 from engine.commands.main import app
 from engine.spark import doctor
-from engine.spark.doctor import Finding, diagnose, probe
 from engine.spark.spark_conf import DeltaCoordinates
 from plans.errors import ConfigurationError
 
@@ -46,7 +46,7 @@ def test_a_jar_that_fits_nothing(monkeypatch, jar, problem):
 def test_a_package_that_penstock_does_not_allow(monkeypatch):
     real = version
     monkeypatch.setattr(
-        "engine.spark.doctor.version", lambda name: "3.0.1" if name == "pandas" else real(name)
+        "engine.commands.check_installation.version", lambda name: "3.0.1" if name == "pandas" else real(name)
     )
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
 

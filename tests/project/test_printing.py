@@ -15,10 +15,10 @@ from rich.table import Column
 
 from engine.bench.write_page import render_page
 from engine.commands import bench, doctor
+from engine.commands.check_installation import Finding
 from engine.commands.main import app
 from engine.output import people
 from engine.planning.plan_in_process import plan_in_process
-from engine.spark.doctor import Finding
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.plan_versions import is_store
 from engine.store.require_target import require_target

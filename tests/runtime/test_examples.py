@@ -13,8 +13,8 @@ import engine
 from benchmarks.write_nexmark import write_nexmark
 from engine.datastream import StreamExecutionEnvironment
 from engine.datastream.environment_settings import EnvironmentSettings
+from engine.library.run_script import run_script
 from engine.pyflink_names import install, uninstall
-from engine.runtime.run_script import run_script
 from operators.connectors.nexmark.source import NexmarkSource
 
 EXAMPLES = Path(engine.__file__).parent / "examples"

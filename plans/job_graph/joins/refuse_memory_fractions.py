@@ -22,7 +22,7 @@ from plans.vocabulary import Layer, ManagedMemoryUseCase
 
 
 def refuse_memory_fractions(operators: DataFrame, named_vertices: DataFrame, precedence: int) -> DataFrame:
-    """The reasons (see refusals) of weights whose sum overflows: the first operator that Flink comes upon.
+    """The reasons (see refusals) of weights whose sum overflows: the first operator that Flink meets.
 
     In: operators (see assign_operators_to_vertices), named_vertices (with slot_sharing_group). Flink walks
     hash sets of vertex ids and of nodes; ids that share a place in the table are taken in their order.

@@ -80,8 +80,8 @@ def size_managed_memory(
 def state_backend_uses_managed_memory(of_cluster: str | None) -> Column:
     """Whether the state backend of a row of job_settings takes managed memory.
 
-    `of_cluster`: state.backend.type of the cluster, or None. A backend that is none of Flink's own is taken
-    to use it, as Flink does if it cannot load the class; BATCH jobs have a backend of their own, which does
+    `of_cluster`: state.backend.type of the cluster, or None. A backend that is not Flink's own is taken to
+    use it, as Flink does if it cannot load the class; BATCH jobs have a backend of their own, which does
     not, unless execution.batch-state-backend.enabled is false.
 
     Source: StateBackendLoader.stateBackendFromApplicationOrConfigOrDefaultUseManagedMemory,
