@@ -7,6 +7,7 @@ import polars as pl
 
 from plans.generate.draws import Draw
 from plans.generate.spec import Spec
+from plans.vocabulary import ManagedMemoryUseCase
 
 INDEX, ID = "index", "id"
 """Which topology of the fleet a row is of, from 0, and the transformation's id."""
@@ -17,13 +18,16 @@ ROWS_OF_A_PART = 250_000
 """About how many rows are made at a time."""
 
 
+_MANAGED_MEMORY = str(ManagedMemoryUseCase.OPERATOR)
+
+
 class Fleet(NamedTuple):
     """The topologies of a shape and a Spec, by units that are numbered from 0; those of a topology adjoin.
 
     `rows` makes of a frame with the column `unit` one of the transformations of these units, in the order of
     topology and id: INDEX, ID and the columns of TRANSFORMATIONS that the shape sets. `settings` are columns
     of TOPOLOGIES over INDEX. `managed_memory`, `slot_scope` and `config` are the one value that is given, or
-    null.
+    null; `option` is the key of the value in `config`.
     """
 
     shape: str
@@ -32,6 +36,11 @@ class Fleet(NamedTuple):
     rows_of_a_unit: int  #: at most
     rows: Callable[[pl.DataFrame], pl.DataFrame]
     settings: Mapping[str, pl.Expr]
+    option: str = ""
+
+    def key_of_map(self, column: str) -> str:
+        """The one key of the maps in `config` or `managed_memory`."""
+        return self.option if column == "config" else _MANAGED_MEMORY
 
     @property
     def units_of_a_part(self) -> int:

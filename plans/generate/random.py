@@ -74,7 +74,8 @@ def random(spec: Spec) -> Fleet:
         return made.with_columns(name=_name(draw), **operator_options(spec), **_virtual_options(draw))
 
     units = spec.topologies * chunks
-    return Fleet("random", spec, units, min(CHUNK, most), rows, _job_settings(draw, spec))
+    settings = _job_settings(draw, spec)
+    return Fleet("random", spec, units, min(CHUNK, most), rows, settings, CHAIN_DIFFERENT_MAX_PARALLELISM)
 
 
 def _job_settings(draw: Draw, spec: Spec) -> dict[str, pl.Expr]:

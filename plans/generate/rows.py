@@ -9,20 +9,13 @@ import polars as pl
 import pyarrow as pa
 
 from plans.generate.fleet import INDEX, Fleet
-from plans.generate.random import CHAIN_DIFFERENT_MAX_PARALLELISM
 from plans.generate.spec import Spec
 from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
-from plans.vocabulary import ManagedMemoryUseCase, TopologyForm
+from plans.vocabulary import TopologyForm
 
 GENERATOR = 1
 """Raised whenever a shape makes other topologies of the same Spec; part of the fingerprint."""
-
-KEYS_OF_MAPS = {
-    "config": CHAIN_DIFFERENT_MAX_PARALLELISM,
-    "managed_memory": str(ManagedMemoryUseCase.OPERATOR),
-}
-"""The one key of maps of generated topologies."""
 
 
 def topology_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
@@ -82,7 +75,7 @@ def _table(fleet: Fleet, rows: pl.DataFrame, table: str, more: Mapping[str, pl.E
     for field in schema:
         given = keyed[field.name] if field.name in keyed.columns else pl.Series([None] * len(keyed))
         if pa.types.is_map(field.type):
-            columns.append(_one_entry_maps(given, field))
+            columns.append(_one_entry_maps(given, field, fleet.key_of_map(field.name)))
         elif pa.types.is_list(field.type) and not field.nullable and given.dtype != pl.List:
             columns.append(_one_value_lists(given, field))
         elif given.dtype == pl.Null:
@@ -92,9 +85,9 @@ def _table(fleet: Fleet, rows: pl.DataFrame, table: str, more: Mapping[str, pl.E
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _one_entry_maps(values: pl.Series, field: pa.Field) -> pa.MapArray:
+def _one_entry_maps(values: pl.Series, field: pa.Field, key: str) -> pa.MapArray:
     given = values.drop_nulls()
-    keys = pa.repeat(KEYS_OF_MAPS[field.name], len(given))
+    keys = pa.repeat(key, len(given))
     items = given.to_arrow().cast(field.type.item_type)
     return pa.MapArray.from_arrays(_offsets(values), keys, items).cast(field.type)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from plans.generate.chain import chain
 from plans.generate.diamond import diamond
 from plans.generate.fleet import Fleet
+from plans.generate.giant import giant
 from plans.generate.layered import layered
 from plans.generate.random import random
 from plans.generate.spec import Spec
@@ -27,4 +28,5 @@ SHAPES: tuple[Shape, ...] = (
     Shape("chain", chain, 60, ""),
     Shape("diamond", diamond, 62, "branches of a stage"),
     Shape("wide", wide, 100, "branches of a group"),
+    Shape("giant", giant, 10_000, "cells that a union reads"),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from plans.generate.fleet import INDEX, Fleet
-from plans.generate.rows import KEYS_OF_MAPS, topology_rows, transformation_rows
+from plans.generate.rows import topology_rows, transformation_rows
 from plans.plan_json.columnar.json_text import in_list, json_object, quoted
 from plans.tables import TRANSFORMATIONS
 from plans.vocabulary import VIRTUAL_KINDS
@@ -25,11 +25,11 @@ def topology_lines(fleet: Fleet) -> Iterator[str]:
         rows = transformation_rows(fleet, start, start + fleet.units_of_a_part)
         if rows.is_empty():
             continue
-        members = rows.select(INDEX, member=json_object(_values(rows, TRANSFORMATIONS.names[1:])))
+        members = rows.select(INDEX, member=json_object(_values(fleet, rows, TRANSFORMATIONS.names[1:])))
         joined = members.group_by(INDEX, maintain_order=True).agg(pl.col("member").str.join(","))
         first, last = int(joined[INDEX][0]), int(joined[INDEX][-1])
         heads = topology_rows(fleet, first, last + 1)
-        texts = heads.select(text=json_object(_values(heads, _OF_TOPOLOGY)))["text"]
+        texts = heads.select(text=json_object(_values(fleet, heads, _OF_TOPOLOGY)))["text"]
         pieces = []
         for head, members_of_it in zip(texts, joined["member"], strict=True):
             if first == begun:
@@ -42,12 +42,12 @@ def topology_lines(fleet: Fleet) -> Iterator[str]:
     yield "]}\n"
 
 
-def _values(rows: pl.DataFrame, names: list[str] | tuple[str, ...]) -> dict[str, pl.Expr]:
+def _values(fleet: Fleet, rows: pl.DataFrame, names: list[str] | tuple[str, ...]) -> dict[str, pl.Expr]:
     """JSON values of the columns that a shape has set, null where the key is to be left out."""
-    return {name: _value(rows, name) for name in names if name in rows.columns}
+    return {name: _value(fleet, rows, name) for name in names if name in rows.columns}
 
 
-def _value(rows: pl.DataFrame, name: str) -> pl.Expr:
+def _value(fleet: Fleet, rows: pl.DataFrame, name: str) -> pl.Expr:
     value = pl.col(name)
     text = quoted(value) if rows.schema[name] == pl.String else value.cast(pl.String)
     match name:
@@ -55,7 +55,7 @@ def _value(rows: pl.DataFrame, name: str) -> pl.Expr:
             listed = in_list(value.cast(pl.List(pl.String)).list.join(","))
             return pl.when(value.list.len() > 0).then(listed)
         case "config" | "managed_memory":
-            return pl.concat_str(pl.lit(f'{{"{KEYS_OF_MAPS[name]}":'), text, pl.lit("}"))
+            return pl.concat_str(pl.lit(f'{{"{fleet.key_of_map(name)}":'), text, pl.lit("}"))
         case "slot_scope":
             return in_list(text)
         case "name" if "kind" in rows.columns:

@@ -11,10 +11,12 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from engine.commands.main import app
+from engine.planning.plan_in_process import plan_in_process
 from plans.errors import ConfigurationError
 from plans.generate import fleet as fleets
 from plans.generate.diamond import diamond
 from plans.generate.fleet import Fleet
+from plans.generate.giant import giant
 from plans.generate.joins.generate_on_spark import generate_on_spark
 from plans.generate.layered import layered
 from plans.generate.random import random
@@ -25,7 +27,7 @@ from plans.generate.topology_lines import topology_lines
 from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.validate_topology import validate_topology
-from plans.vocabulary import VIRTUAL_KINDS
+from plans.vocabulary import VIRTUAL_KINDS, Kind
 
 SPEC = Spec(operators=40, topologies=12, seed=3, share_of_uids=0.5)
 VIRTUAL = sorted(map(str, VIRTUAL_KINDS))
@@ -36,8 +38,9 @@ DIGESTS = {
     "chain": "b9180140be5401ad6040039afab37578fd6046b12ad90c9c4ad5f9b77fe27487",
     "diamond": "53ade8f4ab2f808fca9b267df018fc292a0d3da93abf32a6f981ef45f43bdaea",
     "wide": "6a87429e829fccc064e28d0cc48ee973da4cd53420c29ff56ed63814afdcad38",
+    "giant": "af197f4518221b8c316650fa28f9912045d1032913839ef1454351034a4588e5",
 }
-"""SHA-256 of the lines of SPEC, as expressions of Spark wrote them before arrays did."""
+"""SHA-256 of the lines of SPEC; of all but giant as expressions of Spark wrote them before arrays did."""
 
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 
@@ -181,3 +184,22 @@ def test_diamond_joins_all_of_its_branches():
 def test_parameters_out_of_range_are_named(parameters, message):
     with pytest.raises(ConfigurationError, match=message):
         Spec(**parameters)
+
+
+def test_giants_are_planned_in_both_modes_and_have_every_kind():
+    fleet = [giant(Spec(operators=700, seed=seed, width=9, share_of_uids=0.5)) for seed in (0, 1)]
+    topologies = [orjson.loads(lines(one)) for one in fleet]
+    planned = plan_in_process(topologies)
+    assert (planned.planned, planned.tables["rejected"].to_pylist()) == (2, [])
+    kinds = {row["kind"] for topology in topologies for row in topology["transformations"]}
+    assert kinds == set(map(str, Kind)) - {"select"}  # Flink has had none since 1.12
+    types = set(planned.tables["intermediate_data_sets"]["result_partition_type"].to_pylist())
+    assert types == {"BLOCKING", "PIPELINED_BOUNDED"}
+    widest = Counter(
+        zip(
+            *(planned.tables["job_edges"][name].to_pylist() for name in ("topology_id", "target_vertex")),
+            strict=True,
+        )
+    )
+    assert widest.most_common(1)[0][1] > 20
+    assert len(planned.tables["co_location_groups"]) > 20
