@@ -40,8 +40,8 @@ def _rank(
 ) -> None:
     """Writes the rank of every vertex among its topology's into `order` (see run_loop).
 
-    `open_inputs` is how many input edges of a vertex have a producer that is not ranked yet. An edge is looked
-    at twice in all, where Flink looks at all inputs of a vertex again for each of them. The others are the
+    `open_inputs` is how many input edges of a vertex have a producer that is not ranked yet. An edge is seen
+    twice in all, where Flink looks at all inputs of a vertex again for each of them. The others are the
     walk's own: vertices by rank, the way down, and where it goes on at each vertex.
     """
     for topology in range(len(bounds) - 1):
