@@ -66,12 +66,10 @@ def given_topologies(topologies: Any) -> Given:
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a table of any library."""
+    if isinstance(value, pl.LazyFrame) or is_spark_frame(value):
+        return True
     has_columns = hasattr(value, "columns") or hasattr(value, "schema")  # a Series has neither
-    return (
-        is_spark_frame(value)
-        or isinstance(value, pl.LazyFrame)
-        or (has_columns and hasattr(value, "__arrow_c_stream__"))
-    )
+    return has_columns and hasattr(value, "__arrow_c_stream__")
 
 
 def is_spark_frame(value: Any) -> bool:

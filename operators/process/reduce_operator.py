@@ -16,7 +16,7 @@ from operators.common.basic_types import TypeInformation
 from operators.process.keyed_process_operators import KeyedFunctionOperator
 from operators.records.map_records import current, span
 from operators.records.user_function import method
-from operators.state.value_check import value_check
+from operators.state.value_check import record_check
 
 
 class ReduceOperator(KeyedFunctionOperator):
@@ -34,7 +34,7 @@ class ReduceOperator(KeyedFunctionOperator):
         self._reduce = method(self.function, "reduce")
         self._piece = PieceSize()
         self._table = self.backend.table("_reduce_state")
-        self._table.check = value_check(self._output_type)
+        self._table.check = record_check(self._output_type)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Reduce each key's value with its records."""

@@ -79,17 +79,36 @@ def _instant(type_info: TypeInformation) -> Check:
     return check
 
 
+def record_check(type_info: TypeInformation | None) -> Check | None:
+    """As value_check, but the fields of a tuple may be None, as in records that travel."""
+    if not isinstance(type_info, TupleTypeInfo):
+        return value_check(type_info)
+    checks = [value_check(one) for one in type_info.get_field_types()]
+
+    def check(value: Any) -> None:
+        for check_field, field in _checked_fields(value, checks, type_info):
+            if field is not None:
+                check_field(field)
+
+    return check
+
+
 def _tuple(type_info: TupleTypeInfo) -> Check:
     checks = [value_check(one) for one in type_info.get_field_types()]
 
     def check(value: Any) -> None:
-        if type(value) is not tuple or len(value) < len(checks):
-            raise TypeError(mismatch(value, type_info))
-        for check_field, field in zip(checks, value, strict=False):
-            if check_field is not None:
-                check_field(field)
+        for check_field, field in _checked_fields(value, checks, type_info):
+            check_field(field)
 
     return check
+
+
+def _checked_fields(
+    value: Any, checks: list[Check | None], type_info: TypeInformation
+) -> list[tuple[Check, Any]]:
+    if type(value) is not tuple or len(value) < len(checks):
+        raise TypeError(mismatch(value, type_info))
+    return [(check, field) for check, field in zip(checks, value, strict=False) if check is not None]
 
 
 def _row(type_info: RowTypeInfo) -> Check:

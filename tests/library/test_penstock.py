@@ -134,7 +134,7 @@ def test_what_is_no_topologies_is_said_with_what_is_allowed(given, said):
     [
         ({"until": "slot"}, "topology, stream_graph, job_graph, execution_graph, slots"),
         ({"until": 3}, "job_graph"),
-        ({"planner": "sparc"}, "auto, spark, columnar, flink"),
+        ({"planner": "sparc"}, "auto, joins, columnar, flink"),
         ({"spark": 5}, "a SparkSession"),
         ({"slot_sharing": "x"}, "local-input-preferred, task-balanced-preferred"),
         ({"network": "flink-1"}, "flink-2.3, flink-1.20"),

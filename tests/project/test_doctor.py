@@ -4,9 +4,9 @@ from importlib.metadata import version
 
 import pytest
 
+from engine.commands import check_installation as doctor
 from engine.commands.check_installation import Finding, diagnose, probe
 from engine.commands.main import app
-from engine.spark import doctor
 from engine.spark.spark_conf import DeltaCoordinates
 from plans.errors import ConfigurationError
 

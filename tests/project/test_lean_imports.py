@@ -114,7 +114,11 @@ TAKE_SPARK = {
         "engine/store/scan_spark_rows.py",
         "engine/store/store_errors.py",
         "engine/commands/main.py",
+        "engine/commands/check_installation.py",
         "engine/commands/doctor.py",
+        "engine/library/open_store.py",
+        "engine/library/plan.py",
+        "engine/library/topologies_on_spark.py",
     },
 }
 """What else needs Spark: its planners, an adapter of stores, what runs in its workers, and what says what its

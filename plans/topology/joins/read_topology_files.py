@@ -69,15 +69,16 @@ def read_topology_files(
     read_documents = None
     if files := [path for path in paths if path not in piped]:
         text = _text(spark, files)
-        if can_be_split(text.inputFiles()):
-            parts.append(_parsed_splits(spark, text.inputFiles(), max_line_bytes))
+        found = text.inputFiles()
+        if can_be_split(found):
+            parts.append(_parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes))
         else:
             lines, of_pipes = _lines(text), parts
             parts = [*of_pipes, _parsed_but_documents(lines, max_line_bytes)]
 
             def read_documents(documents: Sequence[str]) -> DataFrame:
-                found = with_elements(lines, documents, max_line_bytes)
-                return reduce(DataFrame.unionByName, [*of_pipes, parsed_lines(found, max_line_bytes)])
+                elements = with_elements(lines, documents, max_line_bytes)
+                return reduce(DataFrame.unionByName, [*of_pipes, parsed_lines(elements, max_line_bytes)])
 
     tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run, read_documents)
     if tables.inputs == 0:
@@ -85,6 +86,12 @@ def read_topology_files(
             kept.unpersist()
         raise no_topologies(paths)
     return tables
+
+
+def _holds_data(file: str) -> bool:
+    """Whether Spark reads a file that it lists. Source: Spark's PartitioningAwareFileIndex.isDataPath."""
+    name = file.rpartition("/")[2]
+    return not name.startswith(".") and not (name.startswith("_") and "=" not in name)
 
 
 def _parsed_splits(spark: SparkSession, files: Sequence[str], max_line_bytes: int) -> DataFrame:
