@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -99,6 +100,8 @@ def test_another_refusal_is_a_change(spark, store):
     row: tuple[object, ...] = (None, "b", None, None, "input", "NotJson", "no", [])
     refused = spark.createDataFrame([row], spark_schema("rejected"))
     assert write(spark, store, {**first, "rejected": refused}) == 2
+    stored = read_plan(SparkTables(spark, store))["rejected"]
+    assert_df_equality(stored, refused, ignore_nullable=True, ignore_metadata=True)
 
 
 def test_unchanged_topologies_are_found_by_fingerprint(spark, store):
