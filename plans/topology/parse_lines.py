@@ -12,88 +12,32 @@ line numbers follow. On Spark, a document that is left to a second reading gives
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
 from plans.errors import TopologyError
 from plans.message_limits import MOST_ERRORS, limited
-from plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
-from plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
-from plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
+from plans.topology.fingerprint import header, stream_graph_fingerprint
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
 from plans.topology.line_too_long import line_too_long
+from plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.refuse_uid_hashes import refuse_uid_hashes
 from plans.topology.setting_refusals import FlinkRefusal
-from plans.topology.stream_graph_columns import placed_edges, stream_edge_columns, stream_node_columns
-from plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
+from plans.topology.stream_graph_columns import placed_edges
 from plans.topology.validate_topology import LINE, parse_topology, validate_topology
 from plans.vocabulary import TopologyForm
 
-ROWS_A_BATCH = 16_384
-"""Transformations, nodes and edges in one Arrow batch, and at most in one row."""
-
-
-def _nullable(table: pa.Schema) -> pa.DataType:
-    """Rows with the columns of a table after topology_id; nullable, since only some rows hold them."""
-    return pa.struct([(column.name, column.type) for column in table if column.name != "topology_id"])
-
-
-SETTINGS = _nullable(JOB_SETTINGS)
-ERRORS = REJECTED.field("errors").type
 LINES = (
     "value binary, source_file string, block_start long, ordinal long, problem string, line long, "
     "too_long_bytes long"
 )
-ROW_TYPES: dict[str, pa.DataType] = {
-    "source_file": STR,
-    "block_start": LONG,
-    "ordinal": LONG,
-    "line": LONG,
-    "block_lines": LONG,
-    "is_document": BOOL,
-    "name": STR,
-    "form": STR,
-    "parallelism": INT,
-    "max_parallelism": INT,
-    "chaining": BOOL,
-    "config": CONFIG,
-    "stream_graph_settings": STR,
-    "fingerprint": STR,
-    "error_stage": STR,
-    "errors": ERRORS,
-    "settings": SETTINGS,
-}
-PARSED = pa.schema(
-    [
-        *ROW_TYPES.items(),
-        ("transformations", pa.list_(_nullable(TRANSFORMATIONS))),
-        ("stream_nodes", pa.list_(_nullable(STREAM_NODES))),
-        ("stream_edges", pa.list_(_nullable(STREAM_EDGES))),
-    ]
-)
-NESTED_COLUMNS = {
-    "transformations": transformation_columns,
-    "stream_nodes": stream_node_columns,
-    "stream_edges": stream_edge_columns,
-}
-
-
-class _Parsed(NamedTuple):
-    """One line: its row, and what goes into the arrays."""
-
-    row: dict[str, Any]
-    transformations: Sequence[Any] = ()
-    stream_nodes: Sequence[Any] = ()
-    stream_edges: Sequence[Any] = ()
-    header: bytes = b""
 
 
 class Line(NamedTuple):
@@ -144,7 +88,7 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0
-    pending: list[_Parsed] = []
+    pending: list[Parsed] = []
     for value, file, start, ordinal, problem, line, too_long_bytes in lines:
         if (file, start) != block:
             if block is not None:
@@ -169,11 +113,11 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
         size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
         pending.append(parsed)
         if size >= ROWS_A_BATCH:
-            yield from _record_batches(pending)
+            yield from parsed_batches(pending)
             pending, size = [], 0
     if block is not None:
         pending.append(_block_end(path, block[1], seen))
-        yield from _record_batches(pending)
+        yield from parsed_batches(pending)
 
 
 def readable_path(file: str) -> str:
@@ -181,12 +125,12 @@ def readable_path(file: str) -> str:
     return unquote(urlparse(file).path) if file.startswith("file:") else file
 
 
-def _block_end(path: str | None, start: int, lines: int) -> _Parsed:
-    return _Parsed({"source_file": path, "block_start": start, "block_lines": lines})
+def _block_end(path: str | None, start: int, lines: int) -> Parsed:
+    return Parsed({"source_file": path, "block_start": start, "block_lines": lines})
 
 
-def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[TopologyError]) -> _Parsed:
-    return _Parsed(
+def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[TopologyError]) -> Parsed:
+    return Parsed(
         {
             **place,
             "name": name if type(name) is str and name else None,
@@ -215,7 +159,7 @@ def as_arrow(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: list(value.items()) if type(value) is dict else value for key, value in settings.items()}
 
 
-def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> _Parsed:
+def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> Parsed:
     if problem is not None:
         error = TopologyError(ErrorKind.NOT_JSON, LINE, problem, "what JSON can say", "")
         return _rejected(place, None, INPUT_STAGE, [error])
@@ -234,7 +178,7 @@ def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> _Pa
         return _rejected(place, topology["name"], refusal.error_stage, refusal.as_topology_errors())
 
 
-def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> _Parsed:
+def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> Parsed:
     """A valid topology as a row; raises FlinkRefusal."""
     config = topology.get("config", {})
     row = {
@@ -257,7 +201,7 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> _Parsed:
             and reads_unbounded_source((t["kind"], t.get("inputs", ())) for t in transformations),
         )
         row |= {"form": str(TopologyForm.TRANSFORMATIONS), "settings": as_arrow(settings)}
-        return _Parsed(row, transformations, header=header(topology, TopologyForm.TRANSFORMATIONS))
+        return Parsed(row, transformations, header=header(topology, TopologyForm.TRANSFORMATIONS))
     graph = topology["stream_graph"]
     settings = read_stream_graph_settings(
         graph,
@@ -273,55 +217,4 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> _Parsed:
         "stream_graph_settings": orjson.dumps(kept).decode(),
         "fingerprint": stream_graph_fingerprint(header(topology, TopologyForm.STREAM_GRAPH), graph),
     }
-    return _Parsed(row, stream_nodes=graph["nodes"], stream_edges=placed_edges(graph))
-
-
-def _record_batches(pending: list[_Parsed]) -> Iterator[pa.RecordBatch]:
-    """One batch of all rows; the arrays of a topology above ROWS_A_BATCH go on in batches of their own."""
-    flat = {key: [entry for p in pending for entry in getattr(p, key)] for key in NESTED_COLUMNS}
-    structs = {key: build(flat[key]) if flat[key] else None for key, build in NESTED_COLUMNS.items()}
-    if structs["transformations"] is not None:
-        _add_fingerprints(pending, structs["transformations"])
-    lengths = {key: [len(getattr(p, key)) for p in pending] for key in NESTED_COLUMNS}
-    rows = [p.row for p in pending]
-    if all(length <= ROWS_A_BATCH for of_key in lengths.values() for length in of_key):
-        yield _batch(rows, structs, lengths)
-        return
-    for position, row in enumerate(rows):
-        yield from _in_parts(row, position, structs, lengths)
-
-
-def _in_parts(
-    row: dict[str, Any], position: int, structs: dict[str, Any], lengths: dict[str, list[int]]
-) -> Iterator[pa.RecordBatch]:
-    """One topology, ROWS_A_BATCH array elements a row; only the first row says what topology it is."""
-    starts = {key: sum(of_key[:position]) for key, of_key in lengths.items()}
-    totals = {key: of_key[position] for key, of_key in lengths.items()}
-    go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "line", "name")}
-    for done in range(0, max(*totals.values(), 1), ROWS_A_BATCH):
-        parts = {key: max(0, min(ROWS_A_BATCH, total - done)) for key, total in totals.items()}
-        pieces = {
-            key: struct.slice(starts[key] + done, parts[key]) if struct is not None else None
-            for key, struct in structs.items()
-        }
-        yield _batch([row if done == 0 else go_on], pieces, {key: [part] for key, part in parts.items()})
-
-
-def _add_fingerprints(pending: list[_Parsed], transformations: pa.StructArray) -> None:
-    owners = [p for p in pending if p.transformations]
-    lengths = np.array([len(p.transformations) for p in owners])
-    texts = canonical_rows(transformations)
-    starts = np.cumsum(lengths) - lengths
-    digests = transformations_fingerprints([p.header for p in owners], texts, starts, lengths)
-    for owner, digest in zip(owners, digests, strict=True):
-        owner.row["fingerprint"] = digest
-
-
-def _batch(
-    rows: list[dict[str, Any]], structs: dict[str, Any], lengths: dict[str, list[int]]
-) -> pa.RecordBatch:
-    columns = {key: pa.array([row.get(key) for row in rows], kind) for key, kind in ROW_TYPES.items()}
-    for key, build in NESTED_COLUMNS.items():
-        struct = structs[key] if structs[key] is not None else build([])
-        columns[key] = pa.ListArray.from_arrays(offsets(lengths[key]), struct)
-    return pa.RecordBatch.from_pydict(columns)
+    return Parsed(row, stream_nodes=graph["nodes"], stream_edges=placed_edges(graph))

@@ -16,7 +16,8 @@ from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
 from plans.topology.columnar.plain_transformations import Flags, plain_transformations
 from plans.topology.fingerprint import transformations_fingerprints
-from plans.topology.parse_lines import NESTED_COLUMNS, ROW_TYPES, parse_lines
+from plans.topology.parse_lines import parse_lines
+from plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES
 
 _BYTES_OF_A_ROW = 64
 _NESTED = tuple(NESTED_COLUMNS)[1:]

@@ -16,7 +16,8 @@ from plans.topology.columnar.topology_holds import topology_holds
 from plans.topology.duplicate_keys import may_have_duplicate_keys
 from plans.topology.fingerprint import config_text, header_text
 from plans.topology.job_settings import may_run_as_batch, read_job_settings
-from plans.topology.parse_lines import SETTINGS, as_arrow
+from plans.topology.parse_lines import as_arrow
+from plans.topology.parsed_batches import SETTINGS
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.setting_refusals import FlinkRefusal
 from plans.topology.validate_topology import CONFIG

@@ -26,7 +26,8 @@ from plans.topology.columnar.sound_topologies import sound_topologies
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.input_errors import missing_table, unusable_path
-from plans.topology.parse_lines import SETTINGS, parse_lines, shown
+from plans.topology.parse_lines import parse_lines, shown
+from plans.topology.parsed_batches import SETTINGS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

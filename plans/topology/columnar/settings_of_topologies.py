@@ -15,7 +15,8 @@ from plans.tables import JOB_SETTINGS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.canonical_headers import config_text
 from plans.topology.job_settings import may_run_as_batch
-from plans.topology.parse_lines import SETTINGS, as_arrow
+from plans.topology.parse_lines import as_arrow
+from plans.topology.parsed_batches import SETTINGS
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.settings_of_topologies import settings_or_errors
 from plans.vocabulary import Kind

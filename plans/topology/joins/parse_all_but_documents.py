@@ -7,7 +7,8 @@ from operator import attrgetter
 import pyarrow as pa
 
 from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
-from plans.topology.parse_lines import PARSED, Line, lines_of, parse_each
+from plans.topology.parse_lines import Line, lines_of, parse_each
+from plans.topology.parsed_batches import PARSED
 
 
 def parse_all_but_documents(

@@ -27,7 +27,8 @@ from plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.topology.parse_lines import PARSED, readable_path
+from plans.topology.parse_lines import readable_path
+from plans.topology.parsed_batches import PARSED
 
 _FILE_IN_MESSAGE = re.compile(r"file ((?:\w+:)?/\S+?)\.?\s")
 _INPUT_ERROR_IN_MESSAGE = re.compile(r"InputError: (?P<message>.+)\n  hint: (?P<hint>.+)")

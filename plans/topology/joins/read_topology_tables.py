@@ -19,7 +19,8 @@ from plans.topology.joins.settings_of_topologies import SETTLED, settings_of_top
 from plans.topology.joins.suspicious_transformation import suspicious_transformation
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.topology.parse_lines import PARSED, parse_lines
+from plans.topology.parse_lines import parse_lines
+from plans.topology.parsed_batches import PARSED
 from plans.topology.read_topology_tables import ALLOWED_AND_HINT
 from plans.vocabulary import TopologyForm
 

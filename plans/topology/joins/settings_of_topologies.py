@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from plans.errors import TopologyError
 from plans.tables.column_types import LONG, STR
-from plans.topology.parse_lines import ERRORS, SETTINGS, as_arrow, shown
+from plans.topology.parse_lines import as_arrow, shown
+from plans.topology.parsed_batches import ERRORS, SETTINGS
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.settings_of_topologies import settings_or_errors
 

@@ -15,7 +15,8 @@ from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.topology_tables import TopologyTables
-from plans.topology.parse_lines import PARSED, parse_lines
+from plans.topology.parse_lines import parse_lines
+from plans.topology.parsed_batches import PARSED
 
 _LINE_KEY = ("source_file", "block_start", "ordinal")
 
