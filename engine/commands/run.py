@@ -74,9 +74,10 @@ def command(
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
     from engine.library.run_script import run_script
+    from engine.runtime.job_result import JobResult
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
-    from engine.runtime.run_job import JobResult, run_listeners
+    from engine.runtime.run_job import run_listeners
 
     if to is not None:
         from engine.store.require_target import require_target
@@ -109,7 +110,7 @@ def command(
 
 
 def _show(result: object) -> None:
-    from engine.runtime.run_job import JobResult, summaries
+    from engine.runtime.job_result import JobResult, summaries
 
     assert isinstance(result, JobResult)
     counts = ("subtasks", "records in", "records out", "attempts")

@@ -8,7 +8,7 @@ from engine.library.check_arguments import path, whole_number
 from plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from engine.runtime.run_job import JobResult
+    from engine.runtime.job_result import JobResult
 
 
 def run(

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine.output.redaction import redact
 from engine.planning.plan_options import plan_options
-from engine.runtime.run_job import JobResult
+from engine.runtime.job_result import JobResult
 from plans.tables import TABLES
 
 

@@ -23,7 +23,6 @@ from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
 from engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
 from engine.commits.journal import Run
-from engine.output.html_table import html_table
 from engine.output.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
 from engine.runtime.describe_failure import describe_failure
@@ -31,7 +30,8 @@ from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
 from engine.runtime.job_fingerprint import job_fingerprint
-from engine.runtime.job_monitor import COUNTS, Attempt, JobMonitor, now
+from engine.runtime.job_monitor import JobMonitor, now
+from engine.runtime.job_result import JobResult
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
@@ -42,38 +42,6 @@ from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Committable, PrintSink, Sink
 from operators.exchange.blocks import decode
 from operators.exchange.rows_and_batches import values_of_batch
-from plans.message_limits import MOST_OF_A_NAME, limited
-from plans.printable import printable
-
-
-@dataclass(repr=False)
-class JobResult:
-    """The result of a job that finished."""
-
-    job_id: str
-    name: str
-    batch: bool
-    state: str  #: JobStatus: FINISHED, FAILED or CANCELED
-    failure: str | None
-    started_at: int  #: milliseconds since the epoch
-    milliseconds: int
-    attempts: list[Attempt]
-    tables: dict[str, pa.Table]  #: the plan that ran
-    compiled: CompiledJob
-    collected: dict[int, list[Any]] = field(default_factory=dict)  #: by `Transformation.created`
-
-    def __repr__(self) -> str:
-        return f"<penstock job {self._ended()}>"
-
-    def _repr_html_(self) -> str:
-        counts = ("subtasks", "records_in", "records_out", "attempts")
-        rows = [(name, *(f"{found[count]:,}" for count in counts)) for name, found in summaries(self)]
-        columns = ("vertex", *(count.replace("_", " ") for count in counts))
-        return html_table(f"job {self._ended()}", columns, rows)
-
-    def _ended(self) -> str:
-        name, vertices = limited(printable(self.name), MOST_OF_A_NAME), len(self.compiled.vertices)
-        return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {vertices:,} vertices"
 
 
 @dataclass
@@ -161,17 +129,6 @@ run_listeners: list[Callable[[JobResult], None]] = []
 def required_slots(tables: Mapping[str, pa.Table]) -> int:
     """How many slots a job needs: those of all its slot sharing groups."""
     return sum(tables["required_slots"]["slots"].to_pylist())
-
-
-def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
-    """Of each vertex, in topological order: its name; subtasks, attempts, records and bytes in and out."""
-    found = []
-    for vertex in result.compiled.vertices:
-        mine = [one for one in result.attempts if one.vertex == vertex.chain.vertex]
-        last = {one.subtask: one for one in mine}  # attempts are in order
-        counts = {name: sum(getattr(one, name) for one in last.values()) for name in COUNTS}
-        found.append((vertex.chain.name, {"subtasks": len(last), "attempts": len(mine), **counts}))
-    return found
 
 
 def _parallelism(compiled: CompiledJob) -> dict[int, int]:

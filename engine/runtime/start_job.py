@@ -6,7 +6,8 @@ Source: org.apache.flink.core.execution.JobClient.
 import threading
 
 from engine.runtime.job import Job
-from engine.runtime.run_job import JobResult, RunControl, run_job
+from engine.runtime.job_result import JobResult
+from engine.runtime.run_job import RunControl, run_job
 
 
 class RunningJob:

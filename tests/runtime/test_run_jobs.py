@@ -19,6 +19,7 @@ from engine.datastream.functions import (
 from engine.datastream.state import ValueStateDescriptor
 from engine.runtime import run_job as runs
 from engine.runtime.errors import JobExecutionError
+from engine.runtime.job_result import JobResult, summaries
 from operators.connectors.number_sequence import NumberSequenceSource
 
 #: One subtask, and more than the session has cores. Two are what most other tests run with.
@@ -207,7 +208,7 @@ def test_a_failing_function_names_job_operator_subtask_and_record(env):
 
 def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
     both(env, 2, True)
-    ended: list[runs.JobResult] = []
+    ended: list[JobResult] = []
     monkeypatch.setattr(runs, "run_listeners", [ended.append])
     collected(numbers(env, 100).rebalance().map(lambda v: v, Types.LONG()))
     (result,) = ended
@@ -216,7 +217,7 @@ def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
     for attempt in result.attempts:
         assert list(attempt.state_timestamps) == states
         assert sorted(attempt.state_timestamps.values()) == list(attempt.state_timestamps.values())
-    by_name = dict(runs.summaries(result))
+    by_name = dict(summaries(result))
     assert by_name["Map"]["records_in"] == by_name["Map"]["records_out"] == 100
     assert by_name["Map"]["subtasks"] == by_name["Map"]["attempts"] == 2
 

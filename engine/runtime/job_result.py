@@ -1,0 +1,53 @@
+"""What a run that ended was, and what its subtasks did."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from engine.output.html_table import html_table
+from engine.runtime.compile_job import CompiledJob
+from engine.runtime.job_monitor import COUNTS, Attempt
+from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import printable
+
+
+@dataclass(repr=False)
+class JobResult:
+    """The result of a job that finished."""
+
+    job_id: str
+    name: str
+    batch: bool
+    state: str  #: JobStatus: FINISHED, FAILED or CANCELED
+    failure: str | None
+    started_at: int  #: milliseconds since the epoch
+    milliseconds: int
+    attempts: list[Attempt]
+    tables: dict[str, pa.Table]  #: the plan that ran
+    compiled: CompiledJob
+    collected: dict[int, list[Any]] = field(default_factory=dict)  #: by `Transformation.created`
+
+    def __repr__(self) -> str:
+        return f"<penstock job {self._ended()}>"
+
+    def _repr_html_(self) -> str:
+        counts = ("subtasks", "records_in", "records_out", "attempts")
+        rows = [(name, *(f"{found[count]:,}" for count in counts)) for name, found in summaries(self)]
+        columns = ("vertex", *(count.replace("_", " ") for count in counts))
+        return html_table(f"job {self._ended()}", columns, rows)
+
+    def _ended(self) -> str:
+        name, vertices = limited(printable(self.name), MOST_OF_A_NAME), len(self.compiled.vertices)
+        return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {vertices:,} vertices"
+
+
+def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
+    """Of each vertex, in topological order: its name; subtasks, attempts, records and bytes in and out."""
+    found = []
+    for vertex in result.compiled.vertices:
+        mine = [one for one in result.attempts if one.vertex == vertex.chain.vertex]
+        last = {one.subtask: one for one in mine}  # attempts are in order
+        counts = {name: sum(getattr(one, name) for one in last.values()) for name in COUNTS}
+        found.append((vertex.chain.name, {"subtasks": len(last), "attempts": len(mine), **counts}))
+    return found
