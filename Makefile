@@ -1,7 +1,7 @@
 # Assumes python3 (3.11 to 3.13, with venv), Java 17 or newer, and make; everything else goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+PIP := $(BIN)/python -m pip --disable-pip-version-check install
 STORE := build/demo
 
 .PHONY: demo test test-planning test-running lint format docs bench clean
@@ -14,9 +14,9 @@ demo: .venv/installed
 	@echo
 	@echo "One of them in full:  $(BIN)/penstock show $(STORE) --topology fraud-detection"
 
-# Tests of jobs that run and of whole `penstock plan` commands; all others are about planning. Both halves take
+# Tests of jobs that run, of stores and of whole `penstock plan` commands; all others are about planning. Both halves take
 # about as long and run side by side.
-RUNNING := commits common connectors datastream process pyflink runtime state windows \
+RUNNING := commits common connectors datastream process pyflink runtime state store windows \
 	test_plan_command.py test_plan_errors.py test_plan_golden.py test_deep_topologies.py
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
 
