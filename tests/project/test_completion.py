@@ -23,7 +23,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         (["pl"], {"plan"}),
         (["r"], {"run", "runs", "recover", "rejected"}),
         (["plan", "--pl"], {"--planner"}),
-        (["plan", "--planner", ""], {"auto", "spark", "columnar", "flink"}),
+        (["plan", "--planner", ""], {"auto", "joins", "columnar", "flink"}),
         (["bench", "--until", "s"], {"stream_graph", "slots"}),
     ],
 )

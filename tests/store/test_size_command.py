@@ -124,7 +124,12 @@ def test_a_terminal_of_100_columns_shows_every_number(store, monkeypatch):
     assert (code, max(map(len, tables.splitlines())) <= 100) == (0, True)
     cells = [[cell.strip() for cell in line.split("│")] for line in tables.splitlines()]
     assert ["b [bold]", "30", "7", "5", "8", "6"] in cells
-    assert ["a", "6", "0", "4", "2", "2"] in cells
+    for line in (
+        "largest jobs    a",
+        "slots           6",
+        "its slots       4",
+    ):  # in blocks: e's name is too long
+        assert line in tables
     assert tables.count("x") == LONG.count("x")
 
 
