@@ -9,7 +9,6 @@ import pytest
 
 from plans.errors import InputError
 from plans.topology import texts_of_file
-from plans.topology.columnar.whole_lines import LongLine
 from plans.topology.joins.parse_splits import _END, _lines, can_be_split, parse_splits
 from tests.topology.builders import simple
 
@@ -28,7 +27,7 @@ def test_every_line_belongs_to_the_part_in_which_it_begins(seed, tmp_path, monke
         starts = range(0, size, most)
         parts = [(s, _END if s + most >= size else s + most) for s in starts]
         found = [line for start, end in parts for line in _lines(uri, start, end, 20)]
-        shown = [one.value.size_bytes if isinstance(one.value, LongLine) else one.value for one in found]
+        shown = [one.value if one.too_long_bytes is None else one.too_long_bytes for one in found]
         assert shown == [len(line) if len(line) > 20 else line for line in wanted]
         assert {(one.source_file, one.ordinal) for one in found} <= {(uri, None)}
 
@@ -37,7 +36,9 @@ def test_a_long_line_is_rejected_by_its_place(tmp_path):
     file = tmp_path / "t.jsonl.gz"
     lines = [orjson.dumps(simple("a")), b"[" + b"1," * 5_000, orjson.dumps(simple("b"))]
     file.write_bytes(gzip.compress(b"\xef\xbb\xbf" + b"\n".join(lines)))
-    split = pa.record_batch({"source_file": [file.as_uri()], "start": [0], "end": [_END]})
+    split = pa.record_batch(
+        {"source_file": [file.as_uri()], "start": [0], "end": [_END], "is_document": [False]}
+    )
     rows = [row for batch in parse_splits([split], 5_000) for row in batch.to_pylist()]
     assert [(row["name"], row["ordinal"], row["block_lines"]) for row in rows] == [
         ("a", 0, None), (None, 1, None), ("b", 2, None), (None, None, 3)]  # fmt: skip
@@ -48,7 +49,9 @@ def test_files_that_cannot_be_read(tmp_path):
     broken = tmp_path / "t.jsonl.gz"
     broken.write_bytes(gzip.compress(b"{}\n" * 1_000)[:-12])
     for file, reason in ((broken, "not a complete gzip file"), (tmp_path / "none", "No such file")):
-        split = pa.record_batch({"source_file": [file.as_uri()], "start": [0], "end": [_END]})
+        split = pa.record_batch(
+            {"source_file": [file.as_uri()], "start": [0], "end": [_END], "is_document": [False]}
+        )
         with pytest.raises(InputError, match=reason):
             list(parse_splits([split], 100))
     assert can_be_split(["file:///a.jsonl", "file:///b.gz"])
