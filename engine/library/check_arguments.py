@@ -1,6 +1,7 @@
 """Arguments of library calls: what is allowed is said of those that are wrong."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -12,9 +13,11 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def member(argument: str, value: Any, allowed: type[E]) -> E:
-    """A member of an enum, given as itself or as its value. Raises ConfigurationError."""
-    one_of(argument, value, [str(one) for one in allowed])
-    return allowed(value)
+    """A member of an enum, given as itself, its value or an older word. Raises ConfigurationError."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return allowed(value)
+    return allowed(one_of(argument, value, [str(one) for one in allowed]))
 
 
 def one_of(argument: str, value: Any, allowed: Iterable[str]) -> str:
