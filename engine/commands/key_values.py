@@ -1,9 +1,26 @@
 """KEY=VALUE items of the command line, and Spark settings out of them and a file."""
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import typer
 
 from engine.output.redaction import redact_value, remember_secrets
 from plans.errors import ConfigurationError
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
+]
+PropertiesFile = Annotated[
+    str | None,
+    typer.Option(
+        "--properties-file",
+        metavar="FILE",
+        help="Spark settings as spark-defaults.conf has them; --conf overrides. Secrets belong here: all "
+        "users of a machine see command lines.",
+    ),
+]
 
 
 def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.key_values import given_settings
+from engine.commands.key_values import Conf, PropertiesFile, given_settings
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
@@ -96,19 +96,8 @@ def command(
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
     ] = False,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
-    ] = None,
-    properties_file: Annotated[
-        str | None,
-        typer.Option(
-            "--properties-file",
-            metavar="FILE",
-            help="Spark settings as spark-defaults.conf has them; --conf overrides. Secrets belong here: all "
-            "users of a machine see command lines.",
-        ),
-    ] = None,
+    conf: Conf = None,
+    properties_file: PropertiesFile = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
     ] = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
+from engine.commands.key_values import Conf, PropertiesFile, given_settings, key_values
 from engine.output.people import print_table_beside_output
 from engine.output.say import say_beside_output
 
@@ -36,19 +37,8 @@ def command(
         list[str] | None,
         typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
     ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
-    ] = None,
-    properties_file: Annotated[
-        str | None,
-        typer.Option(
-            "--properties-file",
-            metavar="FILE",
-            help="Spark settings as spark-defaults.conf has them; --conf overrides. Secrets belong here: all "
-            "users of a machine see command lines.",
-        ),
-    ] = None,
+    conf: Conf = None,
+    properties_file: PropertiesFile = None,
     py_files: Annotated[
         str | None,
         typer.Option(
@@ -69,7 +59,6 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
-    from engine.commands.key_values import given_settings, key_values
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
