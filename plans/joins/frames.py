@@ -6,6 +6,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from plans.joins.blocks import rows_per_block
 from plans.tables.column_types import TOPOLOGY
 
 
@@ -14,7 +15,8 @@ def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: st
 
     Out: the columns of left, then those of right without its keys; the two sets of names must be disjoint. A
     shuffled hash join that builds `right`: with both sides partitioned by topology nothing is exchanged or
-    sorted.
+    sorted. Where topologies have blocks, `right` is broadcast if it is joined on the topology alone: it has
+    few rows for each topology then, and the rows of left stay where they are.
     """
     keys = {TOPOLOGY: TOPOLOGY, **on}
     # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two
@@ -25,7 +27,9 @@ def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: st
     condition = reduce(
         lambda a, b: a & b, (F.col(column) == F.col(names[key]) for column, key in keys.items())
     )
-    joined = left.join(renamed.hint("shuffle_hash"), condition, how)
+    by_topology_alone = not on and rows_per_block(left) is not None
+    hinted = F.broadcast(renamed) if by_topology_alone else renamed.hint("shuffle_hash")
+    joined = left.join(hinted, condition, how)
     return joined if how in ("left_semi", "left_anti") else joined.select(*left.columns, *carried)
 
 

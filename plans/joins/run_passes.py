@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from plans.choices import Choices
+from plans.joins.blocks import partitioned
 from plans.joins.cut_lineage import cut_lineage, free
 from plans.joins.frames import join_local
 from plans.joins.passes import FixedPoint, Step, View, Walk, steps
@@ -87,7 +88,7 @@ class _Run:
         names = {"stream_nodes": "given_stream_nodes", "stream_edges": "given_stream_edges"}
         for name in ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges"):
             rows: DataFrame = getattr(given, name)
-            self.tables[names.get(name, name)] = self._keep(rows.repartition(self.partitions, TOPOLOGY))
+            self.tables[names.get(name, name)] = self._keep(partitioned(rows, self.partitions))
         self.seconds["partition_topologies"] = time.monotonic() - started
 
     def run(self, name: str, step: Step) -> None:
@@ -98,7 +99,7 @@ class _Run:
         started = time.monotonic()
         rows = step.derive(**self._inputs(step.derive))
         if isinstance(step, Walk):
-            rows = rows.repartition(self.partitions, TOPOLOGY)
+            rows = partitioned(rows, self.partitions)
         rows = self._keep(rows)
         if isinstance(step, FixedPoint):
             rounds = 0

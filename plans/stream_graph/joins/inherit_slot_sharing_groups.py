@@ -36,7 +36,7 @@ def inherit(rows: pa.Table) -> pa.RecordBatch:
     is_input = ~is_node
     of_node = np.cumsum(is_node) - 1
     named = rows.column("slot_sharing_group").combine_chunks().filter(pa.array(is_node)).dictionary_encode()
-    names = [DEFAULT_SLOT_SHARING_GROUP, *named.dictionary.to_pylist()]
+    names = pa.array([DEFAULT_SLOT_SHARING_GROUP, *named.dictionary.to_pylist()], pa.string())
     groups = named.indices.fill_null(NO_GROUP - 1).to_numpy() + 1
 
     position = positions(topologies[is_node], nodes[is_node])
@@ -46,7 +46,7 @@ def inherit(rows: pa.Table) -> pa.RecordBatch:
         [
             pa.array(topologies[is_node], pa.int64()),
             pa.array(nodes[is_node], pa.int32()),
-            pa.array(names, pa.string()).take(pa.array(inherited, pa.int32())),
+            pa.DictionaryArray.from_arrays(pa.array(inherited, pa.int32()), names),
         ],
         names=GROUPS.names,
     )

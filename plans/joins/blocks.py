@@ -1,0 +1,37 @@
+"""One topology over many partitions: which rows lie together where a topology is larger than a block.
+
+Tables of many topologies are partitioned by topology: joins and windows then exchange nothing. A topology
+larger than a block would leave all but one core idle. Its tables are partitioned by topology and number (of
+a node or a vertex), and only its walks, which are sequential, see it whole.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.tables.column_types import TOPOLOGY
+
+ROWS_PER_BLOCK = "spark.penstock.rowsPerBlock"
+"""Setting of the session while it plans: how many consecutive numbers a block has. Without it, a topology is
+one block."""
+
+NUMBERS = ("target", "id", "node", "vertex")
+"""Columns that number nodes or vertices, the one that partitions a table first."""
+
+
+def rows_per_block(frame: DataFrame) -> int | None:
+    """How many numbers a block has in this run, or None if every topology is one block."""
+    found = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
+    return int(found) if found else None
+
+
+def block(number: str, rows: int) -> Column:
+    """The block that a number belongs to."""
+    return F.expr(f"`{number}` div {rows}")
+
+
+def partitioned(frame: DataFrame, partitions: int) -> DataFrame:
+    """`frame` by topology, or by topology and number if it has numbers and topologies have blocks."""
+    number = next((name for name in NUMBERS if name in frame.columns), None)
+    if number is None or rows_per_block(frame) is None:
+        return frame.repartition(partitions, TOPOLOGY)
+    return frame.repartition(partitions, TOPOLOGY, number)

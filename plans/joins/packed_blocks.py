@@ -1,0 +1,87 @@
+"""Blocks of rows packed into one value each, so that a walk in one task reads and writes few, large values."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from plans.tables.column_types import INT, LONG, TOPOLOGY
+
+BLOCK, ROWS = "block", "rows"
+PACKED = pa.schema(
+    [
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field(BLOCK, INT, False),
+        pa.field(ROWS, pa.binary(), False),
+    ]
+)
+"""One row per topology and block; ROWS are an Arrow stream."""
+
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def packed(topology: int, block: int, rows: pa.Table) -> pa.RecordBatch:
+    """One row of PACKED. Texts become numbers into a dictionary of the block."""
+    sink = pa.BufferOutputStream()
+    encoded = _with_dictionaries(rows)
+    with pa.ipc.new_stream(sink, encoded.schema, options=_COMPRESSED) as stream:
+        stream.write_table(encoded)
+    values = [pa.array([topology]), pa.array([block], INT), pa.array([sink.getvalue().to_pybytes()])]
+    return pa.RecordBatch.from_arrays(values, schema=PACKED)
+
+
+def unpacked(rows: pa.Scalar) -> pa.Table:
+    """What `packed` got, with texts as numbers into a dictionary."""
+    return pa.ipc.open_stream(rows.as_buffer()).read_all()
+
+
+def pack_blocks(compact: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """A function for mapInArrow that packs rows sorted by topology and BLOCK, each block by itself.
+
+    `compact` is applied to each block before.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for (topology, number), rows in _blocks(batches):
+            yield packed(topology, number, compact(rows.drop_columns(BLOCK)))
+
+    return run
+
+
+def unpack_blocks(schema: pa.Schema) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """A function for mapInArrow that gives the rows of PACKED blocks, as rows of `schema`."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for rows in batch.column(ROWS):
+                yield from unpacked(rows).cast(schema).to_batches()
+
+    return run
+
+
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[int, int], pa.Table]]:
+    """((topology, block), its rows) of batches sorted by both."""
+    current: tuple[int, int] | None = None
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        topologies, numbers = (batch.column(name).to_numpy() for name in (TOPOLOGY, BLOCK))
+        is_new = (topologies[1:] != topologies[:-1]) | (numbers[1:] != numbers[:-1])
+        starts = np.flatnonzero(np.concatenate(([batch.num_rows > 0], is_new)))
+        for start, end in pairwise([*starts.tolist(), batch.num_rows]):
+            key = int(topologies[start]), int(numbers[start])
+            if current is not None and current != key:
+                yield current, pa.Table.from_batches(pending)
+                pending = []
+            current = key
+            pending.append(batch.slice(start, end - start))
+    if current is not None:
+        yield current, pa.Table.from_batches(pending)
+
+
+def _with_dictionaries(rows: pa.Table) -> pa.Table:
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type):
+            column = rows.column(place).dictionary_encode()
+            rows = rows.set_column(place, field.name, column)
+    return rows
