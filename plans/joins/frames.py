@@ -9,6 +9,9 @@ from pyspark.sql import functions as F
 from plans.joins.blocks import rows_per_block
 from plans.tables.column_types import TOPOLOGY
 
+MOST_BROADCAST_GROUPS = 500_000
+"""Groups that every executor can hold."""
+
 
 def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str = "inner") -> DataFrame:
     """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
@@ -18,6 +21,12 @@ def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: st
     sorted. Where topologies have blocks, `right` is broadcast if it is joined on the topology alone: it has
     few rows for each topology then, and the rows of left stay where they are.
     """
+    return _joined(left, right, on, how, broadcast=not on and rows_per_block(left) is not None)
+
+
+def _joined(
+    left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str, *, broadcast: bool
+) -> DataFrame:
     keys = {TOPOLOGY: TOPOLOGY, **on}
     # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two
     # uses of it apart and its columns carry qualifiers.
@@ -27,10 +36,36 @@ def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: st
     condition = reduce(
         lambda a, b: a & b, (F.col(column) == F.col(names[key]) for column, key in keys.items())
     )
-    by_topology_alone = not on and rows_per_block(left) is not None
-    hinted = F.broadcast(renamed) if by_topology_alone else renamed.hint("shuffle_hash")
+    hinted = F.broadcast(renamed) if broadcast else renamed.hint("shuffle_hash")
     joined = left.join(hinted, condition, how)
     return joined if how in ("left_semi", "left_anti") else joined.select(*left.columns, *carried)
+
+
+def join_groups(
+    left: DataFrame,
+    groups: DataFrame,
+    on: Mapping[str, str],
+    how: str = "inner",
+    *,
+    at_most: DataFrame,
+) -> DataFrame:
+    """As join_local, where many rows of left may have one row of `groups`.
+
+    Where topologies have blocks, a shuffle would send all rows of a group to one task: groups are broadcast,
+    unless there are so many that the rows of each can only be few. There are no more of them than rows in
+    `at_most`, which are counted.
+    """
+    broadcast = rows_per_block(left) is not None and _few(at_most)
+    return _joined(left, groups, on, how, broadcast=broadcast)
+
+
+def _few(groups: DataFrame) -> bool:
+    return groups.limit(MOST_BROADCAST_GROUPS + 1).count() <= MOST_BROADCAST_GROUPS
+
+
+def join_few(rows: DataFrame, few: DataFrame, on: Mapping[str, str]) -> DataFrame:
+    """As join_local, where `few` has at most a row for each topology: rows of `rows` stay where they are."""
+    return _joined(rows, few, on, "inner", broadcast=rows_per_block(rows) is not None)
 
 
 def rename(frame: DataFrame, **names: str) -> DataFrame:

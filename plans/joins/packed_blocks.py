@@ -1,4 +1,4 @@
-"""Blocks of rows packed into one value each, so that a walk in one task reads and writes few, large values."""
+"""Blocks of rows packed into one value each: a walk in one task then reads and writes few, large values."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

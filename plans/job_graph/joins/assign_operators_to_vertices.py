@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
 from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
+from plans.joins.blocks import by_number
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
 
@@ -40,7 +41,8 @@ def assign_operators_to_vertices(
     placed = join_local(with_heads, chained_sources, {"id": "id"}, "left")
     # An operator that no source leads to (its only input was a sink) is in no vertex.
     reached = placed.filter((F.col("postorder") >= 0) | F.col("runs_in").isNotNull())
-    return reached.select(
+    # Two steps read operators by vertex, none by node.
+    operators = reached.select(
         TOPOLOGY,
         F.coalesce("runs_in", "head", "id").alias("vertex"),
         F.col("id").alias("node"),
@@ -56,3 +58,4 @@ def assign_operators_to_vertices(
         "branch",
         "closings",
     )
+    return by_number(operators, "vertex")

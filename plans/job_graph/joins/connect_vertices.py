@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.job_graph.joins.hex_id import hex_id
+from plans.joins.blocks import by_number
 from plans.tables import JOB_EDGES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
@@ -37,9 +38,9 @@ def connect_vertices(shared_edges: DataFrame) -> DataFrame:
     of_target = Window.partitionBy(TOPOLOGY, "target").orderBy(*CONNECTED)
     of_data_set = Window.partitionBy(TOPOLOGY, "source_vertex", "id_lower", "id_upper").orderBy(*CONNECTED)
     first_connection = F.first(F.struct("postorder", "out_index")).over(of_data_set)
-    numbered = shared_edges.select(
+    with_index = shared_edges.select("*", (F.row_number().over(of_target) - 1).alias("input_index"))
+    numbered = by_number(with_index, "source_vertex").select(
         "*",
-        (F.row_number().over(of_target) - 1).alias("input_index"),
         (F.row_number().over(of_data_set) - 1).alias("consumer_index"),
         F.first("result_partition_type").over(of_data_set).alias("data_set_type"),
         first_connection.alias("first_connection"),

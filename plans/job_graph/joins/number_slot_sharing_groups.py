@@ -1,9 +1,10 @@
 """Vertices know their slot sharing and co-location groups by number."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import join_local
+from plans.joins.frames import join_groups, join_local, rename
+from plans.joins.number_in_order import number_in_order
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.tables import JOB_VERTICES
 from plans.tables.column_types import TOPOLOGY
@@ -80,13 +81,11 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
 
 def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
     """`vertices` with groups of equal `keys` numbered within a topology by their first vertex created."""
-    of_group = Window.partitionBy(TOPOLOGY, *keys)
-    by_appearance = Window.partitionBy(TOPOLOGY).orderBy("first_created")
-    return (
-        vertices.select("*", F.min("creation_order").over(of_group).alias("first_created"))
-        .select("*", (F.dense_rank().over(by_appearance) - 1).alias(number))
-        .drop("first_created")
-    )
+    groups = vertices.groupBy(TOPOLOGY, *keys).agg(F.min("creation_order").alias("first_created"))
+    numbered = number_in_order(groups, "first_created", number).drop("first_created")
+    of_groups = rename(numbered, **{f"group_{key}": key for key in keys}, **{number: number})
+    on = {key: f"group_{key}" for key in keys}
+    return join_groups(vertices, of_groups, on, at_most=groups)
 
 
 def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
@@ -101,8 +100,9 @@ def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
         2       4            1                     1                   a     2         4
         3       3            0
     """
-    return named_vertices.groupBy(TOPOLOGY, "slot_sharing_group").agg(
-        F.first("slot_sharing_group_name").alias("name"),
+    return named_vertices.groupBy(
+        TOPOLOGY, "slot_sharing_group", F.col("slot_sharing_group_name").alias("name")
+    ).agg(
         F.count(F.lit(1)).cast("int").alias("vertices"),
         F.max("parallelism").alias("max_vertex_parallelism"),
     )
@@ -126,9 +126,8 @@ def co_location_groups(named_vertices: DataFrame) -> DataFrame:
     """
     return (
         named_vertices.filter(F.col("co_location_group").isNotNull())
-        .groupBy(TOPOLOGY, "co_location_group")
+        .groupBy(TOPOLOGY, "co_location_group", F.col("co_location_group_name").alias("name"))
         .agg(
-            F.first("co_location_group_name").alias("name"),
             F.min("slot_sharing_group").alias("slot_sharing_group"),
             F.count(F.lit(1)).cast("int").alias("vertices"),
         )

@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.chain_index import HEAD
+from plans.job_graph.joins.connect_vertices import CONNECTED
 from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
 from plans.job_graph.refuse_job_graphs import (
     BLOCKING,
@@ -31,8 +32,14 @@ from plans.job_graph.refuse_job_graphs import (
     UNALIGNED,
     UNALIGNED_CUSTOM_PARTITIONER,
 )
-from plans.joins.frames import join_local, rename
-from plans.joins.refusals import first_refusals, refusals, refused_settings, settings_refused_at
+from plans.joins.frames import join_few, join_local, rename
+from plans.joins.refusals import (
+    first_of_topology,
+    first_refusals,
+    refusals,
+    refused_settings,
+    settings_refused_at,
+)
 from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
@@ -118,15 +125,18 @@ def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_setti
     settings = refused_settings(job_settings).filter(
         F.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
     )
-    one_output = stream_edges.groupBy(TOPOLOGY, "source").agg(F.count(F.lit(1)).alias("outputs"))
-    unread = F.array(*(F.lit(reason.value) for reason in MAX_PARALLELISM_UNREAD))
+    refused = settings.select(TOPOLOGY).distinct()
     edges = join_local(
-        stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons"), settings, {}
-    ).filter(~F.arrays_overlap("not_chainable_reasons", unread))
-    sources = rename(stream_nodes.filter("source"), source_id="id")
-    heads = rename(stream_nodes.filter(F.col("chaining") == ChainingStrategy.HEAD_WITH_SOURCES), head_id="id")
+        stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons"), refused, {}, "left_semi"
+    )
+    nodes = join_local(stream_nodes.select(TOPOLOGY, "id", "source", "chaining"), refused, {}, "left_semi")
+    one_output = edges.groupBy(TOPOLOGY, "source").agg(F.count(F.lit(1)).alias("outputs"))
+    unread = F.array(*(F.lit(reason.value) for reason in MAX_PARALLELISM_UNREAD))
+    checked = join_local(edges, settings, {}).filter(~F.arrays_overlap("not_chainable_reasons", unread))
+    sources = rename(nodes.filter("source"), source_id="id")
+    heads = rename(nodes.filter(F.col("chaining") == ChainingStrategy.HEAD_WITH_SOURCES), head_id="id")
     single = rename(one_output.filter("outputs = 1"), single_source="source")
-    read = join_local(edges, sources, {"source": "source_id"}, "left_semi")
+    read = join_local(checked, sources, {"source": "source_id"}, "left_semi")
     read = join_local(read, heads, {"target": "head_id"}, "left_semi")
     read = join_local(read, single, {"source": "single_source"}, "left_semi")
     return settings_refused_at(read, Layer.JOB_GRAPH, [F.lit(CHAINED_SOURCE)])
@@ -141,7 +151,7 @@ def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
     what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
     before, behind = map(F.lit, EMPTY_STRING)
     message = F.concat(before, what, behind)
-    rows = join_local(empty, orders, {"node": "walked_node"})
+    rows = join_local(empty.select(TOPOLOGY, "node", "name", "postorder"), orders, {"node": "walked_node"})
     order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
     return refusals(rows, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
@@ -192,7 +202,15 @@ def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> Dat
     )
     sources = rename(stream_nodes, at="id", source_name="name")
     targets = rename(stream_nodes, at="id", target_name="name")
-    rows = join_local(join_local(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
+    of_edges = ("source_node", "target_node", "buffer_timeout", "type_number", "ship_strategy")
+    first = first_of_topology(
+        timed.select(
+            TOPOLOGY, *CONNECTED, *of_edges, "exchange_mode", "output_tag", "unique_id", "data_set_id"
+        ),
+        list(CONNECTED),
+    )
+    with_source = join_few(sources, first, {"at": "source_node"}).withColumnRenamed("at", "source_node")
+    rows = join_few(targets, with_source, {"at": "target_node"}).withColumnRenamed("at", "target_node")
     before, behind = map(F.lit, OUTPUT_TAG)
     values = (
         F.col("buffer_timeout"),
@@ -255,8 +273,7 @@ def _co_locations(named_vertices: DataFrame) -> DataFrame:
 
 
 def _connect_order(step: int) -> list[Column]:
-    order = ("vertex_postorder", "postorder", "out_index")
-    return [F.lit(CONNECT), *(F.col(name) for name in order), F.lit(step)]
+    return [F.lit(CONNECT), *map(F.col, CONNECTED), F.lit(step)]
 
 
 def _data_set() -> Column:

@@ -14,7 +14,7 @@ from plans.job_graph.refuse_memory_fractions import (
     NOT_A_FRACTION,
     SMALLEST_TABLE,
 )
-from plans.joins.frames import join_local, rename
+from plans.joins.frames import join_groups, join_local, rename
 from plans.joins.refusals import refusals
 from plans.refusals import ILLEGAL_ARGUMENT
 from plans.tables.column_types import TOPOLOGY
@@ -41,7 +41,8 @@ def refuse_memory_fractions(operators: DataFrame, named_vertices: DataFrame, pre
         .filter(F.col("sum") > MAX_INT)
     )
     group = rename(sums, group="slot_sharing_group", sum="sum")
-    in_groups = join_local(vertices, group, {"slot_sharing_group": "group"}).select(
+    at_most = named_vertices.select(TOPOLOGY, "slot_sharing_group").distinct()
+    in_groups = join_groups(vertices, group, {"slot_sharing_group": "group"}, at_most=at_most).select(
         "*", _place(_id_hash(), Window.partitionBy(TOPOLOGY, "slot_sharing_group")).alias("vertex_place")
     )
     placed = join_local(

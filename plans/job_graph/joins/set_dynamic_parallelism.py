@@ -91,6 +91,8 @@ def set_dynamic_parallelism(
         join_local(chain_vertices, forward_groups, {"vertex": "vertex"}, "left"), settings, {}
     ).select(
         *(name for name in chain_vertices.columns if name != "parallelism"),
+        # A vertex is a group of its own where there are none: null would send all of them to one partition.
+        F.coalesce("forward_group", "vertex").alias("in_group"),
         "forward_group",
         F.when(undecided, NOT_DECIDED).otherwise(F.col("parallelism")).alias("parallelism"),
     )
@@ -117,7 +119,7 @@ def set_dynamic_parallelism(
         "max_parallelism": F.coalesce("group_max", "max_parallelism"),
         "parallelism_configured": F.col("parallelism_configured") | F.col("group_parallelism").isNotNull(),
     }
-    return join_local(reset, groups, {"forward_group": "forward_group"}, "left").select(
+    return join_local(reset, groups, {"in_group": "forward_group"}, "left").select(
         *(decided[name].alias(name) if name in decided else F.col(name) for name in chain_vertices.columns),
         F.coalesce(F.col("group_parallelism") > F.col("group_max"), F.lit(False)).alias("too_small_max"),
     )

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from plans.job_graph.chain_index import HEAD
 from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
-from plans.joins.frames import join_local
+from plans.joins.frames import join_groups, join_local
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ManagedMemoryUseCase
 
@@ -54,7 +54,10 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
             *(F.bool_or(use_case.value).alias(f"group_{use_case.value}") for use_case in SLOT_SCOPE),
         )
     )
-    joined = join_local(grouped, demands, {"slot_sharing_group": "slot_sharing_group"}, "left")
+    at_most = named_vertices.select(TOPOLOGY, "slot_sharing_group").distinct()
+    joined = join_groups(
+        grouped, demands, {"slot_sharing_group": "slot_sharing_group"}, "left", at_most=at_most
+    )
     entries = [
         F.when(
             F.col("group_weight").isNotNull(),

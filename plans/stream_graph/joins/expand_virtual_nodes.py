@@ -57,7 +57,9 @@ def step(expansions: DataFrame) -> DataFrame:
     def nearest(label: str) -> Column:
         return F.coalesce(label, f"further_{label}").alias(label)
 
-    open_ends = expansions.select("*", F.when(F.col("open"), F.col("input")).alias("stands_at"))
+    # No node has a negative number; null would send all rows that are done to one partition.
+    stands_at = F.when(F.col("open"), F.col("input")).otherwise(-F.col("node"))
+    open_ends = expansions.select("*", stands_at.alias("stands_at"))
     return join_local(open_ends, further, {"stands_at": "at"}, "left").select(
         TOPOLOGY,
         "node",

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
+from plans.joins.blocks import by_number
 from plans.joins.frames import join_local
 from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
@@ -73,7 +74,7 @@ def number_edges(edges: DataFrame) -> DataFrame:
     gone.
     """
     of_target = Window.partitionBy(TOPOLOGY, "target")
-    numbered = edges.select(
+    numbered = by_number(edges, "target").select(
         *(name for name in edges.columns if name != "order"),
         (F.row_number().over(of_target.orderBy("order")) - 1).alias("in_index"),
         F.count(F.lit(1)).over(of_target).cast("int").alias("in_degree"),
@@ -84,7 +85,7 @@ def number_edges(edges: DataFrame) -> DataFrame:
     )
     of_source = Window.partitionBy(TOPOLOGY, "source")
     of_pair = Window.partitionBy(TOPOLOGY, "source", "target")
-    return numbered.select(
+    return by_number(numbered, "source").select(
         "*",
         (F.row_number().over(of_source.orderBy("target", "in_index")) - 1).alias("out_index"),
         (F.row_number().over(of_pair.orderBy("in_index")) - 1).alias("unique_id"),
