@@ -1,11 +1,12 @@
 """Rows found by (topology, id) over arrays, for the walks of both planners."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.signedinteger[Any]]
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:

@@ -8,8 +8,8 @@ from numba import uint64
 from plans.arrow_walks import Ints
 from plans.compiled import compiled
 from plans.job_graph.stream_graph_arrays import Flags, StreamGraphArrays
+from plans.job_graph.uid_hashes import Halves
 
-Halves = npt.NDArray[np.uint64]
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _N1, _N2 = np.uint64(0x52DCE729), np.uint64(0x38495AB5)
 _M1, _M2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
@@ -19,15 +19,9 @@ _BITS = 64
 
 def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
     """As generate_operator_ids gives them."""
-    texts = graph.uids.cast(pa.large_string())
-    _, offsets, characters = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    named = np.asarray(texts.is_valid())
-    of_uids = np.zeros((len(texts), 2), np.uint64)
-    if named.any():
-        _hash_texts(named, bounds, np.frombuffer(characters or b"", np.uint8), of_uids)
+    named, of_uids = graph.uids
     largest = int(np.diff(graph.bounds).max(initial=1))
-    found = np.zeros((len(texts), 2), np.uint64)
+    found = np.zeros((len(named), 2), np.uint64)
     colliding = np.full(len(graph.bounds) - 1, -1, np.int64)
     _walk(
         graph.bounds,
@@ -44,7 +38,17 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
         found,
         colliding,
     )
-    return found.byteswap().view(np.int64), colliding[colliding >= 0]
+    return found.byteswap(inplace=True).view(np.int64), colliding[colliding >= 0]
+
+
+def hash_texts(texts: pa.Array, named: Flags) -> Halves:
+    """Both halves of murmur3-128 of every text that is there."""
+    texts = texts.cast(pa.large_string())
+    _, offsets, characters = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    hashes = np.zeros((len(texts), 2), np.uint64)
+    _hash_texts(named, bounds, np.frombuffer(characters or b"", np.uint8), hashes)
+    return hashes
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
@@ -170,7 +174,7 @@ def _walk(
     count = bounds[-1]
     known, queued = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     first_unknown = in_bounds[:-1].copy()
-    queue = np.empty(len(sources) + len(out_targets) + 1, np.int64)
+    queue = np.empty(len(sources) + len(out_targets) + 1, np.int32)
     marks, table = np.full(cells, -1, np.int64), np.empty((cells, 2), np.uint64)
     next_source = 0
     for topology in range(len(bounds) - 1):

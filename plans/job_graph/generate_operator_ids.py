@@ -11,6 +11,7 @@ import numpy as np
 from plans.arrow_walks import Ints
 from plans.compiled import is_worth_compiling
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
+from plans.job_graph.uid_hashes import UidHashes
 
 _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
 
@@ -44,7 +45,7 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
         graph.out_bounds.tolist(),
         graph.out_targets.tolist(),
         graph.chainable.tolist(),
-        graph.uids.to_pylist(),
+        _digests(graph.uids),
     )
     ids = [0] * count
     known = bytearray(count)
@@ -63,12 +64,19 @@ class _Lists(NamedTuple):
     out_bounds: list[int]
     out_targets: list[int]
     chainable: list[bool]
-    uids: list[str | None]
+    of_uids: list[int | None]
+
+
+def _digests(uids: UidHashes) -> list[int | None]:
+    if not len(uids.halves):
+        return [None] * len(uids.named)
+    halves = zip(uids.named.tolist(), *uids.halves.T.tolist(), strict=True)
+    return [upper << 64 | lower if named else None for named, lower, upper in halves]
 
 
 def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray) -> int | None:
     """The node with a colliding uid, at which the walk ends."""
-    sources, in_bounds, in_sources, out_bounds, out_targets, chainable, uids = graph
+    sources, in_bounds, in_sources, out_bounds, out_targets, chainable, of_uids = graph
     digest_of, from_bytes = mmh3.mmh3_x64_128_digest, int.from_bytes
     queued = bytearray(end - start)
     queue: deque[int] = deque()
@@ -79,10 +87,10 @@ def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray)
         queued[node - start] = 1
     while queue:
         node = queue.popleft()
-        uid = uids[node]
+        of_uid = of_uids[node]
         outputs = range(out_bounds[node], out_bounds[node + 1])
-        if uid is not None:
-            digest = from_bytes(digest_of(uid.encode("utf-8", "replace"), 0), "little")
+        if of_uid is not None:
+            digest = of_uid
             if digest in seen:
                 return node
         else:

@@ -37,23 +37,23 @@ def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
     """
     count = int(graph.bounds[-1])
     order = DepthFirstOrder(
-        preorder=np.full(count, -1),
-        postorder=np.full(count, -1),
-        branch=np.full(count, NO_BRANCH),
-        closings=np.zeros(count, np.int64),
-        head=np.arange(count),
-        distance=np.zeros(count, np.int64),
-        vertex=np.full(count, -1),
-        operator_order=np.full(count, -1),
+        preorder=np.full(count, -1, np.int32),
+        postorder=np.full(count, -1, np.int32),
+        branch=np.full(count, NO_BRANCH, np.int32),
+        closings=np.zeros(count, np.int32),
+        head=np.arange(count, dtype=np.int32),
+        distance=np.zeros(count, np.int32),
+        vertex=np.full(count, -1, np.int32),
+        operator_order=np.full(count, -1, np.int32),
         no_output=graph.no_output.copy(),
     )
     chained = graph.chainable & ~graph.chained_source
-    chained_before = np.concatenate(([0], np.cumsum(chained)))
+    chained_before = np.concatenate(([0], np.cumsum(chained, dtype=np.int32)))
     chained_outputs = np.diff(chained_before[graph.out_bounds])
-    rounds = np.where(chained, _CHAINED, np.where(graph.chained_source, _NEITHER, _OTHERS))
+    rounds = np.where(chained, _CHAINED, np.where(graph.chained_source, _NEITHER, _OTHERS)).astype(np.int8)
     walked = _Walked(_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
-    stack, next_output, finished = (np.zeros(count, np.int64) for _ in range(3))
-    state = _State(stack, next_output, finished, np.arange(count), graph.no_output.copy())
+    stack, next_output, finished = (np.zeros(count, np.int32) for _ in range(3))
+    state = _State(stack, next_output, finished, np.arange(count, dtype=np.int32), graph.no_output.copy())
     run_loop(_walk, count, (walked,), (order, state))
     return order._replace(vertex=order.vertex[order.head])
 

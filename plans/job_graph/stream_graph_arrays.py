@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from plans.arrow_walks import Ints, positions
+from plans.job_graph.uid_hashes import UidHashes
 from plans.tables.column_types import TOPOLOGY
 
 Flags = npt.NDArray[np.bool_]
@@ -17,7 +18,7 @@ class StreamGraphArrays(NamedTuple):
     """Nodes of all topologies in one numbering (by topology, then id); adjacency as offsets and targets."""
 
     bounds: Ints  #: topology t has the nodes bounds[t] to bounds[t + 1]
-    uids: pa.Array
+    uids: UidHashes
     no_output: Flags
     sources: Ints  #: the nodes at which walks start
     out_bounds: Ints  #: node n has the output edges out_bounds[n] to out_bounds[n + 1], in Flink's order
@@ -40,11 +41,11 @@ class Edges(NamedTuple):
 
 
 def stream_graph_arrays(
-    topologies: Ints, uids: pa.Array, no_output: Flags, is_source: Flags, edges: Edges
+    topologies: Ints, uids: UidHashes, no_output: Flags, is_source: Flags, edges: Edges
 ) -> StreamGraphArrays:
     """Arrays of nodes, given by topology in the order of their numbers, and of edges in any order."""
     count = len(topologies)
-    sources, targets = edges.sources.astype(np.int64), edges.targets.astype(np.int64)
+    sources, targets = edges.sources.astype(np.int32), edges.targets.astype(np.int32)
     out_bounds, in_bounds = _bounds(sources, count), _bounds(targets, count)
     by_source = out_bounds[sources] + edges.out_indexes
     by_target = in_bounds[targets] + edges.in_indexes
@@ -64,12 +65,15 @@ def stream_graph_arrays(
 
 
 def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
-    """Arrays of node rows sorted by topology and id, and edge rows sorted by topology, id and out_index."""
+    """Arrays of node rows sorted by topology and id, and edge rows sorted by topology, id and out_index.
+
+    Of its uid a node row has the hash: uid_lower and uid_upper.
+    """
     topologies, ids = nodes.column(TOPOLOGY).to_numpy(), nodes.column("id").to_numpy().astype(np.int64)
     of_edges, position = edges.column(TOPOLOGY).to_numpy(), positions(topologies, ids)
     return stream_graph_arrays(
         topologies,
-        nodes.column("uid").combine_chunks(),
+        _uid_hashes(nodes),
         _flags(nodes, "no_output"),
         _flags(nodes, "source"),
         Edges(
@@ -83,8 +87,17 @@ def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
     )
 
 
+def _uid_hashes(nodes: pa.Table) -> UidHashes:
+    named = np.asarray(nodes.column("uid_lower").is_valid())
+    if not named.any():
+        return UidHashes(named, np.zeros((0, 2), np.uint64))
+    halves = [nodes.column(half).fill_null(0).to_numpy() for half in ("uid_lower", "uid_upper")]
+    return UidHashes(named, np.column_stack(halves).view(np.uint64))
+
+
 def _bounds(ends: Ints, count: int) -> Ints:
-    return np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=count))))
+    bounds: Ints = np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=count)))).astype(np.int32)
+    return bounds
 
 
 def _placed(values: npt.NDArray[Value], places: Ints) -> npt.NDArray[Value]:

@@ -1,27 +1,50 @@
-"""Runs a sequential walk as one Arrow pass over whole topologies."""
+"""Runs a sequential walk over whole topologies."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from plans.joins.blocks import block, rows_per_block
-from plans.joins.packed_blocks import BLOCK, PACKED, ROWS, pack_blocks, packed, unpack_blocks, unpacked
+from plans.joins.packed_blocks import (
+    BLOCK,
+    PACKED,
+    PART,
+    ROWS,
+    pack_blocks,
+    packed,
+    together,
+    unpack_blocks,
+    unpacked,
+)
 from plans.tables.column_types import TOPOLOGY
 
-Walk = Callable[[pa.Table], pa.RecordBatch]
 Compact = Callable[[pa.Table], pa.Table]
-
-_NUMBERS = ("id", "node", "vertex")
-"""Columns that number the rows of walks; an edge stands with its source."""
+Walk = Callable[..., Iterable[pa.RecordBatch]]
+"""Of a table for each part, with whole topologies each, to batches of what it finds. Where a topology has
+blocks, a column of texts is a dictionary, and one without a value has the type null."""
 
 
 def unchanged(rows: pa.Table) -> pa.Table:
     """Rows that hold nothing but what the walk needs."""
     return rows
+
+
+class Part:
+    """Rows that a walk reads: of nodes or of edges.
+
+    `number` is the column that numbers nodes or vertices (of an edge: those of its source), by which rows are
+    sorted within a topology, then by `order`. `compact` takes out what the walk has no need of, such as
+    texts; it gets some of the rows at a time.
+    """
+
+    def __init__(self, rows: DataFrame, number: str, *order: str, compact: Compact = unchanged) -> None:
+        self.rows, self.number, self.order, self.compact = rows, number, order, compact
 
 
 def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -50,58 +73,83 @@ def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
-def walk_topologies(
-    rows: DataFrame, order: list[str], walk: Walk, schema: pa.Schema, compact: Compact = unchanged
-) -> DataFrame:
-    """`walk` applied to all rows of whole topologies, sorted by topology and `order`.
+def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:
+    """Rows of `schema` that `walk` finds in whole topologies.
 
-    `rows` must be partitioned by topology, unless topologies have blocks (see plans.joins.blocks). `walk`
-    gets a table of one or more whole topologies and gives a batch of `schema`, where a dictionary may stand
-    for a column of texts. `compact` is applied to some of the rows at a time before: it takes out what the
-    walk has no need of, such as texts, in parallel where topologies have blocks.
+    Parts must be partitioned by topology, unless topologies have blocks (see plans.joins.blocks). Then blocks
+    are sorted and packed in parallel, one task for each topology walks, and what it finds is unpacked in
+    parallel again, so that this task touches few values, however many rows there are.
     """
-    size = rows_per_block(rows)
-    if size is not None:
-        return _walk_blocks(rows, order, walk, schema, compact, size)
+    size = rows_per_block(parts[0].rows)
+    return _walk_rows(parts, walk, schema) if size is None else _walk_blocks(parts, walk, schema, size)
+
+
+def _walk_rows(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:
+    columns = [part.rows.columns for part in parts]
+    compacts = [part.compact for part in parts]
+    labelled = [part.rows.select("*", F.lit(place).alias(PART)) for place, part in enumerate(parts)]
+    rows = labelled[0]
+    for further in labelled[1:]:
+        rows = rows.unionByName(further, allowMissingColumns=True)
+    order = dict.fromkeys(name for part in parts for name in (part.number, *part.order))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in whole_topologies(batches):
-            yield from _of_schema(walk(compact(table)), schema)
+            tables = [
+                compact(table.filter(pc.field(PART) == place).select(names))
+                for place, (names, compact) in enumerate(zip(columns, compacts, strict=True))
+            ]
+            for found in walk(*tables):
+                yield from pa.Table.from_batches([found]).cast(schema).to_batches()
 
-    return rows.sortWithinPartitions(TOPOLOGY, *order).mapInArrow(run, from_arrow_schema(schema))
+    return rows.sortWithinPartitions(TOPOLOGY, PART, *order).mapInArrow(run, from_arrow_schema(schema))
 
 
-def _walk_blocks(
-    rows: DataFrame, order: list[str], walk: Walk, schema: pa.Schema, compact: Compact, size: int
-) -> DataFrame:
-    """Blocks are sorted and packed in parallel, a task for each topology walks, and what it finds is
-    unpacked in parallel again: one task touches few values, however many rows there are."""
-    number = next(name for name in _NUMBERS if name in rows.columns)
-    numbered = rows.select("*", block(number, size).cast("int").alias(BLOCK))
-    blocks = _spread(numbered).sortWithinPartitions(TOPOLOGY, BLOCK, *order)
-    packed_rows = blocks.mapInArrow(pack_blocks(compact), from_arrow_schema(PACKED))
+def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int) -> DataFrame:
+    packed_parts = [_packed(part, place, size) for place, part in enumerate(parts)]
+    rows = packed_parts[0]
+    for further in packed_parts[1:]:
+        rows = rows.unionByName(further)
+    empty = [part.compact(to_arrow_schema(part.rows.schema).empty_table()) for part in parts]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in whole_topologies(batches):
-            topology = table.column(TOPOLOGY)[0].as_py()
-            whole = pa.concat_tables(unpacked(value) for value in table.column(ROWS)).unify_dictionaries()
-            del table
-            found = walk(whole)
-            del whole
-            for place, start in enumerate(range(0, len(found), size)):
-                yield packed(topology, place, pa.Table.from_batches([found.slice(start, size)]))
+        for topology, blocks in _each_topology(batches):
+            tables = [
+                together(unpacked(rows) for rows in blocks.pop(place)) if place in blocks else none
+                for place, none in enumerate(empty)
+            ]
+            place = 0
+            for found in walk(*tables):
+                for start in range(0, len(found), size):
+                    yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
+                    place += 1
 
-    by_topology = packed_rows.repartition(TOPOLOGY).sortWithinPartitions(TOPOLOGY, BLOCK)
+    by_topology = rows.repartition(TOPOLOGY).sortWithinPartitions(TOPOLOGY, PART, BLOCK)
     found = by_topology.mapInArrow(run, from_arrow_schema(PACKED))
     return _spread(found).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
 
 
+def _each_topology(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, list[pa.Scalar]]]]:
+    """(topology, part to its packed blocks) of rows of PACKED, sorted."""
+    rows = (row for batch in batches for row in zip(*(batch.column(name) for name in _READ), strict=True))
+    for topology, of_topology in groupby(rows, key=lambda row: row[0].as_py()):
+        blocks: dict[int, list[pa.Scalar]] = {}
+        for _, part, value in of_topology:
+            blocks.setdefault(part.as_py(), []).append(value)
+        yield topology, blocks
+
+
+_READ = (TOPOLOGY, PART, ROWS)
+
+
+def _packed(part: Part, place: int, size: int) -> DataFrame:
+    numbered = part.rows.select("*", block(part.number, size).cast("int").alias(BLOCK))
+    in_order = _spread(numbered).sortWithinPartitions(TOPOLOGY, BLOCK, part.number, *part.order)
+    return in_order.mapInArrow(pack_blocks(place, part.compact), from_arrow_schema(PACKED))
+
+
 def _spread(blocks: DataFrame) -> DataFrame:
     """`blocks` dealt to the partitions in turn: a hash would give some partitions several, others none."""
-    partitions = int(blocks.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    partitions = int(blocks.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     place = F.pmod(F.hash(TOPOLOGY).cast("bigint") + F.col(BLOCK), F.lit(partitions))
     return blocks.repartitionById(partitions, place.cast("int"))
-
-
-def _of_schema(found: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    yield from pa.Table.from_batches([found]).cast(schema).to_batches()

@@ -8,35 +8,38 @@ import pyarrow as pa
 
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 
-BLOCK, ROWS = "block", "rows"
+PART, BLOCK, ROWS = "part", "block", "rows"
 PACKED = pa.schema(
     [
         pa.field(TOPOLOGY, LONG, False),
+        pa.field(PART, INT, False),
         pa.field(BLOCK, INT, False),
         pa.field(ROWS, pa.binary(), False),
     ]
 )
-"""One row per topology and block; ROWS are an Arrow stream."""
+"""One row per topology, part of a walk's input and block; ROWS are an Arrow stream."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def packed(topology: int, block: int, rows: pa.Table) -> pa.RecordBatch:
+def packed(topology: int, part: int, block: int, rows: pa.Table) -> pa.RecordBatch:
     """One row of PACKED. Texts become numbers into a dictionary of the block."""
     sink = pa.BufferOutputStream()
-    encoded = _with_dictionaries(rows)
+    encoded = _encoded(rows)
     with pa.ipc.new_stream(sink, encoded.schema, options=_COMPRESSED) as stream:
         stream.write_table(encoded)
-    values = [pa.array([topology]), pa.array([block], INT), pa.array([sink.getvalue().to_pybytes()])]
-    return pa.RecordBatch.from_arrays(values, schema=PACKED)
+    keys = [pa.array([topology], LONG), pa.array([part], INT), pa.array([block], INT)]
+    return pa.RecordBatch.from_arrays([*keys, pa.array([sink.getvalue().to_pybytes()])], schema=PACKED)
 
 
 def unpacked(rows: pa.Scalar) -> pa.Table:
-    """What `packed` got, with texts as numbers into a dictionary."""
+    """What `packed` got, with numbers into a dictionary for texts, and the type null for empty columns."""
     return pa.ipc.open_stream(rows.as_buffer()).read_all()
 
 
-def pack_blocks(compact: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
+def pack_blocks(
+    part: int, compact: Callable[[pa.Table], pa.Table]
+) -> Callable[..., Iterator[pa.RecordBatch]]:
     """A function for mapInArrow that packs rows sorted by topology and BLOCK, each block by itself.
 
     `compact` is applied to each block before.
@@ -44,7 +47,7 @@ def pack_blocks(compact: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterat
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for (topology, number), rows in _blocks(batches):
-            yield packed(topology, number, compact(rows.drop_columns(BLOCK)))
+            yield packed(topology, part, number, compact(rows.drop_columns(BLOCK)))
 
     return run
 
@@ -58,6 +61,11 @@ def unpack_blocks(schema: pa.Schema) -> Callable[..., Iterator[pa.RecordBatch]]:
                 yield from unpacked(rows).cast(schema).to_batches()
 
     return run
+
+
+def together(blocks: Iterator[pa.Table]) -> pa.Table:
+    """The rows of unpacked blocks in one table, whose texts are numbers into one dictionary."""
+    return pa.concat_tables(blocks, promote_options="default").unify_dictionaries()
 
 
 def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[int, int], pa.Table]]:
@@ -79,9 +87,11 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[int, int]
         yield current, pa.Table.from_batches(pending)
 
 
-def _with_dictionaries(rows: pa.Table) -> pa.Table:
+def _encoded(rows: pa.Table) -> pa.Table:
     for place, field in enumerate(rows.schema):
-        if pa.types.is_string(field.type):
-            column = rows.column(place).dictionary_encode()
-            rows = rows.set_column(place, field.name, column)
+        column = rows.column(place)
+        if field.nullable and column.null_count == len(column):
+            rows = rows.set_column(place, field.name, pa.nulls(len(column)))
+        elif pa.types.is_string(field.type):
+            rows = rows.set_column(place, field.name, column.dictionary_encode())
     return rows

@@ -13,6 +13,7 @@ from plans import compiled
 from plans.arrow_walks import positions
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
+from plans.job_graph.joins.walk_stream_graph import with_edge_hashes, with_uid_hashes
 from plans.job_graph.order_depth_first import (
     FIRST_BRANCH,
     LATER_BRANCH,
@@ -71,7 +72,8 @@ def arrays(*topologies, uids=None, no_output=()):
             )
     rows.sort(key=lambda row: (row["topology_id"], row["id"], row["out_index"]))
     node_rows, edge_rows = ([row for row in rows if ("target" in row) == kind] for kind in (False, True))
-    return arrays_of_rows(pa.Table.from_pylist(node_rows, SCHEMA), pa.Table.from_pylist(edge_rows, SCHEMA))
+    nodes, edges = (pa.Table.from_pylist(of_kind, SCHEMA) for of_kind in (node_rows, edge_rows))
+    return arrays_of_rows(with_uid_hashes(nodes), with_edge_hashes(edges))
 
 
 def murmur(number, copies=1):

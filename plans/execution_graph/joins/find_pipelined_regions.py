@@ -1,5 +1,7 @@
 """Tasks that have to run at the same time: scheduling regions."""
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -45,11 +47,11 @@ def find_pipelined_regions(
         1       [0, 1, 1]
         3       [0, 1]
     """
-    rows = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
-    return walk_topologies(rows, [], region_numbers, REGIONS)
+    parts = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
+    return walk_topologies(parts, region_numbers, REGIONS)
 
 
-def region_numbers(rows: pa.Table) -> pa.RecordBatch:
+def region_numbers(vertices: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Rows of find_pipelined_regions for the job_graph_rows of whole topologies."""
-    graph = job_graph_arrays(rows)
-    return task_numbers_batch(graph, "regions", regions_of_tasks(graph))
+    graph = job_graph_arrays(vertices, edges)
+    yield task_numbers_batch(graph, "regions", regions_of_tasks(graph))

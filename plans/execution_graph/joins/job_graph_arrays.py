@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from plans.arrow_walks import Ints, positions
 from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, NONE, Flags, JobGraphArrays
+from plans.joins.arrow_walks import Part
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 from plans.vocabulary import DistributionPattern
@@ -16,44 +17,37 @@ _INTS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 
 def job_graph_rows(
     named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
-) -> DataFrame:
-    """One row per vertex (target null) and one per edge (vertex is its source), for job_graph_arrays."""
+) -> tuple[Part, Part]:
+    """Rows of vertices and of edges (vertex is the source), for job_graph_arrays."""
     effective = rename(execution_job_vertices, of_vertex="vertex", effective_parallelism="parallelism")
-    no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
     vertices = join_local(named_vertices, effective, {"vertex": "of_vertex"}).select(
         TOPOLOGY,
         "vertex",
-        no_int.alias("target"),
         F.col("topological_order").alias("order"),
         F.col("effective_parallelism").alias("parallelism"),
         "slot_sharing_group",
         F.coalesce("co_location_group", F.lit(NONE)).alias("co_location_group"),
         "pipelined_region",
-        no_flag.alias("all_to_all"),
-        no_flag.alias("pipelined"),
     )
     edges = connected_edges.select(
         TOPOLOGY,
         F.col("source_vertex").alias("vertex"),
         F.col("target_vertex").alias("target"),
         F.col("input_index").alias("order"),
-        *(no_int.alias(name) for name in OF_VERTICES),
         (F.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
         F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
     )
-    return vertices.unionByName(edges)
+    return Part(vertices, "vertex"), Part(edges, "vertex")
 
 
 OF_VERTICES = ("parallelism", "slot_sharing_group", "co_location_group", "pipelined_region")
 
 
-def job_graph_arrays(rows: pa.Table) -> JobGraphArrays:
-    """Arrays of a table of job_graph_rows of whole topologies, in any order.
+def job_graph_arrays(vertices: pa.Table, edges: pa.Table) -> JobGraphArrays:
+    """Arrays of job_graph_rows of whole topologies, in any order.
 
     Raises ValueError for an edge without its vertices (see positions).
     """
-    is_vertex = np.asarray(rows.column("target").is_null())
-    vertices, edges = rows.filter(pa.array(is_vertex)), rows.filter(pa.array(~is_vertex))
     by_order = np.lexsort((_ints(vertices, "order"), _ints(vertices, TOPOLOGY)))
     topologies = _ints(vertices, TOPOLOGY)[by_order]
     ids = _ints(vertices, "vertex")[by_order]

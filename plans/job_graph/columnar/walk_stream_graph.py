@@ -8,6 +8,7 @@ from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.order_depth_first import order_depth_first
 from plans.job_graph.stream_graph_arrays import Edges, Flags, stream_graph_arrays
+from plans.job_graph.uid_hashes import uid_hashes
 from plans.job_graph.walk_stream_graph import SOURCE_TASKS
 from plans.tables.column_types import TOPOLOGY
 
@@ -67,7 +68,7 @@ def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, target
     )
     graph = stream_graph_arrays(
         nodes[TOPOLOGY].to_numpy(),
-        nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest()),
+        uid_hashes(nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest())),
         nodes["no_output_until_end_of_input"].to_numpy(),
         _flags(nodes, pl.col("invokable").is_in(SOURCE_TASKS)),
         edges,

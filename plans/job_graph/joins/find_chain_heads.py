@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.find_chain_heads import HEADS, find_heads
-from plans.joins.arrow_walks import walk_topologies
+from plans.joins.arrow_walks import Part, walk_topologies
 from plans.tables.column_types import TOPOLOGY
 
 
@@ -38,4 +38,4 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
         F.col("target_yielding").alias("yielding"),
         F.col("source_legacy_source").alias("behind_legacy_source"),
     )
-    return walk_topologies(pointers, ["node"], find_heads, HEADS)
+    return walk_topologies([Part(pointers, "node")], lambda rows: [find_heads(rows)], HEADS)

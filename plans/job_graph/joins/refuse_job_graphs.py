@@ -77,7 +77,7 @@ def refuse_job_graphs(
     """
     return first_refusals(
         [
-            _uid_collisions(walked),
+            _uid_collisions(walked, stream_nodes),
             _unaligned_custom_partitioners(stream_edges, job_settings),
             _settings(job_settings),
             _chained_sources(stream_edges, stream_nodes, job_settings),
@@ -92,11 +92,12 @@ def refuse_job_graphs(
     )
 
 
-def _uid_collisions(walked: DataFrame) -> DataFrame:
-    collisions = walked.filter(F.col("colliding_uid").isNotNull())
+def _uid_collisions(walked: DataFrame, stream_nodes: DataFrame) -> DataFrame:
+    colliding = walked.filter(F.col("colliding_node").isNotNull()).select(TOPOLOGY, "colliding_node")
+    collisions = join_few(stream_nodes.select(TOPOLOGY, "id", "uid"), colliding, {"id": "colliding_node"})
     before, behind = map(F.lit, COLLIDING_UID)
-    message = F.concat(before, "colliding_uid", behind)
-    location = F.concat(F.lit("uid "), "colliding_uid")
+    message = F.concat(before, "uid", behind)
+    location = F.concat(F.lit("uid "), "uid")
     return refusals(collisions, Layer.JOB_GRAPH, [F.lit(COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 

@@ -1,13 +1,14 @@
 """Vertices of dynamic graphs get the parallelism that the adaptive batch scheduler starts from."""
 
-import numpy as np
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.arrow_walks import positions
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.joins.arrow_walks import walk_topologies
+from plans.joins.arrow_walks import Part, walk_topologies
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 from plans.union_find import smallest_in_component
@@ -40,23 +41,21 @@ def find_forward_groups(
                                           5       5
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
-    nodes = chain_vertices.select(TOPOLOGY, "vertex", F.lit(None).cast("int").alias("target"))
+    nodes = chain_vertices.select(TOPOLOGY, "vertex")
     edges = typed_edges.filter("forward").select(TOPOLOGY, F.col("source_vertex").alias("vertex"), "target")
-    rows = join_local(nodes.unionByName(edges), dynamic, {}, "left_semi")
-    return walk_topologies(rows, [], connect_by_forward_edges, FORWARD_GROUPS)
+    parts = [Part(join_local(rows, dynamic, {}, "left_semi"), "vertex") for rows in (nodes, edges)]
+    return walk_topologies(parts, connect_by_forward_edges, FORWARD_GROUPS)
 
 
-def connect_by_forward_edges(rows: pa.Table) -> pa.RecordBatch:
-    """Forward groups of a table of vertex rows (target null) and edge rows, sorted by topology."""
-    is_vertex = np.asarray(rows.column("target").is_null())
-    nodes, edges = rows.filter(pa.array(is_vertex)), rows.filter(pa.array(~is_vertex))
+def connect_by_forward_edges(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Forward groups of vertices and forward edges, sorted by topology."""
     topologies, vertices = nodes.column(TOPOLOGY).to_numpy(), nodes.column("vertex").to_numpy()
     position = positions(topologies, vertices)
     edge_topologies = edges.column(TOPOLOGY).to_numpy()
     sources = position(edge_topologies, edges.column("vertex").to_numpy())
     targets = position(edge_topologies, edges.column("target").to_numpy())
     groups = smallest_in_component(vertices, sources, targets)
-    return pa.RecordBatch.from_arrays(
+    yield pa.RecordBatch.from_arrays(
         [pa.array(topologies), pa.array(vertices), pa.array(groups, pa.int32())], names=FORWARD_GROUPS.names
     )
 

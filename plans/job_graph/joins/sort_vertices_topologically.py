@@ -1,5 +1,7 @@
 """Vertices in the order in which Flink schedules them, and their pipelined regions."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -7,7 +9,7 @@ from pyspark.sql import functions as F
 
 from plans.arrow_walks import positions
 from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
-from plans.joins.arrow_walks import walk_topologies
+from plans.joins.arrow_walks import Part, walk_topologies
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 
 SORTED = pa.schema(
@@ -38,15 +40,7 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
         3              5              0              5       0               2
         3              6              0              6       1               3
     """
-    no_int = F.lit(None).cast("int")
-    nodes = vertices.select(
-        TOPOLOGY,
-        "vertex",
-        no_int.alias("target"),
-        F.col("postorder").alias("order"),
-        no_int.alias("consumer_index"),
-        F.lit(False).alias("pipelined"),
-    )
+    nodes = vertices.select(TOPOLOGY, "vertex", F.col("postorder").alias("order"))
     edges = connected_edges.select(
         TOPOLOGY,
         F.col("source_vertex").alias("vertex"),
@@ -55,21 +49,18 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
         "consumer_index",
         F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
     )
-    return walk_topologies(nodes.unionByName(edges), [], sort_vertices, SORTED)
+    return walk_topologies([Part(nodes, "vertex"), Part(edges, "vertex")], sort_vertices, SORTED)
 
 
-def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
-    """Orders and regions of a table of vertex rows (target null) and edge rows, sorted by topology."""
-    is_vertex = np.asarray(rows.column("target").is_null())
-    topology = rows.column(TOPOLOGY).to_numpy()
-    vertices, orders = rows.column("vertex").to_numpy(), rows.column("order").to_numpy()
-    by_creation = np.lexsort((orders[is_vertex], topology[is_vertex]))
-    vertex_topology = topology[is_vertex][by_creation]
-    vertex_ids = vertices[is_vertex][by_creation]
+def sort_vertices(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Orders and regions of vertices and their edges, sorted by topology."""
+    topology = nodes.column(TOPOLOGY).to_numpy()
+    by_creation = np.lexsort((nodes.column("order").to_numpy(), topology))
+    vertex_topology = topology[by_creation]
+    vertex_ids = nodes.column("vertex").to_numpy()[by_creation]
     starts = np.flatnonzero(np.concatenate(([True], vertex_topology[1:] != vertex_topology[:-1])))
     bounds = np.append(starts, len(vertex_ids))
 
-    edges = rows.filter(pa.array(~is_vertex))
     position = positions(vertex_topology, vertex_ids)
     sources = position(edges.column(TOPOLOGY).to_numpy(), edges.column("vertex").to_numpy())
     targets = position(edges.column(TOPOLOGY).to_numpy(), edges.column("target").to_numpy())
@@ -79,7 +70,7 @@ def sort_vertices(rows: pa.Table) -> pa.RecordBatch:
     pipelined = np.asarray(edges.column("pipelined"), dtype=np.bool_)
     order, regions = order_and_regions(bounds, sources[consumed], targets[consumed], pipelined[consumed])
     creation = np.arange(len(vertex_ids)) - np.repeat(starts, np.diff(bounds))
-    return pa.RecordBatch.from_arrays(
+    yield pa.RecordBatch.from_arrays(
         [
             pa.array(vertex_topology),
             pa.array(vertex_ids, pa.int32()),

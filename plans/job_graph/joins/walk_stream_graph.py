@@ -1,8 +1,9 @@
 """The two sequential walks over a StreamGraph, in one Arrow pass over whole topologies."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -11,9 +12,13 @@ from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
+from plans.job_graph.uid_hashes import uid_hashes
 from plans.job_graph.walk_stream_graph import SOURCE_TASKS, data_set_ids
-from plans.joins.arrow_walks import walk_topologies
-from plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
+from plans.joins.arrow_walks import Part, walk_topologies
+from plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
+
+ROWS_OF_A_BATCH = 131_072
+"""Rows that are put together at a time: what is found is never in memory as a whole."""
 
 WALKED = pa.schema(
     [
@@ -29,7 +34,7 @@ WALKED = pa.schema(
         pa.field("branch", INT, True),
         pa.field("closings", INT, True),
         pa.field("no_output", BOOL, True),
-        pa.field("colliding_uid", STR, True),
+        pa.field("colliding_node", INT, True),
     ]
 )
 
@@ -43,7 +48,7 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
     vertex_postorder; edge rows (node is the source; out_index) of edges that are not chained: the
     intermediate data set id an own data set would have as id_lower and id_upper, and vertex,
     vertex_postorder, postorder, no_output of the source; one error row (node null) for a topology with a
-    colliding_uid.
+    node whose uid collides with another's: colliding_node.
 
     Example: operators are visited depth first, chained outputs before others
     (tests/passes/fixtures/walked.txt).
@@ -56,20 +61,12 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         4       5       true         4     3         3       0
                                      5     4         1       1
     """
-    no_string = F.lit(None).cast("string")
-    no_int, no_flag = F.lit(None).cast("int"), F.lit(None).cast("boolean")
     nodes = stream_nodes.select(
         TOPOLOGY,
         "id",
-        no_int.alias("target"),
-        F.lit(-1).alias("out_index"),
-        no_int.alias("in_index"),
-        no_flag.alias("chainable"),
-        no_flag.alias("chained_source"),
         F.col("no_output_until_end_of_input").alias("no_output"),
         F.col("invokable").isin(*SOURCE_TASKS).alias("source"),
         "uid",
-        no_string.alias("edge_id"),
     )
     edges = stream_edges.select(
         TOPOLOGY,
@@ -79,82 +76,103 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         "in_index",
         "chainable",
         "chained_source",
-        no_flag.alias("no_output"),
-        no_flag.alias("source"),
-        no_string.alias("uid"),
         F.when(~F.col("chainable") & ~F.col("chained_source"), F.col("edge_id")).alias("edge_id"),
     )
-    return walk_topologies(nodes.unionByName(edges), ["id", "out_index"], walk_graphs, WALKED)
+    parts = [
+        Part(nodes, "id", compact=with_uid_hashes),
+        Part(edges, "id", "out_index", compact=with_edge_hashes),
+    ]
+    return walk_topologies(parts, walk_graphs, WALKED)
 
 
-def walk_graphs(rows: pa.Table) -> pa.RecordBatch:
-    """Both walks over a table of node rows (target null) and edge rows, sorted by topology, id, out_index."""
-    is_node = rows.column("target").is_null()
-    nodes, edges = rows.filter(is_node), rows.filter(pc.invert(is_node))
+def with_uid_hashes(nodes: pa.Table) -> pa.Table:
+    """Rows of nodes with uid_lower and uid_upper (null without a uid), the halves of the uid's hash."""
+    named, halves = uid_hashes(nodes.column("uid").combine_chunks())
+    if not len(halves):
+        halves = np.zeros((len(named), 2), np.uint64)
+    for place, name in enumerate(("uid_lower", "uid_upper")):
+        nodes = nodes.append_column(name, pa.array(halves[:, place].view(np.int64), mask=~named))
+    return nodes.drop_columns("uid")
+
+
+def with_edge_hashes(edges: pa.Table) -> pa.Table:
+    """Rows of edges with edge_hash, the hash of the edge id."""
+    hashes = java_string_hashes(edges.column("edge_id").combine_chunks())
+    return edges.append_column("edge_hash", pa.array(hashes)).drop_columns("edge_id")
+
+
+def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Both walks over rows of nodes sorted by topology and id, and of edges by topology, id, out_index."""
     graph = arrays_of_rows(nodes, edges)
     ids, colliding = generate_operator_ids(graph)
     order = order_depth_first(graph)
+    node_ids = nodes.column("id").to_numpy()
+    for start in range(0, len(nodes), ROWS_OF_A_BATCH):
+        yield _node_rows(nodes.slice(start, ROWS_OF_A_BATCH), start, node_ids, ids, order)
+    for start in range(0, len(edges), ROWS_OF_A_BATCH):
+        yield _edge_rows(edges.slice(start, ROWS_OF_A_BATCH), start, graph, node_ids, ids, order)
     collisions = nodes.take(pa.array(colliding))
-    errors = {TOPOLOGY: collisions.column(TOPOLOGY), "colliding_uid": collisions.column("uid")}
-    return _stack([_node_rows(nodes, ids, order), _edge_rows(graph, nodes, edges, ids, order), errors])
+    yield _batch({TOPOLOGY: collisions.column(TOPOLOGY), "colliding_node": collisions.column("id")})
 
 
-def _node_rows(nodes: pa.Table, ids: Ints, order: DepthFirstOrder) -> dict[str, pa.Array]:
-    node_ids, heads = nodes.column("id").to_numpy(), order.head
-    return {
-        TOPOLOGY: nodes.column(TOPOLOGY),
-        "node": nodes.column("id"),
-        "vertex": pa.array(node_ids[heads]),
-        "id_lower": pa.array(ids[:, 0]),
-        "id_upper": pa.array(ids[:, 1]),
-        "preorder": pa.array(order.preorder),
-        "postorder": pa.array(order.postorder),
-        "vertex_postorder": pa.array(order.postorder[heads]),
-        "branch": pa.array(order.branch),
-        "closings": pa.array(order.closings),
-        "no_output": pa.array(order.no_output),
-    }
+def _node_rows(
+    nodes: pa.Table, start: int, node_ids: Ints, ids: Ints, order: DepthFirstOrder
+) -> pa.RecordBatch:
+    rows = slice(start, start + len(nodes))
+    heads = order.head[rows]
+    return _batch(
+        {
+            TOPOLOGY: nodes.column(TOPOLOGY),
+            "node": nodes.column("id"),
+            "vertex": pa.array(node_ids[heads]),
+            "id_lower": pa.array(ids[rows, 0]),
+            "id_upper": pa.array(ids[rows, 1]),
+            "preorder": pa.array(order.preorder[rows]),
+            "postorder": pa.array(order.postorder[rows]),
+            "vertex_postorder": pa.array(order.postorder[heads]),
+            "branch": pa.array(order.branch[rows]),
+            "closings": pa.array(order.closings[rows]),
+            "no_output": pa.array(order.no_output[rows]),
+        }
+    )
 
 
 def _edge_rows(
-    graph: StreamGraphArrays, nodes: pa.Table, edges: pa.Table, ids: Ints, order: DepthFirstOrder
-) -> dict[str, pa.Array]:
-    node_ids, postorder = nodes.column("id").to_numpy(), order.postorder
-    every_source = np.repeat(np.arange(len(node_ids)), np.diff(graph.out_bounds))
+    edges: pa.Table, start: int, graph: StreamGraphArrays, node_ids: Ints, ids: Ints, order: DepthFirstOrder
+) -> pa.RecordBatch:
+    places = np.arange(start, start + len(edges))
+    sources = np.searchsorted(graph.out_bounds, places, side="right") - 1
     # Edges of operators that no source leads to connect no vertices.
-    unchained = np.asarray(edges.column("edge_id").is_valid()) & (postorder[every_source] >= 0)
-    sources, kept = every_source[unchained], edges.filter(pa.array(unchained))
+    unchained = ~(graph.chainable[places] | graph.chained_source[places]) & (order.postorder[sources] >= 0)
+    sources, kept = sources[unchained], edges.filter(pa.array(unchained))
     heads = order.head[sources]
-    hashes = java_string_hashes(kept.column("edge_id").combine_chunks())
-    lower, upper = data_set_ids(ids[heads, 0], ids[heads, 1], hashes)
-    return {
-        TOPOLOGY: kept.column(TOPOLOGY),
-        "node": kept.column("id"),
-        "out_index": kept.column("out_index"),
-        "vertex": pa.array(node_ids[heads]),
-        "id_lower": pa.array(lower),
-        "id_upper": pa.array(upper),
-        "postorder": pa.array(postorder[sources]),
-        "vertex_postorder": pa.array(postorder[heads]),
-        "no_output": pa.array(order.no_output[sources]),
-    }
+    lower, upper = data_set_ids(ids[heads, 0], ids[heads, 1], kept.column("edge_hash").to_numpy())
+    return _batch(
+        {
+            TOPOLOGY: kept.column(TOPOLOGY),
+            "node": kept.column("id"),
+            "out_index": kept.column("out_index"),
+            "vertex": pa.array(node_ids[heads]),
+            "id_lower": pa.array(lower),
+            "id_upper": pa.array(upper),
+            "postorder": pa.array(order.postorder[sources]),
+            "vertex_postorder": pa.array(order.postorder[heads]),
+            "no_output": pa.array(order.no_output[sources]),
+        }
+    )
 
 
-def _stack(blocks: list[dict[str, pa.Array]]) -> pa.RecordBatch:
-    """Concatenated blocks of rows; missing columns are null."""
-    fields = [pa.field(column.name, column.type) for column in WALKED]
-    tables = [
-        pa.table(
-            {
-                field.name: block[field.name].cast(field.type)
-                if field.name in block
-                else pa.nulls(len(block[TOPOLOGY]), field.type)
-                for field in fields
-            }
-        )
-        for block in blocks
-    ]
-    (batch,) = pa.concat_tables(tables).combine_chunks().to_batches() or [
-        pa.RecordBatch.from_pylist([], pa.schema(fields))
-    ]
+def _batch(columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.RecordBatch:
+    """Rows of WALKED; missing columns are null."""
+    count = len(columns[TOPOLOGY])
+    table = pa.table(
+        {
+            field.name: columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(count, field.type)
+            for field in WALKED
+        },
+        schema=WALKED,
+    )
+    (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], WALKED)]
     return batch

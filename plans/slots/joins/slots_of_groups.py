@@ -1,5 +1,7 @@
 """Runs a slot sharing strategy over whole topologies."""
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -22,11 +24,11 @@ def share_slots(
     strategy: Strategy,
 ) -> DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`."""
-    rows = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
-    return walk_topologies(rows, [], lambda table: slot_numbers(table, strategy), SLOTS)
+    parts = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
+    return walk_topologies(parts, lambda vertices, edges: slot_numbers(vertices, edges, strategy), SLOTS)
 
 
-def slot_numbers(rows: pa.Table, strategy: Strategy) -> pa.RecordBatch:
+def slot_numbers(vertices: pa.Table, edges: pa.Table, strategy: Strategy) -> Iterator[pa.RecordBatch]:
     """Rows of share_slots for the job_graph_rows of whole topologies."""
-    graph = job_graph_arrays(rows)
-    return task_numbers_batch(graph, "slots", strategy(graph))
+    graph = job_graph_arrays(vertices, edges)
+    yield task_numbers_batch(graph, "slots", strategy(graph))

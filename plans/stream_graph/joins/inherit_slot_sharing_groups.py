@@ -1,13 +1,14 @@
 """Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
 
-import numpy as np
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
 from plans.arrow_walks import positions
-from plans.joins.arrow_walks import walk_topologies
+from plans.joins.arrow_walks import Part, walk_topologies
 from plans.joins.frames import join_local
 from plans.stream_graph.inherit_slot_sharing_groups import (
     DEFAULT_SLOT_SHARING_GROUP,
@@ -25,27 +26,24 @@ GROUPS = pa.schema(
 )
 
 
-def inherit(rows: pa.Table) -> pa.RecordBatch:
-    """Rows sorted by topology and node: a node's own row (source null), then one per source.
+def inherit(nodes: pa.Table, inputs: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Nodes sorted by topology and id, and the sources of each, sorted by topology and target.
 
     Ids are in creation order, so a node's sources stand before it.
     """
-    topologies, nodes = rows.column(TOPOLOGY).to_numpy(), rows.column("id").to_numpy()
-    sources = rows.column("source").combine_chunks()
-    is_node = sources.is_null().to_numpy(zero_copy_only=False)
-    is_input = ~is_node
-    of_node = np.cumsum(is_node) - 1
-    named = rows.column("slot_sharing_group").combine_chunks().filter(pa.array(is_node)).dictionary_encode()
+    topologies, ids = nodes.column(TOPOLOGY).to_numpy(), nodes.column("id").to_numpy()
+    named = nodes.column("slot_sharing_group").combine_chunks().dictionary_encode()
     names = pa.array([DEFAULT_SLOT_SHARING_GROUP, *named.dictionary.to_pylist()], pa.string())
     groups = named.indices.fill_null(NO_GROUP - 1).to_numpy() + 1
 
-    position = positions(topologies[is_node], nodes[is_node])
-    of_sources = position(topologies[is_input], sources.drop_null().to_numpy())
-    inherited = inherited_groups(groups, of_sources, of_node[is_input])
-    return pa.RecordBatch.from_arrays(
+    position = positions(topologies, ids)
+    of_inputs = inputs.column(TOPOLOGY).to_numpy()
+    sources, targets = (position(of_inputs, inputs.column(end).to_numpy()) for end in ("source", "id"))
+    inherited = inherited_groups(groups, sources, targets)
+    yield pa.RecordBatch.from_arrays(
         [
-            pa.array(topologies[is_node], pa.int64()),
-            pa.array(nodes[is_node], pa.int32()),
+            pa.array(topologies, pa.int64()),
+            pa.array(ids, pa.int32()),
             pa.DictionaryArray.from_arrays(pa.array(inherited, pa.int32()), names),
         ],
         names=GROUPS.names,
@@ -73,19 +71,11 @@ def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: Dat
     """
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()
-    nodes = physical.select(
-        TOPOLOGY,
-        "id",
-        F.lit(None).cast("int").alias("source"),
-        F.lit(-1).alias("in_index"),
-        "slot_sharing_group",
+    nodes = join_local(physical.select(TOPOLOGY, "id", "slot_sharing_group"), grouped, {}, "left_semi")
+    inputs = join_local(
+        resolved_inputs.select(TOPOLOGY, F.col("target").alias("id"), "source", "in_index"),
+        grouped,
+        {},
+        "left_semi",
     )
-    inputs = resolved_inputs.select(
-        TOPOLOGY,
-        F.col("target").alias("id"),
-        "source",
-        "in_index",
-        F.lit(None).cast("string").alias("slot_sharing_group"),
-    )
-    rows = join_local(nodes.unionByName(inputs), grouped, {}, "left_semi")
-    return walk_topologies(rows, ["id", "in_index"], inherit, GROUPS)
+    return walk_topologies([Part(nodes, "id"), Part(inputs, "id", "in_index")], inherit, GROUPS)
