@@ -1,22 +1,26 @@
 """Which planner an input is for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from engine.planning.estimate_size import estimate_size
-from engine.planning.foresee_memory import require_memory_to_plan, spark_fits
+from engine.planning.foresee_memory import (
+    Size,
+    bytes_of_tasks,
+    require_memory_to_plan,
+    shown_bytes,
+    spark_fits,
+)
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
+from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path
 
 MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
 
-LARGEST_OF_A_WORKER = 500_000
-"""Transformations or stream nodes of one topology that a Python worker of Spark plans in some 2 GiB."""
-
-LARGEST_TASKS_OF_A_WORKER = 10_000_000
-"""Tasks of one topology that it plans in about the same."""
+SMALL_ENOUGH = Size(100_000, 1)
+"""A topology that any worker plans."""
 
 
 class Planner(StrEnum):
@@ -74,9 +78,11 @@ def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:
     return Choice(Planner.AUTO, error.message, on_spark=True)
 
 
-def choose_on_spark(asked: Planner, largest: int, most_tasks: int = 0) -> Choice:
+def choose_on_spark(asked: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]) -> Choice:
     """Who plans on Spark, where the largest topology has `largest` transformations or stream nodes, and one
     has `most_tasks` tasks if nothing is chained.
+
+    `worker_bytes` finds out how much memory each Python worker can have, where that may be too little.
 
     Raises ConfigurationError if Flink was asked for.
     """
@@ -85,14 +91,17 @@ def choose_on_spark(asked: Planner, largest: int, most_tasks: int = 0) -> Choice
         raise ConfigurationError("planner flink: plans without Spark", hint)
     if asked in (Planner.JOINS, Planner.COLUMNAR):
         return Choice(asked, "as asked", on_spark=True)
-    if largest > LARGEST_OF_A_WORKER:
-        why = (
-            f"a topology has {largest:,} transformations, and a worker plans {LARGEST_OF_A_WORKER:,} at most"
-        )
-        return Choice(Planner.JOINS, why, on_spark=True)
-    if most_tasks > LARGEST_TASKS_OF_A_WORKER:
-        why = f"a topology has {most_tasks:,} tasks, and a worker plans {LARGEST_TASKS_OF_A_WORKER:,} at most"
-        return Choice(Planner.JOINS, why, on_spark=True)
+    needed = Size(largest, 1).needed_bytes_in_parts + bytes_of_tasks(
+        TaskRows(most_tasks, most_tasks, most_tasks)
+    )
+    if needed > SMALL_ENOUGH.needed_bytes_in_parts:
+        there = worker_bytes()
+        if needed > there:
+            why = (
+                f"a topology with {largest:,} transformations and up to {most_tasks:,} tasks takes about "
+                f"{shown_bytes(needed)}, and a worker of Spark can have {shown_bytes(there)}"
+            )
+            return Choice(Planner.JOINS, why, on_spark=True)
     return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
 
 

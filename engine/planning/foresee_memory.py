@@ -68,6 +68,11 @@ class Size(NamedTuple):
         """Memory that reading and planning take, without tasks."""
         if self.is_giant:
             return BYTES_OF_A_PROCESS + BYTES_OF_A_GIANT + self.transformations * BYTES_OF_A_GIANT_ROW
+        return self.needed_bytes_in_parts
+
+    @property
+    def needed_bytes_in_parts(self) -> int:
+        """Memory of a process that plans whole topologies and writes nothing meanwhile."""
         of_rows = self.transformations * BYTES_OF_A_TRANSFORMATION + self.topologies * BYTES_OF_A_TOPOLOGY
         return BYTES_OF_A_PROCESS + of_rows
 
@@ -100,7 +105,8 @@ def require_memory_to_read_on() -> None:
     left = available_memory()
     if left.size_bytes < LEAST_TO_READ_ON:
         raise NotEnoughMemoryError(
-            f"the input does not fit in memory: {_shown(left.size_bytes)} are left of {left.limited_by}", HINT
+            f"the input does not fit in memory: {shown_bytes(left.size_bytes)} are left of {left.limited_by}",
+            HINT,
         )
 
 
@@ -150,11 +156,12 @@ def _require(needed_bytes: int, work: str, there: Available | None = None, hint:
     left = there or available_memory()
     if needed_bytes > left.size_bytes:
         raise NotEnoughMemoryError(
-            f"{work} takes about {_shown(needed_bytes)} of memory; there are {_shown(left.size_bytes)}, "
-            f"which is what {left.limited_by} leaves",
+            f"{work} takes about {shown_bytes(needed_bytes)} of memory; there are "
+            f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
             hint,
         )
 
 
-def _shown(size_bytes: int) -> str:
+def shown_bytes(size_bytes: int) -> str:
+    """A size for people."""
     return f"{size_bytes / 2**30:.2f} GiB"

@@ -8,9 +8,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import Planner, choose_on_spark
+from engine.planning.memory_of_a_worker import memory_of_a_worker
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
-from engine.planning.planning_settings import partitions_for, planning_settings
+from engine.planning.planning_settings import (
+    ROWS_OF_A_BLOCK,
+    ROWS_PER_PARTITION,
+    partitions_for,
+    planning_settings,
+)
+from engine.planning.split_by_size import joined_plans, split_by_size
 from engine.spark.session import any_session, require_delta
 from plans.choices import Choices
 from plans.joins.run_passes import Planned, run_passes
@@ -83,13 +90,13 @@ def plan_tables(
     """`plan` for what read_topologies gives; checks that no topology is lost."""
     rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
-    choice = choose_on_spark(planner, largest, most_tasks)
-    found = None if choice.planner is Planner.COLUMNAR else validated(spark, given)
-    with planning_settings(spark, partitions):
-        if found is None:
+    choice = choose_on_spark(planner, largest, most_tasks, lambda: memory_of_a_worker(spark))
+    if choice.planner is Planner.COLUMNAR:
+        with planning_settings(spark, partitions):
             planned = plan_in_workers(given, until, partitions, report, choices)
-        else:
-            planned = run_passes(found, until, partitions, report, choices)
+    else:
+        planned = _by_joins(spark, given, until, report, choices)
+    with planning_settings(spark, partitions):
         report("check that nothing is lost")
         ids = F.count_distinct(TOPOLOGY).alias("ids")
         kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
@@ -100,6 +107,34 @@ def plan_tables(
     return planned
 
 
+def _by_joins(
+    spark: SparkSession,
+    given: TopologyTables | GivenTables,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None,
+) -> Planned:
+    """Topologies that a partition holds are partitioned whole; the others have blocks."""
+    giants, of_giants, of_others = _giants(given)
+    others, large = split_by_size(validated(spark, given), giants)
+    plans = []
+    for found, rows, block in ((others, of_others, None), (large, of_giants, ROWS_OF_A_BLOCK)):
+        if found is not None:
+            partitions = partitions_for(spark, rows)
+            with planning_settings(spark, partitions, block):
+                plans.append(run_passes(found, until, partitions, report, choices))
+    return joined_plans(plans)
+
+
+def _giants(given: TopologyTables | GivenTables) -> tuple[list[int], int, int]:
+    """The topologies larger than a partition should be, their rows together, and the rows of the others."""
+    sizes = _sizes(given)
+    found = sizes.filter(F.col("size") > ROWS_PER_PARTITION).select(TOPOLOGY, "size").collect()
+    of_giants = sum(row["size"] for row in found)
+    total = sizes.agg(F.sum("size")).collect()[0][0] or 0
+    return [row[TOPOLOGY] for row in found], of_giants, total - of_giants
+
+
 def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:
     """What read_topologies gives, validated by Spark if nobody has."""
     return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
@@ -108,21 +143,27 @@ def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> Topol
 def _rows(given: TopologyTables | GivenTables) -> tuple[int, int, int]:
     """How many transformations and given stream nodes there are, how many at most in one topology, and tasks
     at most in one topology if nothing is chained."""
+    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
+    found = (
+        _sizes(given)
+        .join(defaults, TOPOLOGY, "left")
+        .agg(F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks"))
+    )
+    row = found.collect()[0]
+    return row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0
+
+
+def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
+    """One row per topology: size (transformations or given stream nodes), tasks, unset (a parallelism is)."""
     rows = given.transformations.select(TOPOLOGY, "parallelism")
     if isinstance(given, TopologyTables):
         rows = rows.unionByName(given.stream_nodes.select(TOPOLOGY, "parallelism"))
-    sizes = rows.groupBy(TOPOLOGY).agg(
+    return rows.groupBy(TOPOLOGY).agg(
         F.count(F.lit(1)).alias("size"),
         F.sum(F.col("parallelism").cast("long")).alias("tasks"),
         F.count_if(F.col("parallelism").isNull()).alias("unset"),
     )
-    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
-    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    found = sizes.join(defaults, TOPOLOGY, "left").agg(
-        F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks")
-    )
-    row = found.collect()[0]
-    return row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0
 
 
 def read_topologies(

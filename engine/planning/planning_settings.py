@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from engine.spark.scoped_settings import scoped_settings
+from plans.joins.blocks import ROWS_PER_BLOCK
 
 ROWS_PER_PARTITION = 250_000
 MOST_PARTITIONS = 4_096
+ROWS_OF_A_BLOCK = 65_536
+"""Consecutive numbers of nodes or vertices that are packed together where a walk sees a topology whole."""
 ARROW_ROWS_PER_BATCH = 131_072
 
 
@@ -19,8 +22,12 @@ def partitions_for(spark: SparkSession, rows: int) -> int:
 
 
 @contextmanager
-def planning_settings(spark: SparkSession, partitions: int) -> Iterator[None]:
+def planning_settings(
+    spark: SparkSession, partitions: int, rows_per_block: int | None = None
+) -> Iterator[None]:
     """Sets what the passes need on `spark` and puts back what was there: a caller's session may differ.
+
+    `rows_per_block` for topologies that are larger than a partition (see plans.joins.blocks).
 
     Adaptive execution would change partition counts between passes, and with them what stays local.
     """
@@ -32,5 +39,7 @@ def planning_settings(spark: SparkSession, partitions: int) -> Iterator[None]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH),
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(ROWS_PER_PARTITION),
     }
+    if rows_per_block is not None:
+        wanted[ROWS_PER_BLOCK] = str(rows_per_block)
     with scoped_settings(spark, wanted):
         yield

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 
@@ -11,15 +12,24 @@ def free(kept: DataFrame) -> None:
 
 
 def cut_lineage(rows: DataFrame) -> DataFrame:
-    """`rows`, computed now and kept by the executors, with their partitioning and without their history.
+    """`rows`, computed now and kept, with their partitioning and without their history.
+
+    They are kept in the checkpoint directory of the Spark context, if it has one. If not, the executors keep
+    them, on a cluster two of them each block, so that the loss of one ends nothing.
 
     `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
     product of its sides, so that a table which is joined with itself round after round gets one whose digits
     double every time, until the driver does nothing but multiply. The same checkpoint without that estimate
     has no API in Python, hence the constructor of Spark's own LogicalRDD.
     """
-    kept = rows.localCheckpoint()
     spark = rows.sparkSession
+    context = spark.sparkContext
+    if context.getCheckpointDir() is not None:
+        kept = rows.checkpoint()
+    elif str(context.master).startswith("local"):
+        kept = rows.localCheckpoint()
+    else:
+        kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY_2)
     jvm: Any = spark._jvm
     session = kept._jdf.sparkSession()
     cut = kept._jdf.logicalPlan()

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -66,10 +66,49 @@ def run_passes(
     run = _Run(max(2, partitions), report)
     run.read(given)
     wanted = layers_until(until)
-    for name, step in steps(choices or Choices(), until):
+    chosen = steps(choices or Choices(), until)
+    stored = {source for layer in wanted for source in LAYER_TABLES[layer].values()}
+    last = last_reads(chosen, {*stored, *_READ_AT_THE_END})
+    for name, step in chosen:
         run.run(name, step)
+        run.free(last.get(name, ()))
     refused = [run.tables[refusals] for layer in wanted if (refusals := f"{layer}_refusals") in run.tables]
     return run.finish(given, wanted, refused)
+
+
+_READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
+
+
+def last_reads(chosen: list[tuple[str, Step]], stored: Collection[str]) -> dict[str, list[str]]:
+    """Step to the tables that nothing reads after it.
+
+    `stored` are read after all steps. What a view reads is read when the view is.
+    """
+    views = {name: step for name, step in chosen if isinstance(step, View)}
+
+    def read(names: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        for name in names:
+            found.add(name)
+            if name in views:
+                found |= read(_inputs_of(views[name].derive))
+        return found
+
+    later = read(stored)
+    last: dict[str, list[str]] = {}
+    for name, step in reversed(chosen):
+        if name in views:
+            continue
+        ends = read(_inputs_of(step.derive)) - later
+        last[name] = sorted(ends)
+        later |= ends
+    return last
+
+
+def _inputs_of(derive: Callable[..., DataFrame]) -> list[str]:
+    """The tables that a pass names; its keyword-only parameters are choices and bound already."""
+    parameters = inspect.signature(derive).parameters.values()
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
 class _Run:
@@ -114,6 +153,14 @@ class _Run:
         self.seconds[name] = time.monotonic() - started
         _LOG.info("%s: %.2f s", name, self.seconds[name])
 
+    def free(self, names: Iterable[str]) -> None:
+        """Give back the storage of tables that no later step reads."""
+        for name in names:
+            rows = self.tables.pop(name)
+            if rows in self.kept:
+                self.kept.remove(rows)
+                free(rows)
+
     def finish(self, given: TopologyTables, wanted: list[Layer], refused: list[DataFrame]) -> Planned:
         """The plan's tables without refused topologies.
 
@@ -141,9 +188,7 @@ class _Run:
         )
 
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
-        """The tables that a pass names; its keyword-only parameters are choices and bound already."""
-        parameters = inspect.signature(derive).parameters.values()
-        return {p.name: self.tables[p.name] for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+        return {name: self.tables[name] for name in _inputs_of(derive)}
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         kept = cut_lineage(rows)

@@ -8,8 +8,6 @@ import pytest
 from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import (
-    LARGEST_OF_A_WORKER,
-    LARGEST_TASKS_OF_A_WORKER,
     Planner,
     choose_on_spark,
     choose_planner,
@@ -87,16 +85,28 @@ def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_p
 
 
 def test_a_topology_that_no_worker_holds_is_for_joins():
-    assert choose_on_spark(Planner.AUTO, LARGEST_OF_A_WORKER).planner is Planner.COLUMNAR
-    beyond = choose_on_spark(Planner.AUTO, LARGEST_OF_A_WORKER + 1)
+    def chosen(asked: Planner, largest: int, most_tasks: int = 0, worker_bytes: int = 2**30):
+        return choose_on_spark(asked, largest, most_tasks, lambda: worker_bytes)
+
+    assert chosen(Planner.AUTO, 500_000).planner is Planner.COLUMNAR
+    beyond = chosen(Planner.AUTO, 1_000_000)
     assert (beyond.planner, beyond.on_spark) == (Planner.JOINS, True)
-    assert f"{LARGEST_OF_A_WORKER + 1:,}" in beyond.why
-    assert choose_on_spark(Planner.COLUMNAR, LARGEST_OF_A_WORKER + 1).planner is Planner.COLUMNAR
-    wide = choose_on_spark(Planner.AUTO, 1_000, LARGEST_TASKS_OF_A_WORKER + 1)
-    assert (wide.planner, f"{LARGEST_TASKS_OF_A_WORKER + 1:,} tasks" in wide.why) == (Planner.JOINS, True)
-    assert choose_on_spark(Planner.JOINS, 1).planner is Planner.JOINS
+    assert "1,000,000 transformations" in beyond.why
+    assert "a worker of Spark can have 1.00 GiB" in beyond.why
+    assert chosen(Planner.AUTO, 1_000_000, worker_bytes=2**31).planner is Planner.COLUMNAR
+    assert chosen(Planner.COLUMNAR, 1_000_000).planner is Planner.COLUMNAR
+    wide = chosen(Planner.AUTO, 1_000, 10_000_000)
+    assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.JOINS, True)
+    assert chosen(Planner.JOINS, 1).planner is Planner.JOINS
     with pytest.raises(ConfigurationError, match="without Spark"):
-        choose_on_spark(Planner.FLINK, 1)
+        chosen(Planner.FLINK, 1)
+
+
+def test_small_topologies_need_no_look_at_the_workers():
+    def never() -> int:
+        raise AssertionError
+
+    assert choose_on_spark(Planner.AUTO, 100_000, 0, never).planner is Planner.COLUMNAR
 
 
 def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):

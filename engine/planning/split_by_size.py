@@ -1,0 +1,60 @@
+"""Topologies that a partition holds apart from those that need blocks."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.run_passes import Planned
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.joins.topology_tables import TopologyTables
+
+
+def split_by_size(
+    given: TopologyTables, giants: Sequence[int]
+) -> tuple[TopologyTables | None, TopologyTables | None]:
+    """The topologies that are not giants, and the giants; None where there are none.
+
+    `giants` are their topology_ids: few, because each has many rows. What was rejected, and how many
+    topologies were read, stands with the first of the two.
+    """
+    if not giants:
+        return given, None
+    others = _only(given, ~F.col(TOPOLOGY).isin(list(giants)))
+    if others.topologies.isEmpty():
+        return None, given
+    none = given.rejected.limit(0)
+    return others, _only(given, F.col(TOPOLOGY).isin(list(giants)))._replace(
+        rejected=none, inputs=0, persisted=()
+    )
+
+
+def joined_plans(plans: Sequence[Planned]) -> Planned:
+    """One plan of all: the tables of each after another, and seconds added up."""
+    first, *further = plans
+    for plan in further:
+        tables = {name: rows.unionByName(plan.tables[name]) for name, rows in first.tables.items()}
+        names = dict.fromkeys([*first.seconds, *plan.seconds])
+        seconds = {name: first.seconds.get(name, 0.0) + plan.seconds.get(name, 0.0) for name in names}
+        first = Planned(
+            tables,
+            first.inputs + plan.inputs,
+            seconds,
+            [*first._kept, *plan._kept],
+            (*first._persisted, *plan._persisted),
+        )
+    return first
+
+
+def _only(given: TopologyTables, chosen: Column) -> TopologyTables:
+    def rows(table: str) -> DataFrame:
+        found: DataFrame = getattr(given, table)
+        return found.filter(chosen)
+
+    return given._replace(
+        topologies=rows("topologies"),
+        transformations=rows("transformations"),
+        stream_nodes=rows("stream_nodes"),
+        stream_edges=rows("stream_edges"),
+        job_settings=rows("job_settings"),
+    )
