@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.arrow_walks import Ints, positions
+from plans.arrow_walks import Flags, Ints, positions
 from plans.tables.column_types import TOPOLOGY
 
-Flags = npt.NDArray[np.bool_]
 Value = TypeVar("Value", bound=np.generic)
 
 
