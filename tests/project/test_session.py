@@ -85,6 +85,7 @@ SHADOWED = """
 import os
 from engine.spark.session import get_session
 conf = {"spark.jars.ivy": os.getcwd() + "/ivy", "spark.driver.memory": "1g"}
+conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
 spark = get_session(conf=conf, master="local[1]")
 def where(batches):
     import sys, pyarrow as pa, engine, operators, plans.errors
@@ -115,6 +116,7 @@ def test_workers_import_penstock_beside_files_of_its_names_and_without_a_network
 WITHOUT_DELTA = """
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[1]").appName("mine")
+builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 from engine.spark.session import get_session
 from plans.errors import ConfigurationError
