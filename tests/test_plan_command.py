@@ -249,17 +249,13 @@ def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines,
     assert len(run("export", out).stdout.splitlines()) == len(lines)
 
 
-@pytest.mark.parametrize(
-    ("planner", "options"),
-    # As in the test profile: the optimising compiler costs a short run more than it saves.
-    [("columnar", ()), ("joins", ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"))],
-)
-def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner, options):
+@pytest.mark.parametrize("planner", ["columnar", "joins"])
+def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
     source, out = tmp_path / "one.jsonl", tmp_path / "store"
     source.write_text(json.dumps(golden[0]["topology"]))
     arguments = ["plan", str(source), "--out", str(out), "--planner", planner, "--until", "stream_graph"]
-    command = [sys.executable, "-m", "engine.commands.main", *arguments, *options]
+    command = [sys.executable, "-m", "engine.commands.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{out}: version 1 holds 1 planned and 0 rejected of 1 topologies (")
