@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install
+# What is installed in place is not compiled by pip; the first command would do it, or every command if Python is
+# told to write no bytecode.
+COMPILE := $(BIN)/python -m compileall -q penstock_guard.py penstock engine operators plans
 STORE := build/demo
 
 .PHONY: demo test test-planning test-running lint format docs bench clean
@@ -61,9 +64,11 @@ clean:
 .venv/installed: pyproject.toml | .venv/bin/python
 	@echo "Installing into .venv; this takes a few minutes the first time."
 	$(PIP) --editable . || $(PIP) --editable .
+	$(COMPILE)
 	touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	@echo "Installing into .venv; this takes a few minutes the first time."
 	$(PIP) --editable '.[dev,flink]' || $(PIP) --editable '.[dev,flink]'
+	$(COMPILE)
 	touch .venv/installed $@

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.signedinteger[Any]]
+Flags = npt.NDArray[np.bool_]
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:

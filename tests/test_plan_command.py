@@ -27,6 +27,20 @@ def run(*arguments: object) -> Ran:
     return Ran(result.exit_code, result.stdout, result.stderr)
 
 
+def _with_sink(name: str, parallelism: int) -> str:
+    """Flink refuses a forward edge between tasks of different parallelism."""
+    transformations: list[dict[str, object]] = [
+        {"id": 1, "kind": "source", "name": "s"},
+        {"id": 2, "kind": "partition", "partitioner": "forward", "inputs": [1]},
+        {"id": 3, "kind": "sink", "name": "k", "inputs": [2], "parallelism": parallelism},
+    ]
+    return json.dumps({"name": name, "transformations": transformations})
+
+
+REFUSED = '{"name": "r"}'
+REFUSED_BY_FLINK, PLANNED = _with_sink("u", parallelism=7), _with_sink("planned", parallelism=1)
+
+
 @pytest.fixture(scope="module")
 def golden() -> list[PlanJson]:
     """Every planned shape, and random topologies up to the first two that are refused."""
@@ -147,12 +161,21 @@ def test_size_counts_the_slots_of_all_jobs(golden, store):
     assert f"slots of all jobs\t{slots:,}\t{slots:,}\n" in ran.stdout
 
 
-@pytest.mark.parametrize("planner", ["auto", "joins", "columnar"])
+@pytest.mark.parametrize("planner", ["auto", "columnar"])
 def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
-    """Also if another planner planned it."""
     path, first = store
     again = run("plan", *inputs, "--out", path, "--planner", planner)
     assert (again.code, again.stdout.split(" (planner ")[0]) == (0, first.stdout.split(" (planner ")[0])
+
+
+def test_nor_does_it_if_joins_plan_what_the_columnar_planner_did(spark, tmp_path):
+    """The other way round: see the next test."""
+    source, out = tmp_path / "lines.jsonl", tmp_path / "store"
+    source.write_text("\n".join([PLANNED, REFUSED, REFUSED_BY_FLINK]))
+    for planner in ("columnar", "joins"):
+        ran = run("plan", source, "--out", out, "--until", "stream_graph", "--planner", planner)
+        assert (ran.code, "version 1 holds 1 planned and 2 rejected of 3" in ran.stdout) == (0, True)
+        assert f"(planner {planner}: as asked)" in ran.stdout
 
 
 def test_spark_writes_what_the_columnar_planner_reads(golden, inputs, store, tmp_path):
@@ -204,21 +227,6 @@ def test_what_cannot_be_done_is_said_without_a_traceback(spark, inputs, tmp_path
     assert not (tmp_path / "store").exists()
 
 
-REFUSED = '{"name": "r"}'
-REFUSED_BY_FLINK, PLANNED = (
-    json.dumps(
-        {
-            "name": name,
-            "transformations": [
-                {"id": 1, "kind": "source", "name": "s", "uid": "u"},
-                {"id": 2, "kind": "sink", "name": "k", "uid": name, "inputs": [1]},
-            ],
-        }
-    )
-    for name in ("u", "planned")
-)
-
-
 @pytest.mark.parametrize(
     ("lines", "options", "code", "said"),
     [
@@ -234,7 +242,7 @@ def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines,
     """The version is written all the same."""
     source, out = tmp_path / "lines.jsonl", tmp_path / "store"
     source.write_text("\n".join(lines))
-    ran = run("plan", source, "--out", out, "--until", "job_graph", *options)
+    ran = run("plan", source, "--out", out, "--until", "stream_graph", *options)
     assert (ran.code, said in " ".join(ran.stderr.split())) == (code, True), ran
     refused = len(lines) - lines.count(PLANNED)
     assert f"holds {len(lines) - refused} planned and {refused} rejected of {len(lines)}" in ran.stdout

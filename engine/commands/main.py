@@ -29,6 +29,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from engine.commands.take_plain_values import PlainCommand, take_plain_values
 from engine.machine.require_address_space import require_address_space
 from engine.output.mask_arguments import mask_arguments
 from engine.output.redaction import redact, remember_secret_arguments
@@ -78,6 +79,12 @@ class LazyGroup(TyperGroup):
         super().__init__(**attrs)
         for name, _, line in COMMANDS:
             self.add_command(TyperCommand(name, help=line))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options before the command, and Typer's."""
+        params = super().get_params(ctx)
+        take_plain_values(params)
+        return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` calls, imported, and the arguments left for it."""
@@ -181,7 +188,7 @@ def _load(module: str, line: str | None) -> Any:
         gc.freeze()
         gc.enable()
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
-    single.command(help=line, context_settings=settings)(loaded.command)
+    single.command(cls=PlainCommand, help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)
 
 

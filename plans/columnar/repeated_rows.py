@@ -7,7 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.execution_graph.job_graph_arrays import sums_before
+from plans.counts import sums_before
 
 Int32s = npt.NDArray[np.int32]
 

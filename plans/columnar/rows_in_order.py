@@ -3,7 +3,7 @@
 import numpy as np
 
 from plans.arrow_walks import Ints
-from plans.execution_graph.job_graph_arrays import sums_before
+from plans.counts import sums_before
 
 
 def rows_in_order(owners: Ints, numbers: Ints) -> Ints:

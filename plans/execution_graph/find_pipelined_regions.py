@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from plans.arrow_walks import Ints
-from plans.execution_graph.job_graph_arrays import Flags, JobGraphArrays, counts_from, counts_up, sums_before
+from plans.arrow_walks import Flags, Ints
+from plans.counts import counts_from, counts_up, sums_before
+from plans.execution_graph.job_graph_arrays import JobGraphArrays
 from plans.union_find import smallest_in_component
 
 

@@ -5,9 +5,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import uint64
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.compiled import compiled
-from plans.job_graph.stream_graph_arrays import Flags, StreamGraphArrays
+from plans.job_graph.stream_graph_arrays import StreamGraphArrays
 from plans.job_graph.uid_hashes import Halves
 
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
-from plans.job_graph.stream_graph_arrays import Flags, StreamGraphArrays
+from plans.job_graph.stream_graph_arrays import StreamGraphArrays
 
 NO_BRANCH, ONLY_BRANCH, FIRST_BRANCH, LATER_BRANCH = range(4)
 _CHAINED, _OTHERS, _NEITHER = range(3)

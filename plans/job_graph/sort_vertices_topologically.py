@@ -1,14 +1,12 @@
 """Topological order and pipelined regions of vertices over arrays; both planners call it."""
 
 import numpy as np
-import numpy.typing as npt
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
 from plans.union_find import smallest_in_component
 from plans.vocabulary import ResultPartitionType
 
-Flags = npt.NDArray[np.bool_]
 NOT_RANKED = -1
 MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 

@@ -6,11 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.arrow_walks import Ints, positions
+from plans.arrow_walks import Flags, Ints, positions
 from plans.job_graph.uid_hashes import UidHashes
 from plans.tables.column_types import TOPOLOGY
 
-Flags = npt.NDArray[np.bool_]
 Value = TypeVar("Value", bound=np.generic)
 
 

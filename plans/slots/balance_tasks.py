@@ -5,7 +5,8 @@ from heapq import heappop, heappush
 import numpy as np
 
 from plans.arrow_walks import Ints
-from plans.execution_graph.job_graph_arrays import JobGraphArrays, counts_up, sums_before
+from plans.counts import counts_up, sums_before
+from plans.execution_graph.job_graph_arrays import JobGraphArrays
 from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
 
 

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
-from plans.execution_graph.job_graph_arrays import Flags, JobGraphArrays, bounds_of, counts_from, sums_before
+from plans.counts import bounds_of, counts_from, sums_before
+from plans.execution_graph.job_graph_arrays import JobGraphArrays
 from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
 
 _NONE = -1

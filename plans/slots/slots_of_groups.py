@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from plans.arrow_walks import Ints
-from plans.execution_graph.job_graph_arrays import JobGraphArrays, sums_before
+from plans.counts import sums_before
+from plans.execution_graph.job_graph_arrays import JobGraphArrays
 
 Strategy = Callable[[JobGraphArrays], Ints]
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.project.hostile_text import HOSTILE
+
 
 def times(planning: float, read: float | None = None) -> dict[str, Any]:
     layers = {"stream_graph": planning * 0.3, "job_graph": planning * 0.7}
@@ -64,3 +66,22 @@ def results(
         "equality": equality or [],
         "measurements": measurements,
     }
+
+
+def hostile_results() -> dict[str, object]:
+    failure = {"error": HOSTILE, "message": HOSTILE}
+    row = {
+        "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
+        "start_up_seconds": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
+        "failures": [failure], "repetitions": 1,
+    }  # fmt: skip
+    pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
+    return {
+        "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
+        "includes": {"columnar": "x"},
+        "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
+        "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
+        "repeat_in_process": 1, "versions": {"penstock": HOSTILE},
+        "machine": {"platform": HOSTILE, "processor": HOSTILE,
+                    "cores": 1, "memory_bytes": 1, "load_average": [1]},
+    }  # fmt: skip

@@ -15,7 +15,8 @@ from engine.bench.write_page import render_page
 from engine.bench.write_results import read_results
 from engine.planning.digest_plans import digest_plans, find_differences
 from plans.errors import InputError
-from tests.bench.made_up import record, results, times
+from tests.bench.made_up import hostile_results, record, results, times
+from tests.project.hostile_text import OBEYED
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -185,3 +186,10 @@ def test_other_files_are_no_results(tmp_path):
             read_results(file)
     with pytest.raises(InputError):
         read_results(tmp_path / "missing.json")
+
+
+def test_the_page_of_a_benchmark_holds_names_as_text():
+    page = render_page(hostile_results() | {"date": "<script>alert(1)</script>&\"'"})
+    assert OBEYED.findall(page) == []
+    assert "<script>" not in page
+    assert page.count("[bold]x[/bold]") >= 8

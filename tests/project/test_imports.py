@@ -81,6 +81,24 @@ def test_nothing_is_imported_from_above(package, above):
     assert not upwards
 
 
+LAYERS_OF_PLANS = ("topology", "stream_graph", "job_graph", "execution_graph", "slots")
+
+
+def test_no_layer_imports_a_later_one():
+    def layer_of(module: str) -> int:
+        of_plans, _, rest = module.partition(".")
+        layer = rest.split(".")[0]
+        return LAYERS_OF_PLANS.index(layer) if of_plans == "plans" and layer in LAYERS_OF_PLANS else -1
+
+    later = [
+        (module, target)
+        for module, targets in imports().items()
+        for target in targets
+        if 0 <= layer_of(module) < layer_of(target)
+    ]
+    assert not later
+
+
 def test_only_commands_import_commands():
     from_below = [
         (module, target)

@@ -13,18 +13,15 @@ import pytest
 from rich.cells import cell_len
 from rich.table import Column
 
-from engine.bench.write_page import render_page
 from engine.commands import bench, doctor
 from engine.commands.check_installation import Finding
 from engine.commands.main import app
 from engine.output import people
 from engine.planning.plan_in_process import plan_in_process
 from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.plan_versions import is_store
-from engine.store.require_target import require_target
 from engine.store.write_plan import write_plan, write_version
-from plans.errors import StoreError
 from plans.tables import TABLES
+from tests.bench.made_up import hostile_results
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED, SHOWN
 from tests.project.on_terminal import on_terminal
 
@@ -282,45 +279,10 @@ def test_findings_and_figures_are_shown_and_not_obeyed(run, monkeypatch, tmp_pat
     said, complaint = run("doctor")
     assert OBEYED.findall(said + complaint) == []
     assert "hunter" not in said + complaint
-    said, complaint = run(lambda: bench._report(_results(), None, Path(f"/{HOSTILE}")))
+    said, complaint = run(lambda: bench._report(hostile_results(), None, Path(f"/{HOSTILE}")))
     assert OBEYED.findall(said + complaint) == []
     assert unbroken(said).count(unbroken(SHOWN)) >= 3
     assert unbroken(complaint).count(unbroken(SHOWN)) == 2
-
-
-def _results() -> dict[str, object]:
-    failure = {"error": HOSTILE, "message": HOSTILE}
-    row = {
-        "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
-        "start_up_seconds": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
-        "failures": [failure], "repetitions": 1,
-    }  # fmt: skip
-    pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
-    return {
-        "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
-        "includes": {"columnar": "x"},
-        "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
-        "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
-        "repeat_in_process": 1, "versions": {"penstock": HOSTILE},
-        "machine": {"platform": HOSTILE, "processor": HOSTILE,
-                    "cores": 1, "memory_bytes": 1, "load_average": [1]},
-    }  # fmt: skip
-
-
-def test_the_page_of_a_benchmark_holds_names_as_text():
-    page = render_page(_results() | {"date": "<script>alert(1)</script>&\"'"})
-    assert OBEYED.findall(page) == []
-    assert "<script>" not in page
-    assert page.count("[bold]x[/bold]") >= 8
-
-
-@pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])
-def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
-    with pytest.raises(StoreError, match="which Delta tables cannot have"):
-        is_store(DeltaRsTables(str(tmp_path / name)))
-    with pytest.raises(StoreError, match="which Delta tables cannot have"):
-        require_target(str(tmp_path / name))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_breaks_no_word_of_plan_at_80_columns(monkeypatch):

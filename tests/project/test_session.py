@@ -49,6 +49,18 @@ def test_what_a_running_session_cannot_change_is_an_error(spark):
         get_session(conf={"spark.driver.memory": "5g"})
 
 
+def test_options_for_java_are_those_asked_for_with_sparks_own_before_them(spark):
+    """Spark adds what Java needs; `penstock run --conf` asks for a session again where the script runs."""
+    key = "spark.driver.extraJavaOptions"
+    found = spark.sparkContext.getConf().get(key)
+    asked = found[found.index("-XX:TieredStopAtLevel") :]
+    assert found != asked
+    assert get_session(conf={key: asked}).sparkContext is spark.sparkContext
+    for other in ("-XX:TieredStopAtLevel=4", "C", ""):
+        with pytest.raises(ConfigurationError, match="it cannot be changed any more"):
+            get_session(conf={key: other})
+
+
 def test_settings_of_the_test_profile_and_its_base_are_in_force(spark):
     conf = {
         "spark.sql.session.timeZone": "UTC",
@@ -73,6 +85,7 @@ SHADOWED = """
 import os
 from engine.spark.session import get_session
 conf = {"spark.jars.ivy": os.getcwd() + "/ivy", "spark.driver.memory": "1g"}
+conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
 spark = get_session(conf=conf, master="local[1]")
 def where(batches):
     import sys, pyarrow as pa, engine, operators, plans.errors
@@ -103,6 +116,7 @@ def test_workers_import_penstock_beside_files_of_its_names_and_without_a_network
 WITHOUT_DELTA = """
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[1]").appName("mine")
+builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 from engine.spark.session import get_session
 from plans.errors import ConfigurationError

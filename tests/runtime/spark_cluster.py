@@ -67,6 +67,7 @@ def _start(folder: Path, log: Path, *command: str) -> "subprocess.Popen[bytes]":
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONF_DIR": str(folder),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
     }
     (folder / "log4j2.properties").write_text(
         "rootLogger.level = info\nrootLogger.appenderRef.stderr.ref = stderr\n"

@@ -1,6 +1,5 @@
 """Jobs on Spark against plain Python: operators, partitioners, chains fused and not, any parallelism."""
 
-import contextlib
 import itertools
 from collections import Counter, defaultdict
 
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.common import Types, WatermarkStrategy
+from engine.common import Types
 from engine.datastream import OutputTag, RuntimeExecutionMode, StreamExecutionEnvironment
 from engine.datastream.functions import (
     CoFlatMapFunction,
@@ -17,36 +16,12 @@ from engine.datastream.functions import (
     ProcessFunction,
 )
 from engine.datastream.state import ValueStateDescriptor
-from engine.runtime import run_job as runs
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.job_result import JobResult, summaries
-from operators.connectors.number_sequence import NumberSequenceSource
-
-#: One subtask, and more than the session has cores. Two are what most other tests run with.
-PARALLELISMS = (1, 5)
-PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
+from tests.runtime.small_jobs import PAIR, PARALLELISMS, both, collected, numbers
 
 
 @pytest.fixture
 def env(spark):
     return StreamExecutionEnvironment.get_execution_environment()
-
-
-def numbers(env, count):
-    source = NumberSequenceSource(0, count - 1)
-    return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
-
-
-def collected(stream):
-    with stream.execute_and_collect() as results:
-        return list(results)
-
-
-def both(env, parallelism, chaining, mode=RuntimeExecutionMode.STREAMING):
-    env.set_parallelism(parallelism).set_runtime_mode(mode)
-    if not chaining:
-        env.disable_operator_chaining()
-    return env
 
 
 @pytest.mark.parametrize("chaining", [True, False])
@@ -190,38 +165,6 @@ def test_records_longer_than_a_block_and_results_longer_than_memory_for_them(env
     assert Counter(found) == Counter({5000: 200})
 
 
-def test_a_failing_function_names_job_operator_subtask_and_record(env):
-    both(env, 2, True)
-
-    def fail(value):
-        if value == 77:
-            raise ValueError("cannot digest")
-        return value
-
-    stream = numbers(env, 100).map(fail, Types.LONG()).name("Digest")
-    with pytest.raises(JobExecutionError) as raised:
-        stream.execute_and_collect("meal")
-    text = str(raised.value)
-    for part in ("'meal'", "'Digest'", "subtask 2 of 2", "ValueError: cannot digest", "record: 77"):
-        assert part in text
-
-
-def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
-    both(env, 2, True)
-    ended: list[JobResult] = []
-    monkeypatch.setattr(runs, "run_listeners", [ended.append])
-    collected(numbers(env, 100).rebalance().map(lambda v: v, Types.LONG()))
-    (result,) = ended
-    assert result.state == "FINISHED"
-    states = ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED"]
-    for attempt in result.attempts:
-        assert list(attempt.state_timestamps) == states
-        assert sorted(attempt.state_timestamps.values()) == list(attempt.state_timestamps.values())
-    by_name = dict(summaries(result))
-    assert by_name["Map"]["records_in"] == by_name["Map"]["records_out"] == 100
-    assert by_name["Map"]["subtasks"] == by_name["Map"]["attempts"] == 2
-
-
 def test_a_topology_in_the_middle_of_a_spark_job(env, spark):
     both(env, 3, True)
     given = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('n', id % 7) AS name")
@@ -312,10 +255,3 @@ def test_keyed_state_in_order_of_the_channel(env):
     source = numbers(env, 5000).set_parallelism(1)
     disorder = source.key_by(lambda v: v % 13, Types.LONG()).process(Steps())
     assert collected(disorder) == []
-
-
-def test_no_job_is_an_error_as_in_flink(env):
-    with pytest.raises(RuntimeError, match="No operators defined in streaming topology"):
-        env.execute()
-    with contextlib.suppress(RuntimeError):
-        env.execute()

@@ -1,11 +1,16 @@
 """Small plans as Arrow tables."""
 
+from pathlib import Path
+
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.read_plan import read_plan
+from engine.store.spark_tables import SparkTables
 from engine.store.write_plan import write_plan
+from plans.joins.spark_schemas import spark_schema
 from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
 
@@ -50,3 +55,10 @@ def names(store: str, version: int | None = None) -> set[str]:
 def rows_in(store: str, table: str = "topologies") -> int:
     """Rows of any write, published or not."""
     return len(pa.table(DeltaTable(f"{store}/{table}").scan()))
+
+
+def spark_write(spark: SparkSession, store: Path, fingerprint: str) -> int:
+    tables = {
+        name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in plan_of(a=fingerprint).items()
+    }
+    return write_plan(SparkTables(spark, str(store)), tables, planner_version="1", options={})

@@ -13,22 +13,18 @@ from typer.testing import CliRunner
 
 from engine.commands.main import app
 from engine.store import open_plan as opening
-from engine.store import plan_versions
-from engine.store import write_plan as writing
 from engine.store.delta_rs_table import to_table
 from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from engine.store.plan_versions import find_version, list_versions
 from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
 from engine.store.spark_tables import SparkTables
 from engine.store.stored_tables import delta_schema, stored_columns
-from engine.store.write_plan import new_write_id, write_plan
+from engine.store.write_plan import new_write_id
 from plans.errors import StoreError
-from plans.joins.spark_schemas import spark_schema
 from plans.tables import TABLES
-from tests.store.arrow_plans import names, plan_of, topologies, write
+from tests.store.arrow_plans import names, spark_write, topologies
 from tests.store.damage import DAMAGE, flip_middle, logs
 from tests.store.tables_from_golden import golden_lines
 from tests.store.test_store import NOW
@@ -208,13 +204,6 @@ def spark_store(made_by_spark: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made_by_spark, tmp_path / "store"))
 
 
-def spark_write(spark: SparkSession, store: Path, fingerprint: str) -> int:
-    tables = {
-        name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in plan_of(a=fingerprint).items()
-    }
-    return write_plan(SparkTables(spark, str(store)), tables, planner_version="1", options={})
-
-
 def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_store: Path):
     (file,) = find_version(DeltaRsTables(str(spark_store)), None).files or ()
     assert (file.table, file.rows, len(file.checksum or "")) == ("topologies", 1, 32)
@@ -276,44 +265,6 @@ def test_remote_stores_are_checked_by_their_logs(
     for command in ("rejected", "verify", "export"):
         code, said = run(command, str(spark_store))
         assert (code, "has lost it" in said) == ((0, False) if command == "rejected" else (4, True))
-
-
-@pytest.mark.parametrize("through", ["delta-rs", "spark"])
-def test_what_a_version_holds_is_on_disk_before_it_is_published(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
-):
-    spark = request.getfixturevalue("spark") if through == "spark" else None
-    synced: set[str] = set()
-    fsync = os.fsync
-
-    def record(descriptor: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
-        fsync(descriptor)
-
-    at_publication: set[str] = set()
-    publish = plan_versions.publish
-
-    def record_and_publish(*arguments):
-        at_publication.update(synced)
-        return publish(*arguments)
-
-    monkeypatch.setattr(os, "fsync", record)
-    monkeypatch.setattr(writing, "publish", record_and_publish)
-    store = tmp_path / "store"
-    if spark is None:
-        write(str(store), plan_of(a="1"))
-    else:
-        spark_write(spark, store, "1")
-    # Delta makes folders for staged commits and leaves them empty.
-    paths = [path for path in store.rglob("*") if path.name != "_staged_commits"]
-    assert {str(path) for path in paths if MANIFEST not in path.parts} <= at_publication
-    assert {str(store), str(tmp_path)} <= at_publication
-    listed = DeltaTable(
-        str(store / MANIFEST)
-    ).file_uris()  # a merge of Spark's may leave files that it does not list
-    assert {str(logs(store / MANIFEST)[-1]), *(uri.removeprefix("file://") for uri in listed)} <= synced
-    drop_version(DeltaRsTables(str(store)) if spark is None else SparkTables(spark, str(store)), 1)
-    assert str(logs(store / MANIFEST)[-1]) in synced
 
 
 def test_stores_with_columns_of_another_penstock_are_read_but_not_written_to(tmp_path: Path):

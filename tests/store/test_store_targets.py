@@ -17,7 +17,7 @@ from engine.commands.main import app
 from engine.store import delta_rs_tables, plan_versions
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import list_versions
+from engine.store.plan_versions import is_store, list_versions
 from engine.store.require_target import require_target
 from engine.store.write_file import write_file
 from plans.errors import MachineError, StoreError
@@ -154,3 +154,12 @@ def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):
     )
     assert list((tmp_path / "store").rglob("*.parquet")) == []
     assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])
+def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
+    with pytest.raises(StoreError, match="which Delta tables cannot have"):
+        is_store(DeltaRsTables(str(tmp_path / name)))
+    with pytest.raises(StoreError, match="which Delta tables cannot have"):
+        require_target(str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []

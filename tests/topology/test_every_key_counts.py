@@ -1,6 +1,5 @@
 """Every key that topologies may have changes some plan, or it is listed here why it cannot."""
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -10,13 +9,16 @@ from plans.layers import LAYER_TABLES
 from plans.topology.operator_rules import TRANSFORMATION_RULES
 from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
 from plans.vocabulary import Layer
-from tests.topology.builders import stream_edge, stream_graph, stream_node
+from tests.topology.changed_graphs import (
+    BASE,
+    BATCH,
+    GRAPHS,
+    RESOURCES,
+    Topology,
+    changed,
+)
 
-Topology = dict[str, Any]
 LATER_LAYERS = (Layer.JOB_GRAPH, Layer.EXECUTION_GRAPH, Layer.SLOTS)
-BATCH = {"execution.runtime-mode": "BATCH"}
-RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1}
-MORE_RESOURCES = RESOURCES | {"cpu_cores": 2.0}
 
 WITHOUT_EFFECT = {
     "setting sinks": "StreamingJobGraphGenerator never asks StreamGraph.getSinkIDs",
@@ -33,149 +35,6 @@ WITHOUT_EFFECT = {
 }
 """Key to why it has no effect on the JobGraph or what is made of it, from Flink 2.3.0's source."""
 
-
-def chained_graph() -> Topology:
-    """1 -> 2 ~> 3, where the first two are chained; in STREAMING mode."""
-    edges = [
-        stream_edge(1, 2),
-        stream_edge(2, 3, partitioner="REBALANCE", partitioner_class="RebalancePartitioner", pointwise=False),
-    ]
-    graph = stream_graph()
-    graph["stream_graph"] |= {
-        "nodes": [
-            stream_node(
-                1, source=True, out_edges=[edges[0]["edge_id"]], invokable="SourceOperatorStreamTask"
-            ),
-            stream_node(2, in_edges=[edges[0]["edge_id"]], out_edges=[edges[1]["edge_id"]]),
-            stream_node(3, in_edges=[edges[1]["edge_id"]]),
-        ],
-        "edges": edges,
-    }
-    return graph
-
-
-def graph_with(
-    settings: Topology | None = None, nodes: Topology | None = None, edges: Topology | None = None
-):
-    """`chained_graph` with these values in all settings, nodes or edges."""
-    topology = chained_graph()
-    graph = topology["stream_graph"]
-    graph |= settings or {}
-    for entries, values in ((graph["nodes"], nodes), (graph["edges"], edges)):
-        for entry in entries:
-            entry.update(values or {})
-    return topology
-
-
-def changed(topology: Topology, part: str, key: str, value: Any, place: int = 1) -> Topology:
-    """A copy with another value in one node, edge or setting."""
-    other = deepcopy(topology)
-    graph = other["stream_graph"]
-    (graph if part == "setting" else graph[f"{part}s"][place])[key] = value
-    return other
-
-
-def with_other_ids() -> Topology:
-    """`chained_graph` with node 3 called 4."""
-    topology = chained_graph()
-    graph = topology["stream_graph"]
-    edge = graph["edges"][1] | {"target": 4, "edge_id": "n2-2_n4-4_0_FORWARD_0"}
-    graph["edges"][1] = edge
-    graph["nodes"][1]["out_edges"] = [edge["edge_id"]]
-    graph["nodes"][2] |= {"id": 4, "in_edges": [edge["edge_id"]]}
-    return topology
-
-
-BASE = chained_graph()
-UNCHAINED = graph_with({"chaining_enabled": False})
-DIFFERENT_MAX = changed(BASE, "node", "max_parallelism", 64)
-DYNAMIC = graph_with(
-    {"job_type": "BATCH", "dynamic": True, "global_exchange_mode": "ALL_EDGES_BLOCKING"},
-    edges={"buffer_timeout": -1},
-)
-FORMATS = graph_with(nodes={"supports_concurrent_execution_attempts": True})
-CHECKPOINTED = {
-    **changed(BASE, "edge", "partitioner_class", "CustomPartitionerWrapper"),
-    "config": {
-        "execution.checkpointing.interval": "1 s",
-        "execution.checkpointing.unaligned.enabled": "true",
-    },
-}
-LEGACY = changed(BASE, "node", "yielding", True)
-
-GRAPHS: dict[str, tuple[Topology, Topology]] = {
-    "setting sources": (BASE, changed(BASE, "setting", "sources", [])),
-    "setting sinks": (BASE, changed(BASE, "setting", "sinks", [3])),
-    "setting chaining_enabled": (BASE, UNCHAINED),
-    "setting global_exchange_mode": (
-        BASE,
-        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}, edges={"buffer_timeout": -1}),
-    ),
-    "setting dynamic": (changed(DYNAMIC, "setting", "dynamic", False), DYNAMIC),
-    "setting chain_different_max_parallelism": (
-        DIFFERENT_MAX,
-        changed(DIFFERENT_MAX, "setting", "chain_different_max_parallelism", False),
-    ),
-    "setting all_vertices_in_same_slot_sharing_group": (
-        DYNAMIC,
-        changed(DYNAMIC, "setting", "all_vertices_in_same_slot_sharing_group", False),
-    ),
-    "setting job_type": (
-        changed(BASE, "edge", "exchange_mode", "HYBRID_FULL"),
-        changed(changed(BASE, "edge", "exchange_mode", "HYBRID_FULL"), "setting", "job_type", "BATCH"),
-    ),
-    "setting vertex_description_mode": (
-        BASE,
-        changed(BASE, "setting", "vertex_description_mode", "CASCADING"),
-    ),
-    "setting vertex_name_include_index_prefix": (
-        BASE,
-        changed(BASE, "setting", "vertex_name_include_index_prefix", True),
-    ),
-    "setting checkpointing": (CHECKPOINTED, changed(CHECKPOINTED, "setting", "checkpointing", True)),
-    "node id": (BASE, with_other_ids()),
-    "node source": (
-        graph_with(nodes={"chaining": "HEAD_WITH_SOURCES"}),
-        changed(graph_with(nodes={"chaining": "HEAD_WITH_SOURCES"}), "node", "source", False, 0),
-    ),
-    "node legacy_source": (LEGACY, changed(LEGACY, "node", "legacy_source", True, 0)),
-    "node yielding": (
-        changed(BASE, "node", "legacy_source", True, 0),
-        changed(LEGACY, "node", "legacy_source", True, 0),
-    ),
-    "node parallelism_configured": (DYNAMIC, changed(DYNAMIC, "node", "parallelism_configured", True)),
-    "node buffer_timeout": (BASE, changed(BASE, "node", "buffer_timeout", 7)),
-    "node max_parallelism": (BASE, changed(BASE, "node", "max_parallelism", 64, 0)),
-    "node co_location_group": (BASE, changed(BASE, "node", "co_location_group", "group", 0)),
-    "node invokable": (BASE, changed(BASE, "node", "invokable", "OtherStreamTask", 0)),
-    "node min_resources": (
-        graph_with(nodes={"min_resources": RESOURCES, "preferred_resources": MORE_RESOURCES}),
-        graph_with(nodes={"min_resources": MORE_RESOURCES, "preferred_resources": MORE_RESOURCES}),
-    ),
-    "node preferred_resources": (
-        graph_with(nodes={"min_resources": RESOURCES, "preferred_resources": RESOURCES}),
-        graph_with(nodes={"min_resources": RESOURCES, "preferred_resources": MORE_RESOURCES}),
-    ),
-    "node input_format": (FORMATS, changed(FORMATS, "node", "input_format", True)),
-    "node output_format": (FORMATS, changed(FORMATS, "node", "output_format", True)),
-    "node in_edges": (BASE, changed(BASE, "node", "in_edges", [])),
-    "node out_edges": (BASE, changed(BASE, "node", "out_edges", [])),
-    "edge edge_id": (BASE, with_other_ids()),
-    "edge source": (BASE, changed(BASE, "edge", "source", 1)),
-    "edge target": (BASE, changed(BASE, "edge", "target", 2)),
-    "edge partitioner_class": (
-        changed(BASE, "edge", "partitioner_class", "RebalancePartitioner", 0),
-        BASE,
-    ),
-    "edge output_tag": (
-        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}),
-        changed(graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}), "edge", "output_tag", "late"),
-    ),
-    "edge buffer_timeout": (
-        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}, edges={"buffer_timeout": -1}),
-        graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}),
-    ),
-}
 OTHER_VALUES: dict[str, Any] = {
     "node name": "other",
     "node parallelism": 3,

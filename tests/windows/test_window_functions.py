@@ -1,4 +1,4 @@
-"""What window functions are given: keys, contexts, state; side outputs; user-written assigners."""
+"""What window functions are given: keys, contexts, state; side outputs."""
 
 # mypy: disable-error-code="arg-type,method-assign,type-arg,var-annotated"
 
@@ -15,13 +15,9 @@ from operators.functions.window_functions import (
     WindowFunction,
 )
 from operators.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
 from operators.windows.count_windows import CountTumblingWindowAssigner
 from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.serializers import TimeWindowSerializer
 from operators.windows.session_windows import EventTimeSessionWindows
-from operators.windows.time_triggers import EventTimeTrigger
-from operators.windows.window import TimeWindow
 from operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,
@@ -245,74 +241,6 @@ def test_reduced_values_of_other_types_are_refused(by_trigger):
     made = operator(TEN, reduced(Wrong(), None, pairs), by_trigger=by_trigger)
     with pytest.raises(UserFunctionError, match=r"TypeError: .*Integer"):
         run(made, stamped([("a", 1), ("a", 2)]))
-
-
-class HalfDays(WindowAssigner):
-    """A user's own: tumbling, and everything of key b in one more."""
-
-    def assign_windows(self, element, timestamp, context):
-        start = timestamp // 12 * 12
-        yield TimeWindow(start, start + 12)
-        if element[0] == "b":
-            yield TimeWindow(0, 1000)
-
-    def get_default_trigger(self, env):
-        return EventTimeTrigger()
-
-    def get_window_serializer(self):
-        return TimeWindowSerializer()
-
-    def is_event_time(self):
-        return True
-
-
-def test_user_written_assigner():
-    values = counted([("a", 1), ("b", 2), ("b", 20)])
-    recorded = run(operator(HalfDays(), KINDS["process"]()), stamped(values))
-    assert [(key, start, end, len(some)) for key, start, end, some in recorded.values] == [
-        ("a", 0, 12, 1),
-        ("b", 0, 12, 1),
-        ("b", 12, 24, 1),
-        ("b", 0, 1000, 2),
-    ]
-
-
-class GrowingToTens(MergingWindowAssigner):
-    """A user's own: windows that merge whenever they start in the same ten, with lists for sets."""
-
-    def assign_windows(self, element, timestamp, context):
-        return [TimeWindow(timestamp, timestamp + 1)]
-
-    def merge_windows(self, windows, callback):
-        tens = {}
-        for window in windows:
-            tens.setdefault(window.start // 10, []).append(window)
-        for some in tens.values():
-            if len(some) > 1:
-                callback.merge(some, TimeWindow(min(w.start for w in some), max(w.end for w in some)))
-
-    def get_default_trigger(self, env):
-        return EventTimeTrigger()
-
-    def get_window_serializer(self):
-        return TimeWindowSerializer()
-
-    def is_event_time(self):
-        return True
-
-
-@pytest.mark.parametrize("kind", ["reduce", "aggregate", "process"])
-def test_user_written_merging_assigner(kind):
-    values = counted([("a", 8), ("a", 1), ("a", 12), ("a", 4)])
-    recorded = run(operator(GrowingToTens(), KINDS[kind]()), stamped(values))
-    assert (
-        recorded.stamped
-        == {
-            "reduce": [(("a", 8, "0,1,3"), 8), (("a", 12, 2), 12)],
-            "aggregate": [("0|1|3", 8), ("2", 12)],
-            "process": [(("a", 1, 9, [*values[:2], values[3]]), 8), (("a", 12, 13, values[2:3]), 12)],
-        }[kind]
-    )
 
 
 def test_contents_of_count_windows_go_when_they_have_fired():

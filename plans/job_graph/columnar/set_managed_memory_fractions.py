@@ -5,8 +5,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
-from plans.execution_graph.job_graph_arrays import Flags
+from plans.arrow_walks import Flags, Ints
 from plans.job_graph.chain_index import HEAD
 from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.tables.column_types import TOPOLOGY

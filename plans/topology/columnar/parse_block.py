@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.compiled import is_worth_compiling
 from plans.topology.columnar.canonical_texts import canonical_texts
 from plans.topology.columnar.cut_config import cut_config
 from plans.topology.columnar.lines_as_arrow import lines_as_arrow
 from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
-from plans.topology.columnar.plain_transformations import Flags, plain_transformations
+from plans.topology.columnar.plain_transformations import plain_transformations
 from plans.topology.fingerprint import transformations_fingerprints
 from plans.topology.parse_lines import parse_lines
 from plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES

@@ -9,9 +9,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.columnar.frames import from_arrow
-from plans.topology.columnar.plain_transformations import Flags
 from plans.topology.columnar.topology_holds import topology_holds
 from plans.topology.duplicate_keys import may_have_duplicate_keys
 from plans.topology.fingerprint import config_text, header_text

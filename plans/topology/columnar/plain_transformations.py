@@ -1,17 +1,15 @@
 """Transformations as Arrow's JSON reader gives them, as columns of TRANSFORMATIONS."""
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans.arrow_walks import Flags
 from plans.columnar.frames import from_arrow
 from plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from plans.topology.suspicious_transformation import PHYSICAL
 from plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
-
-Flags = npt.NDArray[np.bool_]
 
 _ABSENT_IS_EMPTY = ("inputs", "slot_scope")
 _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
