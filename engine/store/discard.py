@@ -14,6 +14,7 @@ from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import is_published
 from engine.store.store_tables import Rows, StoreTables
 from engine.store.stored_tables import WRITE_ID
+from engine.store.version_notes import drop_staged
 from plans.errors import PenstockError
 
 
@@ -24,6 +25,7 @@ def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> N
     """
     with suppress(PenstockError, *delta.errors):
         if not is_published(delta, write_id):
+            drop_staged(delta.store, write_id)
             _remove_files(delta.store, tables, write_id)
             for table in tables:
                 with suppress(PenstockError, *delta.errors):
@@ -50,7 +52,7 @@ def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
     if not unreadable:
         return []
     moved = []
-    with _alone(local_folder(store)):
+    with alone(local_folder(store)):
         for table in unreadable:
             folder = local_folder(store, table)
             if _is_unreadable(store, table):
@@ -77,7 +79,7 @@ def _is_unreadable(store: str, table: str) -> bool:
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[None]:
+def alone(folder: str) -> Iterator[None]:
     """One writer at a time; the kernel lets go of the lock of one that is killed."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -129,8 +129,7 @@ def versions_of(store: str, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersi
         if row.get("checksum") not in (None, row_checksum(version)):
             raise StoreError(
                 f"{store} is damaged: the row of version {version.version} in table {MANIFEST} is not as it "
-                "was written",
-                "restore that table from a backup, or plan into another store",
+                "was written"
             )
     return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
 

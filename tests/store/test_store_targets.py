@@ -121,7 +121,7 @@ def test_an_error_after_publication_does_not_take_the_version_back(
     def fail(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(plan_versions, "note_newest_version", fail)
+    monkeypatch.setattr(plan_versions, "note_version", fail)
     with pytest.raises(MachineError, match="Input/output error"):
         write(store, plan_of(a="1"))
     assert ([v.version for v in list_versions(DeltaRsTables(store))], names(store)) == ([1], {"a"})
