@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from pyspark.sql import SparkSession
 from engine.machine.machine import driver_memory_mebibytes
 from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact_value, remember_secrets
+from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.find_java import require_java
+from engine.spark.local_folders import require_local_folders
 from engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
@@ -27,7 +30,7 @@ from engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
-from engine.spark.start_jvm import start_jvm
+from engine.spark.start_jvm import starting_jvm
 from engine.spark.submit_settings import JAVA_OPTIONS
 from plans.errors import ConfigurationError
 
@@ -154,15 +157,20 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
     logging.getLogger().addFilter(_is_news)
-    gateway = start_jvm(settings) if SparkContext._gateway is None else None
+    local = {**spark_settings(spark_conf_dir_in_use()), **settings}
+    if settings["spark.master"].startswith("local"):
+        require_local_folders(local)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    try:
-        context = SparkContext(gateway=gateway, conf=conf)
-        server = context._accumulatorServer
-        vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
-        return SparkSession(context)
-    except (Py4JError, PySparkException) as error:
-        raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
+    with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
+        try:
+            context = SparkContext(gateway=gateway, conf=conf)
+            server = context._accumulatorServer
+            vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
+            return SparkSession(context)
+        except (Py4JError, PySparkException) as error:
+            refused = disk_error_of_spark(error, local)
+            said = f"Spark did not start: {describe_spark_error(error)}"
+            raise refused or ConfigurationError(said) from error
 
 
 def _is_news(record: logging.LogRecord) -> bool:
