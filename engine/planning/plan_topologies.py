@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import Planner, choose_on_spark
+from engine.planning.foresee_spark_memory import require_memory_on_spark
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.planning_settings import partitions_for, planning_settings
@@ -84,6 +85,7 @@ def plan_tables(
     rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
     choice = choose_on_spark(planner, largest, most_tasks)
+    require_memory_on_spark(spark.sparkContext, rows, largest, partitions)
     found = None if choice.planner is Planner.COLUMNAR else validated(spark, given)
     with planning_settings(spark, partitions):
         if found is None:

@@ -1,5 +1,6 @@
 """Starts Spark's JVM without its chatter, and says what is wrong when it does not start."""
 
+import math
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from engine.machine.machine_error import refusal_in_text
 from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact
+from engine.spark.describe_memory_error import is_said_of_memory
 from engine.spark.spark_conf import delta_coordinates
 from engine.spark.submit_settings import submit_settings
 from plans.errors import ConfigurationError, NotEnoughMemoryError
@@ -27,8 +29,8 @@ _SECONDS_OF_CONSEQUENCES = 10.0
 """After a disk has refused: what tasks and commits log that fail because of it."""
 
 
-class _Refused:
-    """Until when events are taken for consequences."""
+class _Silence:
+    """Until when events are taken for consequences of a refusal, and of the JVM's end."""
 
     until = 0.0
 
@@ -68,6 +70,7 @@ def end_jvm(seconds: float = 10.0) -> None:
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None or process.stdin is None:
         return
+    _Silence.until = math.inf
     with suppress(OSError):
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
@@ -124,8 +127,8 @@ class _Forwarder(threading.Thread):
 def _forward(text: bytes) -> None:
     """Write lines of the JVM's to standard error. Log lines repeat foreign names, messages and settings.
 
-    Left out are Java's stacks, and events of a disk that refuses with what follows from it: the command says
-    that. A JVM that a signal stops logs what it cannot finish: that is no news.
+    Left out are Java's stacks, and events of a disk that refuses or of memory that ran out, with what follows
+    from them: the command says that. A JVM that a signal stops logs what it cannot finish: that is no news.
     """
     if stopped_by() is not None:
         return
@@ -138,9 +141,10 @@ def _without_refusals(text: bytes) -> bytes:
     shown = []
     for event in _EVENT.split(_STACK.sub(b"", text)):
         is_event = _EVENT.match(event)
-        if is_event and refusal_in_text(event.decode(errors="replace")) is not None:
-            _Refused.until = time.monotonic() + _SECONDS_OF_CONSEQUENCES
-        elif not (is_event and time.monotonic() < _Refused.until):
+        said = event.decode(errors="replace")
+        if is_event and (refusal_in_text(said) is not None or is_said_of_memory(said)):
+            _Silence.until = max(_Silence.until, time.monotonic() + _SECONDS_OF_CONSEQUENCES)
+        elif not (is_event and time.monotonic() < _Silence.until):
             shown.append(event)
     return b"".join(shown)
 
