@@ -19,8 +19,8 @@ _UNEVEN = 1.3
 def require_memory_on_spark(context: Any, rows: int, largest: int, partitions: int) -> None:
     """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan.
 
-    `context`: the SparkContext. `rows`: transformations and stream nodes; `largest`: of one topology. On a cluster, nothing is foreseen:
-    memory is the executors'.
+    `context`: the SparkContext. `rows`: transformations and stream nodes; `largest`: of one topology. On a
+    cluster, nothing is foreseen: memory is the executors'.
     """
     if not str(context.master).startswith("local"):
         return

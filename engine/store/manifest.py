@@ -140,9 +140,15 @@ def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | N
     )
 
 
-def not_a_store(store: str) -> StoreError:
-    """No plan was ever written to this path."""
-    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one")
+def not_a_store(store: str, *, has_tables: bool = False) -> StoreError:
+    """No plan was ever written to this path, or, if it has tables of plans, none was finished."""
+    hint = "penstock plan makes one"
+    if has_tables:
+        hint = (
+            "tables of plans are there: either no plan was finished, or that table is lost; restore it from "
+            "a backup, or plan again"
+        )
+    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", hint)
 
 
 def given_up(store: str, write_id: str) -> StoreError:

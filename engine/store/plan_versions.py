@@ -1,10 +1,12 @@
 """The versions of a store: which there are, and how a write becomes one."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.machine.machine_error import machine_error_in_text
+from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import (
     MANIFEST,
     PlanVersion,
@@ -29,6 +31,7 @@ from engine.store.version_notes import (
     stage_note,
 )
 from plans.errors import PenstockError, StoreError
+from plans.tables import TABLES
 
 
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
@@ -64,7 +67,7 @@ def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
     if found is None:
         if noted_versions(delta.store):
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
-        raise not_a_store(delta.store)
+        raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
     return require_as_noted(delta.store, _versions(delta.store, found))
 
 
@@ -165,6 +168,10 @@ def _read(delta: StoreTables[Rows]) -> ManifestRead | None:
         if delta.is_conflict(error):
             raise
         raise _unreadable(delta.store, error) from error
+
+
+def _has_tables(store: str) -> bool:
+    return is_local(store) and any(os.path.isdir(local_folder(store, table)) for table in TABLES)
 
 
 def _versions(store: str, found: ManifestRead) -> list[PlanVersion]:

@@ -97,8 +97,8 @@ def test_what_is_damaged_is_not_answered_from_and_planning_again_mends_it(
     if how == "table deleted" and table == MANIFEST:
         assert "is not a plan store" in found[0][1]
     code, said = plan(sound, len(LINES))
-    if code:  # without its log, nobody knows the versions any more
-        assert (code, table) == (4, MANIFEST)
+    if code:  # without its notes too, nobody knows the versions any more
+        assert (code, table, how) == (4, MANIFEST, "table is a file")
         assert "restore that table" in said
     else:
         assert run("verify", "store")[0] == 0
