@@ -157,6 +157,10 @@ def _start_settings(master: str | None, settings: Mapping[str, str], app_name: s
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
+    local = {**spark_settings(spark_conf_dir_in_use()), **settings}
+    if settings["spark.master"].startswith("local"):
+        require_memory_for_spark()
+        require_local_folders(local)
     require_java()
     if settings["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -166,10 +170,6 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
     logging.getLogger().addFilter(_is_news)
-    local = {**spark_settings(spark_conf_dir_in_use()), **settings}
-    if settings["spark.master"].startswith("local"):
-        require_memory_for_spark()
-        require_local_folders(local)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
