@@ -79,6 +79,11 @@ def with_exit_code_of_disk(error: Failure) -> Failure:
     return told
 
 
+def hint_of(number: int) -> str | None:
+    """What to do about a refusal by the system's error."""
+    return _HINTS.get(number)
+
+
 def _refusal(number: int, doing: str | None) -> MachineError:
     said = os.strerror(number)
     return MachineError(said if doing is None else f"{doing}: {said}", _HINTS.get(number))

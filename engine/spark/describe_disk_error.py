@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engine.machine.machine_error import machine_error_in_text, refusal_in_text
+from engine.machine.machine_error import hint_of, refusal_in_text
 from engine.spark.local_folders import HINT, said_of_local_folders
 from plans.errors import MachineError, PenstockError
 
@@ -32,7 +32,7 @@ def disk_error_of_spark(
         folders = said_of_local_folders(_settings() if settings is None else settings)
         return MachineError(f"writing Spark's local files to {folders}: {os.strerror(number)}", HINT)
     where = store or next(found["path"] for found in _IN_FILE.finditer(text))
-    return machine_error_in_text(OSError(number, os.strerror(number)), f"writing {where}")
+    return MachineError(f"writing {where}: {os.strerror(number)}", hint_of(number))
 
 
 def _all_of(error: BaseException) -> str:

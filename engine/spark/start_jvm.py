@@ -14,13 +14,13 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
-from engine.machine.machine_error import refusal_in_text
+from engine.machine.machine_error import hint_of, refusal_in_text
 from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact
 from engine.spark.describe_memory_error import is_said_of_memory
 from engine.spark.spark_conf import delta_coordinates
 from engine.spark.submit_settings import submit_settings
-from plans.errors import ConfigurationError, NotEnoughMemoryError
+from plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
 from plans.printable import printable_lines
 
 _STACK = re.compile(rb"^\s+at [\w.$/<>]+\(.*\)\r?\n", re.MULTILINE)
@@ -149,9 +149,12 @@ def _without_refusals(text: bytes) -> bytes:
     return b"".join(shown)
 
 
-def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError:
+def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineError:
     """What a JVM that did not start has said, as an error with a hint."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    if (number := refusal_in_text(text)) is not None:
+        said = next(line.strip() for line in lines if refusal_in_text(line) is not None)
+        return MachineError(f"Spark's JVM did not start: {redact(said)}", hint_of(number))
     if "unresolved dependency" in text or "UNRESOLVED DEPENDENCIES" in text or "download failed" in text:
         wanted = [line.strip() for line in lines if "unresolved dependency" in line or "FAILED" in line]
         return ConfigurationError(
