@@ -12,7 +12,6 @@ from engine.machine.available_memory import Available
 from engine.planning import foresee_spark_memory as planning
 from engine.planning.foresee_spark_memory import require_memory_on_spark
 from engine.spark import foresee_spark_memory as starting
-from engine.spark import local_folders
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
 from engine.spark.local_folders import require_local_folders
@@ -84,7 +83,7 @@ def test_local_folders_are_tried_before_a_jvm_starts(tmp_path: Path, monkeypatch
     def full(**_: object) -> None:
         raise OSError(errno.ENOSPC, FULL)
 
-    monkeypatch.setattr(local_folders.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", usable)
     with pytest.raises(MachineError, match=f"{usable}: {FULL}\n  hint: free some space there"):
         require_local_folders({"spark.local.dir": "/elsewhere"})
