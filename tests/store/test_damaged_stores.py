@@ -229,6 +229,13 @@ def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_stor
     assert names(str(spark_store)) == {"a"}
 
 
+def test_spark_makes_tables_where_a_creation_was_cut_off(spark: SparkSession, tmp_path: Path):
+    for table in ("topologies", MANIFEST):
+        (tmp_path / "store" / table / "_delta_log").mkdir(parents=True)
+    assert spark_write(spark, tmp_path / "store", "1") == 1
+    assert names(str(tmp_path / "store")) == {"a"}
+
+
 def test_spark_writes_to_stores_of_older_penstocks(spark: SparkSession, spark_store: Path):
     as_written_before(spark_store)
     DeltaRsTables(str(spark_store)).append("topologies", topologies(x="1"), new_write_id())
