@@ -15,8 +15,9 @@ from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
 from engine.flink.flink_jars import flink_jars
-from engine.machine.machine import cores, driver_memory_mebibytes, memory_bytes
+from engine.machine.machine import cores, memory_bytes
 from engine.spark.find_java import MINIMUM_JAVA, find_java
+from engine.spark.foresee_spark_memory import heap_mebibytes
 from engine.spark.session import ivy_dir
 from engine.spark.spark_conf import (
     delta_coordinates,
@@ -53,8 +54,7 @@ def diagnose() -> list[Finding]:
         Finding("cores", str(cores())),
         Finding(
             "memory",
-            f"{memory_bytes() / 2**30:.1f} GiB; "
-            f"a local Spark takes {driver_memory_mebibytes() / 2**10:.1f} GiB",
+            f"{memory_bytes() / 2**30:.1f} GiB; a local Spark takes {heap_mebibytes() / 2**10:.1f} GiB",
         ),
         _conf_dir(),
     ]

@@ -171,6 +171,8 @@ def main() -> None:
     finally:
         if stopped_by() is not None:
             end_children()
+        elif "engine.spark.start_jvm" in sys.modules:
+            sys.modules["engine.spark.start_jvm"].end_jvm()
 
 
 def _warn(
@@ -220,11 +222,11 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
-        from engine.machine.machine_error import with_exit_code_of_disk
+        from engine.spark.describe_disk_error import disk_error_of_spark
         from engine.spark.describe_spark_error import describe_spark_error
 
         said = f"Spark failed: {describe_spark_error(error)}"
-        told = with_exit_code_of_disk(PenstockError(said, "--debug shows where"))
+        told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")
         return str(told), told.exit_code
     return (
         f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",

@@ -108,7 +108,8 @@ def command(
     exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
     """
     settings = given_settings(properties_file, conf)
-    require_target(out)
+    for repaired in require_target(out):
+        say_beside_output(repaired)
     options = plan_options(until, slot_sharing, network.value, slots_per_task_manager, task_manager_memory)
     longest = _bytes(max_line_size)
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))

@@ -10,6 +10,7 @@ from engine.output.people import print_table
 from engine.output.say import say
 from engine.store.data_files import Damage, damaged
 from engine.store.manifest import PlanVersion
+from engine.store.repair_manifest import repair_manifest
 from engine.store.tables_of import tables_of
 from engine.store.verify_version import verify_version
 
@@ -22,13 +23,23 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="First make the list of versions again if it is damaged."),
+    ] = False,
 ) -> None:
     """Read every file of a version, and compare rows and checksums with those that were written.
 
     Damage is listed by table and file, and the exit code is 4. Of versions that older Penstocks have written,
     which recorded neither, "not recorded" is said, and only what shows without that is checked. On a file
     system that is not local, the tables' logs are compared: bytes are checked by that file system.
+
+    --repair mends table plan_versions of a local store, from the notes that each version has in it. Damage to
+    the tables of a version is mended by planning again.
     """
+    if repair:
+        for sentence in repair_manifest(store):
+            say(sentence)
     found, damage = verify_version(tables_of(store), version)
     _print_tables(found.tables, found.files is not None, damage)
     if damage:

@@ -28,6 +28,11 @@ def available_memory() -> Available:
     return min([_of_machine(), *_of_cgroups(), *_of_resource_limits()])
 
 
+def resident_bytes(process: int) -> int:
+    """Memory that a process holds; 0 if that is not known."""
+    return _kibibytes(_PROC / str(process) / "status").get("VmRSS", 0)
+
+
 def _of_machine() -> Available:
     """MemAvailable: free memory, and caches that the kernel gives up. Without /proc, all physical memory."""
     free = _kibibytes(_PROC / "meminfo").get("MemAvailable")

@@ -53,13 +53,17 @@ def machine_error_in_text(error: BaseException, doing: str) -> MachineError | No
     known = machine_error(error, doing)
     if known is not None:
         return known
-    text = str(error)
+    number = refusal_in_text(str(error))
+    return None if number is None else _refusal(number, doing)
+
+
+def refusal_in_text(text: str) -> int | None:
+    """The number of the system's error by which a text says that the machine refuses."""
     for match in _OF_RUST.finditer(text):
         number = int(match[1] or match[2])
         if number in _REFUSALS:
-            return _refusal(number, doing)
-    number = next((number for number in _REFUSALS if os.strerror(number) in text), 0)
-    return _refusal(number, doing) if number else None
+            return number
+    return next((number for number in _REFUSALS if os.strerror(number) in text), None)
 
 
 def with_exit_code_of_disk(error: Failure) -> Failure:
@@ -73,6 +77,11 @@ def with_exit_code_of_disk(error: Failure) -> Failure:
     told = type(error)(error.message, error.hint or _HINTS.get(number))
     told.exit_code = MachineError.exit_code
     return told
+
+
+def hint_of(number: int) -> str | None:
+    """What to do about a refusal by the system's error."""
+    return _HINTS.get(number)
 
 
 def _refusal(number: int, doing: str | None) -> MachineError:

@@ -1,5 +1,6 @@
 """A file that a user names is replaced whole or left as it was; what is no regular file is written to."""
 
+import errno
 import os
 import re
 import stat
@@ -72,6 +73,10 @@ def _status(target: Path) -> os.stat_result | None:
         return os.stat(target)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
+            raise
+        raise ConfigurationError(f"cannot write {target}: {error.strerror}") from error
 
 
 @contextmanager

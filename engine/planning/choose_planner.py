@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from engine.planning.estimate_size import estimate_size
 from engine.planning.foresee_memory import (
-    Size,
     bytes_of_tasks,
     require_memory_to_plan,
     shown_bytes,
@@ -19,8 +18,8 @@ from plans.topology.columnar.find_topology_files import is_pipe, local_path
 MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
 
-SMALL_ENOUGH = Size(100_000, 1)
-"""A topology that any worker plans."""
+SMALL_ENOUGH_BYTES = 2**29
+"""What any worker can have."""
 
 
 class Planner(StrEnum):

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from engine.machine.available_memory import Available, available_memory
-from engine.machine.machine import driver_memory_mebibytes
+from engine.spark.foresee_spark_memory import least_for_spark
 from plans.errors import NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 
@@ -42,9 +42,6 @@ BYTES_OF_AN_EXPORTED_ROW = 1_900
 LEAST_TO_READ_ON = 64 * 2**20
 """Reading ends with an error before less than this is left."""
 
-LEAST_FOR_SPARK = 3 * 2**30
-"""A local Spark: its JVM, and Python workers."""
-
 
 HINT = (
     "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner joins "
@@ -68,11 +65,6 @@ class Size(NamedTuple):
         """Memory that reading and planning take, without tasks."""
         if self.is_giant:
             return BYTES_OF_A_PROCESS + BYTES_OF_A_GIANT + self.transformations * BYTES_OF_A_GIANT_ROW
-        return self.needed_bytes_in_parts
-
-    @property
-    def needed_bytes_in_parts(self) -> int:
-        """Memory of a process that plans whole topologies and writes nothing meanwhile."""
         of_rows = self.transformations * BYTES_OF_A_TRANSFORMATION + self.topologies * BYTES_OF_A_TOPOLOGY
         return BYTES_OF_A_PROCESS + of_rows
 
@@ -146,10 +138,9 @@ def bytes_of_tasks(rows: TaskRows) -> int:
 
 
 def spark_fits() -> bool:
-    """Whether a local Spark can start here: its heap is reserved as address space at once."""
+    """Whether a local Spark can start here."""
     left = available_memory()
-    of_limits = left.limited_by.startswith("`ulimit")
-    return left.size_bytes >= (driver_memory_mebibytes() * 2**20 + 2**30 if of_limits else LEAST_FOR_SPARK)
+    return left.size_bytes >= least_for_spark(left)
 
 
 def _require(needed_bytes: int, work: str, there: Available | None = None, hint: str = HINT) -> None:

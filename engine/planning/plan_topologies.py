@@ -7,7 +7,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning.choose_planner import Planner, choose_on_spark
+from engine.planning.choose_planner import Choice, Planner, choose_on_spark
+from engine.planning.foresee_spark_memory import (
+    BYTES_OF_A_PLANNED_ROW,
+    BYTES_OF_A_WALKED_ROW,
+    require_memory_on_spark,
+)
 from engine.planning.memory_of_a_worker import memory_of_a_worker
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
@@ -20,6 +25,7 @@ from engine.planning.planning_settings import (
 from engine.planning.split_by_size import joined_plans, split_by_size
 from engine.spark.session import any_session, require_delta
 from plans.choices import Choices
+from plans.errors import NotEnoughMemoryError
 from plans.joins.run_passes import Planned, run_passes
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
@@ -92,10 +98,18 @@ def plan_tables(
     partitions = partitions_for(spark, rows)
     choice = choose_on_spark(planner, largest, most_tasks, lambda: memory_of_a_worker(spark))
     if choice.planner is Planner.COLUMNAR:
+        try:
+            require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_PLANNED_ROW)
+        except NotEnoughMemoryError as error:
+            if planner is not Planner.AUTO:
+                raise
+            choice = Choice(Planner.JOINS, error.message, on_spark=True)
+    if choice.planner is Planner.JOINS:
+        require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_WALKED_ROW)
+        planned = _by_joins(spark, given, until, report, choices)
+    else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(given, until, partitions, report, choices)
-    else:
-        planned = _by_joins(spark, given, until, report, choices)
     with planning_settings(spark, partitions):
         report("check that nothing is lost")
         ids = F.count_distinct(TOPOLOGY).alias("ids")

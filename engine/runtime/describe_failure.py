@@ -4,6 +4,7 @@ from engine.machine.machine_error import with_exit_code_of_disk
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobExecutionError
 from engine.runtime.job_monitor import Attempt, JobMonitor
+from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
 from operators.chain.describe_error import shortened
 from plans.vocabulary import ExecutionState
@@ -39,7 +40,12 @@ def describe_failure(
         lost = monitor.first_lost()
         if lost is not None:
             return _of_dead_worker(name, compiled, lost)
-    return with_exit_code_of_disk(JobExecutionError(f"job {name!r} failed: {text}"))
+    refused = disk_error_of_spark(error)
+    if refused is not None:
+        text = refused.message
+    return with_exit_code_of_disk(
+        JobExecutionError(f"job {name!r} failed: {text}", refused.hint if refused else None)
+    )
 
 
 def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:

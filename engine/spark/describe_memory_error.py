@@ -60,6 +60,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return False
 
 
+def is_said_of_memory(text: str) -> bool:
+    """Whether a log line says that memory ran out."""
+    return _SIGNS.search(text) is not None
+
+
 def describe_memory_error(error: BaseException) -> str:
     """One message for all of them."""
     if jvm_ran_out_of_memory(error):

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from engine.machine.machine import driver_memory_mebibytes
 from engine.machine.stop_on_signals import stopped_by
 from engine.output.redaction import redact_value, remember_secrets
+from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.find_java import require_java
+from engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
+from engine.spark.local_folders import require_local_folders
 from engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
@@ -27,9 +30,16 @@ from engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
-from engine.spark.start_jvm import start_jvm
+from engine.spark.start_jvm import starting_jvm
 from engine.spark.submit_settings import JAVA_OPTIONS
 from plans.errors import ConfigurationError
+
+_NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
+"""Of a local Spark, which is one process: what waits for its heartbeats would wait for itself.
+
+Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
+a task that is just starting, and two minutes later the only executor is removed: the job would never end.
+"""
 
 
 def get_session(
@@ -140,7 +150,9 @@ def _start_settings(master: str | None, settings: Mapping[str, str], app_name: s
     merged.setdefault("spark.jars.ivy", str(ivy_dir()))
     if merged["spark.master"].startswith("local"):
         if "spark.driver.memory" not in given:
-            merged["spark.driver.memory"] = f"{driver_memory_mebibytes()}m"
+            merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
+        if _NO_HEARTBEATS not in given:
+            merged[_NO_HEARTBEATS] = "7d"
         if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
             merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         root = Path(__file__).resolve().parents[2]
@@ -150,6 +162,10 @@ def _start_settings(master: str | None, settings: Mapping[str, str], app_name: s
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
+    local = {**spark_settings(spark_conf_dir_in_use()), **settings}
+    if settings["spark.master"].startswith("local"):
+        require_memory_for_spark()
+        require_local_folders(local)
     require_java()
     if settings["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -159,15 +175,17 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
     logging.getLogger().addFilter(_is_news)
-    gateway = start_jvm(settings) if SparkContext._gateway is None else None
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    try:
-        context = SparkContext(gateway=gateway, conf=conf)
-        server = context._accumulatorServer
-        vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
-        return SparkSession(context)
-    except (Py4JError, PySparkException) as error:
-        raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
+    with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
+        try:
+            context = SparkContext(gateway=gateway, conf=conf)
+            server = context._accumulatorServer
+            vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
+            return SparkSession(context)
+        except (Py4JError, PySparkException) as error:
+            refused = disk_error_of_spark(error, local)
+            said = f"Spark did not start: {describe_spark_error(error)}"
+            raise refused or ConfigurationError(said) from error
 
 
 def _is_news(record: logging.LogRecord) -> bool:

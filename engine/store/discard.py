@@ -14,20 +14,25 @@ from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import is_published
 from engine.store.store_tables import Rows, StoreTables
 from engine.store.stored_tables import WRITE_ID
+from engine.store.tables_of import log_reader
+from engine.store.version_notes import drop_staged
 from plans.errors import PenstockError
 
 
 def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
     """Delete what a write has left, unless it was published: an error may follow the commit that does so.
 
-    Files first, which makes room on a full disk for what the logs are to say.
+    Files first, which makes room on a full disk for what the logs are to say. A local store is tidied up
+    without Spark, which may be what failed.
     """
-    with suppress(PenstockError, *delta.errors):
-        if not is_published(delta, write_id):
+    logs = log_reader(delta)
+    with suppress(PenstockError, *logs.errors):
+        if not is_published(logs, write_id):
+            drop_staged(delta.store, write_id)
             _remove_files(delta.store, tables, write_id)
             for table in tables:
-                with suppress(PenstockError, *delta.errors):
-                    delta.delete(table, [write_id])
+                with suppress(PenstockError, *logs.errors):
+                    logs.delete(table, [write_id])
 
 
 def _remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
@@ -50,7 +55,7 @@ def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
     if not unreadable:
         return []
     moved = []
-    with _alone(local_folder(store)):
+    with alone(local_folder(store)):
         for table in unreadable:
             folder = local_folder(store, table)
             if _is_unreadable(store, table):
@@ -77,7 +82,7 @@ def _is_unreadable(store: str, table: str) -> bool:
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[None]:
+def alone(folder: str) -> Iterator[None]:
     """One writer at a time; the kernel lets go of the lock of one that is killed."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

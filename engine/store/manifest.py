@@ -129,8 +129,7 @@ def versions_of(store: str, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersi
         if row.get("checksum") not in (None, row_checksum(version)):
             raise StoreError(
                 f"{store} is damaged: the row of version {version.version} in table {MANIFEST} is not as it "
-                "was written",
-                "restore that table from a backup, or plan into another store",
+                "was written"
             )
     return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
 
@@ -141,9 +140,15 @@ def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | N
     )
 
 
-def not_a_store(store: str) -> StoreError:
-    """No plan was ever written to this path."""
-    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one")
+def not_a_store(store: str, *, has_tables: bool = False) -> StoreError:
+    """No plan was ever written to this path, or, if it has tables of plans, none was finished."""
+    hint = "penstock plan makes one"
+    if has_tables:
+        hint = (
+            "tables of plans are there: either no plan was finished, or that table is lost; restore it from "
+            "a backup, or plan again"
+        )
+    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", hint)
 
 
 def given_up(store: str, write_id: str) -> StoreError:

@@ -1,10 +1,12 @@
 """The versions of a store: which there are, and how a write becomes one."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.machine.machine_error import machine_error_in_text
+from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import (
     MANIFEST,
     PlanVersion,
@@ -14,10 +16,22 @@ from engine.store.manifest import (
     not_a_store,
     versions_of,
 )
-from engine.store.newest_version import newest_version, note_newest_version, require_whole
 from engine.store.store_errors import first_line
 from engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
+from engine.store.version_notes import (
+    how_to_mend,
+    lost,
+    lost_versions,
+    newest_version,
+    note_version,
+    noted_versions,
+    renew_notes,
+    require_as_noted,
+    require_whole,
+    stage_note,
+)
 from plans.errors import PenstockError, StoreError
+from plans.tables import TABLES
 
 
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
@@ -33,6 +47,8 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
     if version is None and known:
         return known[-1]
     found = next((v for v in known if v.version == version), None)
+    if found is None and version in lost_versions(delta.store, writes):
+        raise lost(delta.store, version)
     if found is None:
         numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
         asked = "any version" if version is None else f"version {version}"
@@ -49,8 +65,10 @@ def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
     """
     found = _read(delta)
     if found is None:
-        raise not_a_store(delta.store)
-    return versions_of(delta.store, found.rows)
+        if noted_versions(delta.store):
+            raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
+        raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
+    return require_as_noted(delta.store, _versions(delta.store, found))
 
 
 def complete(versions: Iterable[PlanVersion]) -> list[PlanVersion]:
@@ -70,7 +88,7 @@ def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
     """Whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
     found = _read(delta)
     return found is not None and any(
-        v.write_id == write_id and v.version is not None for v in versions_of(delta.store, found.rows)
+        v.write_id == write_id and v.version is not None for v in _versions(delta.store, found)
     )
 
 
@@ -86,12 +104,13 @@ def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
     def insert_under_next_number(seen: ManifestRead, known: list[PlanVersion]) -> None:
         number = newest_version(delta.store, known) + 1
         numbered = replace(candidate, version=number, published_at=datetime.now(UTC))
+        stage_note(delta.store, numbered)
         delta.insert_version(manifest_row(numbered), seen)
 
     own = _inserted(delta, candidate.write_id, insert_under_next_number, f"publishing in {delta.store}")
     if own.version is None or own.state == State.ABANDONED:
         raise given_up(delta.store, candidate.write_id)
-    note_newest_version(delta.store, own.version)
+    note_version(delta.store, own)
     return own.version
 
 
@@ -108,6 +127,7 @@ def abandon(delta: StoreTables[Rows], write_id: str) -> None:
 
 def mark_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
     """No reader that starts now sees the version."""
+    renew_notes(delta.store, [replace(version, state=State.DROPPED)])
     retry_conflicts(
         delta,
         lambda: delta.set_state(version.write_id, str(State.DROPPED)),
@@ -127,7 +147,7 @@ def _inserted(
         seen = _read(delta)
         if seen is None:
             raise not_a_store(delta.store)
-        known = versions_of(delta.store, seen.rows)
+        known = _versions(delta.store, seen)
         own = next((v for v in known if v.write_id == write_id), None)
         if own is None:
             insert(seen, known)
@@ -150,10 +170,21 @@ def _read(delta: StoreTables[Rows]) -> ManifestRead | None:
         raise _unreadable(delta.store, error) from error
 
 
+def _has_tables(store: str) -> bool:
+    return is_local(store) and any(os.path.isdir(local_folder(store, table)) for table in TABLES)
+
+
+def _versions(store: str, found: ManifestRead) -> list[PlanVersion]:
+    try:
+        return versions_of(store, found.rows)
+    except StoreError as error:
+        raise StoreError(error.message, how_to_mend(store)) from error
+
+
 def _unreadable(store: str, error: Exception) -> PenstockError:
-    doing = f"reading table {MANIFEST} of {store}"
-    said = first_line(error)
-    return machine_error_in_text(error, doing) or StoreError(
-        f"{store} is damaged: table {MANIFEST}, which lists its versions, cannot be read: {said}",
-        "restore that table from a backup, or plan into another store",
-    )
+    refused = machine_error_in_text(error, f"reading table {MANIFEST} of {store}")
+    return refused or _damaged(store, f"which lists its versions, cannot be read: {first_line(error)}")
+
+
+def _damaged(store: str, what: str) -> StoreError:
+    return StoreError(f"{store} is damaged: table {MANIFEST}, {what}", how_to_mend(store))

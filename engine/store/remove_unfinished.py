@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from engine.store.manifest import State
-from engine.store.newest_version import require_whole
 from engine.store.plan_versions import abandon, all_writes
 from engine.store.store_tables import Rows, StoreTables
+from engine.store.version_notes import require_whole
 from plans.tables import TABLES
 
 OLD = timedelta(days=7)

@@ -11,6 +11,7 @@ from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST
 from engine.store.plan_versions import all_writes, is_store
+from engine.store.repair_manifest import make_again_if_unreadable
 from engine.store.require_columns import require_columns_to_write
 from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
@@ -21,17 +22,17 @@ _LEFT_BY_FILE_SYSTEMS = ("lost+found",)
 _NAMES_SAID = 5
 
 
-def require_target(store: str) -> None:
+def require_target(store: str) -> list[str]:
     """StoreError unless `store` is a path that Delta can have, of nothing, an empty folder or a store.
 
-    The store must have a manifest that can be read, and tables with the columns of this version of Penstock.
-
-    What a first write left that was killed counts as a store. Raises MachineError if the folder cannot be
-    made or written to. Only local file systems are looked at.
+    The store must have tables with the columns of this version of Penstock, and a manifest that can be read,
+    or made again: what was done to it, in sentences for people. What a first write left that was killed
+    counts as a store. Raises MachineError if the folder cannot be made or written to. Only local file systems
+    are looked at.
     """
     table_path(store, MANIFEST)
     if not is_local(store):
-        return
+        return []
     folder = local_folder(store)
     try:
         existing = _existing(folder)
@@ -39,10 +40,12 @@ def require_target(store: str) -> None:
             what = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
             raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{what}, not a folder")
+        repaired = make_again_if_unreadable(store)
         if existing == folder:
             _require_empty_or_store(store, folder)
         with tempfile.TemporaryFile(dir=existing):
             pass
+        return repaired
     except OSError as error:
         raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
 

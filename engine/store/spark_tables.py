@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.store.data_files import DataFile
+from engine.store.delta_rs_table import create_table
 from engine.store.durable_commits import durable_commits
+from engine.store.is_local import is_local
 from engine.store.manifest import MANIFEST
 from engine.store.store_tables import (
     TRANSACTION_VERSION,
@@ -75,7 +77,10 @@ class SparkTables:
     def create(self, table: str) -> None:
         """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
         path = table_path(self.store, table)
-        if not self.has(table):
+        if is_local(self.store):
+            # Spark cannot make one where a creation was cut off, such as by a full disk.
+            create_table(path, table)
+        elif not self.has(table):
             builder = DeltaTable.createIfNotExists(self.spark).location(path).addColumns(_schema(table))
             partition = partition_of(table)
             if partition is not None:

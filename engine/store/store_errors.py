@@ -27,7 +27,8 @@ def store_errors(store: str, doing: str) -> Iterator[None]:
         of_spark = _is_from_spark(error)
         if not (of_spark or _is_from_below(error)) or (doing == "reading" and _is_of_output(error)):
             raise
-        refused = machine_error_in_text(error, f"{doing} {store}")
+        refused = _refused_to_spark(error, store) if of_spark else None
+        refused = refused or machine_error_in_text(error, f"{doing} {store}")
         if refused is not None:
             raise refused from error
         if of_spark and doing != "reading":  # what is written is planned at that moment
@@ -47,6 +48,12 @@ def first_line(error: BaseException) -> str:
     else:
         said = str(error).strip()
     return (said.splitlines() or [type(error).__name__])[0]
+
+
+def _refused_to_spark(error: BaseException, store: str) -> PenstockError | None:
+    from engine.spark.describe_disk_error import disk_error_of_spark
+
+    return disk_error_of_spark(error, store=store)
 
 
 def _is_from_below(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """Where a table of a store is."""
 
+import os
 import re
 from pathlib import Path
 
@@ -7,17 +8,34 @@ from plans.errors import StoreError
 
 _NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}|[\ud800-\udfff]")
 
+_OF_THIS_MACHINE = re.compile(r"file:///+[^/]")
+_IN_HOME = re.compile(r"~(/|$)")
+
 
 def table_path(store: str, table: str) -> str:
-    """Where a table of the store is; `store` may be a path or a URI.
+    """Where a table of the store is; `store` may be a path or a URI, and `~/` in front is the home folder.
 
     Raises StoreError for a path that Delta cannot have: delta-rs would fail or take another folder.
     """
-    if "://" not in store and (found := _NOT_IN_PATHS.search(str(Path(store).absolute()))):
+    if not store.strip():
+        raise StoreError("found no path of a store", "name a folder, e.g. --out plans")
+    if "://" in store:
+        if store.startswith("file:") and not _OF_THIS_MACHINE.match(store):
+            raise _not_a_file_uri(store)
+        return f"{store.rstrip('/')}/{table}"
+    if store.startswith("file:"):
+        raise _not_a_file_uri(store)
+    # Spark takes a relative location for a table's name where it makes a table.
+    root = Path(os.path.expanduser(store) if _IN_HOME.match(store) else store).absolute()
+    if found := _NOT_IN_PATHS.search(str(root)):
         raise StoreError(
             f"{store!r}: found {found.group()!r} in the store's path, which Delta tables cannot have",
             "allowed: UTF-8 without control codes, [ ] \\ and % with two hex digits; choose another folder",
         )
-    # Spark takes a relative location for a table's name where it makes a table.
-    root = store.rstrip("/") if "://" in store else str(Path(store).absolute())
     return f"{root}/{table}"
+
+
+def _not_a_file_uri(store: str) -> StoreError:
+    return StoreError(
+        f"{store!r} names no folder of this machine", "write file:///path/of/the/store, or the path alone"
+    )

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from engine.store.find_damage import find_damage
 from engine.store.manifest import PlanVersion
-from engine.store.newest_version import has_lost_newest
 from engine.store.plan_versions import all_writes, complete, list_versions
 from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
+from engine.store.version_notes import has_lost_newest
 
 _REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""

@@ -10,6 +10,7 @@ from engine.store.discard import discard, set_aside_unreadable
 from engine.store.manifest import PlanVersion, State
 from engine.store.plan_versions import is_store, publish
 from engine.store.recorded_files import recorded_files
+from engine.store.repair_manifest import repair_manifest
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
@@ -44,6 +45,7 @@ def write_plan(
     a store), MachineError (no space, no permission) and SchemaError.
     """
     require_plan(tables)
+    require_target(delta.store)
     if is_store(delta):
         version = nothing_changed(delta, tables, planner_version=planner_version, options=options)
         if version is not None:
@@ -82,6 +84,7 @@ def publish_write(
     options: Mapping[str, str],
 ) -> int:
     """The number of the version that a write becomes, whose `tables` all have their rows."""
+    repair_manifest(delta.store)
     written = PlanVersion(
         version=None,
         write_id=write_id,

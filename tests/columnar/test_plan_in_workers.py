@@ -88,12 +88,12 @@ def test_a_topology_that_no_worker_holds_is_for_joins():
     def chosen(asked: Planner, largest: int, most_tasks: int = 0, worker_bytes: int = 2**30):
         return choose_on_spark(asked, largest, most_tasks, lambda: worker_bytes)
 
-    assert chosen(Planner.AUTO, 500_000).planner is Planner.COLUMNAR
+    assert chosen(Planner.AUTO, 150_000).planner is Planner.COLUMNAR
     beyond = chosen(Planner.AUTO, 1_000_000)
     assert (beyond.planner, beyond.on_spark) == (Planner.JOINS, True)
     assert "1,000,000 transformations" in beyond.why
     assert "a worker of Spark can have 1.00 GiB" in beyond.why
-    assert chosen(Planner.AUTO, 1_000_000, worker_bytes=2**31).planner is Planner.COLUMNAR
+    assert chosen(Planner.AUTO, 1_000_000, worker_bytes=2**33).planner is Planner.COLUMNAR
     assert chosen(Planner.COLUMNAR, 1_000_000).planner is Planner.COLUMNAR
     wide = chosen(Planner.AUTO, 1_000, 10_000_000)
     assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.JOINS, True)
@@ -106,7 +106,7 @@ def test_small_topologies_need_no_look_at_the_workers():
     def never() -> int:
         raise AssertionError
 
-    assert choose_on_spark(Planner.AUTO, 100_000, 0, never).planner is Planner.COLUMNAR
+    assert choose_on_spark(Planner.AUTO, 50_000, 0, never).planner is Planner.COLUMNAR
 
 
 def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):

@@ -132,7 +132,13 @@ def test_standard_output_is_written_to_where_it_stands(tmp_path: Path, name: str
 
 
 def test_what_cannot_be_written_to_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for target, said in ((tmp_path, "is a directory"), (tmp_path / "a" / "b", "there is no directory")):
+    (tmp_path / "loop").symlink_to("loop")
+    for target, said in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "a" / "b", "there is no directory"),
+        (tmp_path / "loop", "Too many levels of symbolic links"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
         with pytest.raises(ConfigurationError, match=said):
             write_texts(["a"], target)
     (tmp_path / "file").write_text("old")

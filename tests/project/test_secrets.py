@@ -186,7 +186,7 @@ def test_what_the_jvm_says_is_printable_and_without_secrets(capfd):
     forwarder.start()
     while not forwarder.kept:
         forwarder.join(0.01)
-    forwarder.forward = True
+    forwarder.forward()
     os.write(write_end, b"WARN hunter 22\tin \x1b[2Ja \xc2\x9b \xff\r\n\tat ")
     os.write(write_end, b"java\nlast")
     os.close(write_end)

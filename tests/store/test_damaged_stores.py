@@ -93,8 +93,8 @@ def test_what_is_damaged_is_not_answered_from_and_planning_again_mends_it(
     if how == "table deleted" and table == MANIFEST:
         assert "is not a plan store" in found[0][1]
     code, said = plan(sound, len(LINES))
-    if code:  # without its log, nobody knows the versions any more
-        assert (code, table) == (4, MANIFEST)
+    if code:  # without its notes too, nobody knows the versions any more
+        assert (code, table, how) == (4, MANIFEST, "table is a file")
         assert "restore that table" in said
     else:
         assert run("verify", "store")[0] == 0
@@ -216,6 +216,13 @@ def test_spark_records_files_and_both_check_them(spark: SparkSession, spark_stor
             read()
     assert spark_write(spark, spark_store, "1") == 2
     assert names(str(spark_store)) == {"a"}
+
+
+def test_spark_makes_tables_where_a_creation_was_cut_off(spark: SparkSession, tmp_path: Path):
+    for table in ("topologies", MANIFEST):
+        (tmp_path / "store" / table / "_delta_log").mkdir(parents=True)
+    assert spark_write(spark, tmp_path / "store", "1") == 1
+    assert names(str(tmp_path / "store")) == {"a"}
 
 
 def test_spark_writes_to_stores_of_older_penstocks(spark: SparkSession, spark_store: Path):

@@ -57,6 +57,21 @@ def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
     assert (result.exit_code, "is already there" in result.output) == (2, True)
 
 
+@pytest.mark.parametrize("store", ["", " ", "file:", "file:/tmp/x", "file://", "file:///", "file://host/x"])
+def test_what_names_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str):
+    monkeypatch.chdir(tmp_path)
+    for command in (["plan", "no such input", "--out", store], ["show", store], ["export", store]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 4, result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_home_is_where_the_shell_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write("~/plans", plan_of(a="1"))
+    assert names(str(tmp_path / "plans")) == names("~/plans") == {"a"}
+
+
 def test_new_and_empty_folders_and_stores_are_fine(tmp_path: Path):
     for name in ("new", "new/below", "empty"):
         require_target(str(tmp_path / name))
@@ -121,7 +136,7 @@ def test_an_error_after_publication_does_not_take_the_version_back(
     def fail(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(plan_versions, "note_newest_version", fail)
+    monkeypatch.setattr(plan_versions, "note_version", fail)
     with pytest.raises(MachineError, match="Input/output error"):
         write(store, plan_of(a="1"))
     assert ([v.version for v in list_versions(DeltaRsTables(store))], names(store)) == ([1], {"a"})

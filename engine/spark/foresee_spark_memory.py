@@ -1,0 +1,62 @@
+"""Whether a local Spark fits in memory, and with which heap, said before it starts.
+
+Measured as proportional resident memory (PSS) of the process tree of `penstock plan --master local[2]`,
+Linux: with a heap of 512 MiB the JVM takes 900 MiB, and Python 660 MiB for 1,000 random topologies: the
+command, the daemon that forks workers, and workers.
+"""
+
+from engine.machine.available_memory import Available, available_memory
+from engine.machine.machine import cores, driver_memory_mebibytes
+from plans.errors import NotEnoughMemoryError
+
+LEAST_HEAP_MEBIBYTES = 1024
+"""With 512 MiB, joins of 1,000 topologies end in SparkOutOfMemoryError: sorts cannot have a page each."""
+
+BYTES_BESIDE_A_HEAP = 750 * 2**20
+"""400 MiB of the JVM's own, 350 MiB of the command and the daemon that forks workers."""
+
+BYTES_OF_A_WORKER = 180 * 2**20
+"""A Python worker that plans small topologies."""
+
+_BYTES_MAPPED_BESIDE_A_HEAP = 3 * 2**30
+"""Address space that a JVM reserves for classes, code and threads."""
+
+HINT = (
+    "plan in this process (--planner columnar, without --master and --conf), use a cluster (--master URL), "
+    "or give it more memory"
+)
+
+
+def heap_mebibytes() -> int:
+    """Heap for a local Spark: half of the memory, or less where others need more of what is left."""
+    left = available_memory()
+    fits = (left.size_bytes - _beside(left)) // 2**20
+    return max(LEAST_HEAP_MEBIBYTES, min(driver_memory_mebibytes(), fits))
+
+
+def require_memory_for_spark() -> None:
+    """Raise NotEnoughMemoryError where a local Spark does not fit."""
+    left = available_memory()
+    needed = least_for_spark(left)
+    if needed > left.size_bytes:
+        raise NotEnoughMemoryError(
+            f"a local Spark takes {shown(needed)} of memory at least; there are {shown(left.size_bytes)}, "
+            f"which is what {left.limited_by} leaves",
+            HINT,
+        )
+
+
+def shown(size_bytes: int) -> str:
+    """Memory, for people."""
+    return f"{size_bytes / 2**30:.2f} GiB"
+
+
+def least_for_spark(left: Available) -> int:
+    """Bytes of the limit that is `left` without which a local Spark does not start."""
+    return LEAST_HEAP_MEBIBYTES * 2**20 + _beside(left)
+
+
+def _beside(left: Available) -> int:
+    if left.limited_by.startswith("`ulimit"):  # of each process
+        return _BYTES_MAPPED_BESIDE_A_HEAP
+    return BYTES_BESIDE_A_HEAP + cores() * BYTES_OF_A_WORKER

@@ -1,0 +1,106 @@
+"""Making the manifest of a local store again, from the notes beside it."""
+
+import os
+
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.discard import alone
+from engine.store.find_damage import find_damage
+from engine.store.is_local import is_local, local_folder
+from engine.store.manifest import MANIFEST, PlanVersion, manifest_row
+from engine.store.plan_versions import all_writes
+from engine.store.store_tables import retry_conflicts
+from engine.store.version_notes import (
+    drop_staged,
+    lost_versions,
+    note_version,
+    noted_numbers,
+    noted_versions,
+    renew_notes,
+    staged_versions,
+)
+from plans.errors import StoreError
+
+_ASIDE = "_damaged"
+"""Folders of the manifest's that Delta leaves alone, as their names start with `_`."""
+
+
+def repair_manifest(store: str) -> list[str]:
+    """Bring the manifest back to what was published; what was done, one sentence for people each.
+
+    A manifest that cannot be read is set aside and made again; rows that it has lost are put back. Stopped
+    at any point, it can be called again. Raises StoreError if it cannot be read and nothing is noted, and
+    MachineError where the machine refuses.
+    """
+    done = [*make_again_if_unreadable(store)]
+    if not is_local(store) or not noted_numbers(store):
+        return done
+    delta = DeltaRsTables(store)
+    known = all_writes(delta)
+    lost = [v for v in noted_versions(store) if v.version in lost_versions(store, known)]
+    if lost:
+        with alone(local_folder(store)):
+            _insert(delta, lost)
+        done.append(f"{store}: table {MANIFEST} has {_named(lost)} again")
+        known = all_writes(delta)
+    renew_notes(store, known)
+    return done
+
+
+def make_again_if_unreadable(store: str) -> list[str]:
+    """The first half of repair_manifest: nothing but a manifest that cannot be read is touched."""
+    if not is_local(store) or not noted_versions(store):
+        return []
+    with alone(local_folder(store)):
+        delta = DeltaRsTables(store)
+        try:
+            all_writes(delta)
+        except StoreError:
+            _set_aside(local_folder(store, MANIFEST))
+        else:
+            return []
+        delta.create(MANIFEST)
+        _settle_staged(delta)
+        restored = noted_versions(store)
+        _insert(delta, restored)
+    gone = sorted(noted_numbers(store) - {v.version for v in restored})
+    unknown = f"; nothing is known of {', '.join(map(str, gone))}" if gone else ""
+    return [f"{store}: table {MANIFEST} was damaged, and is made again with {_named(restored)}{unknown}"]
+
+
+def _set_aside(folder: str) -> None:
+    """Move what Delta knows of the manifest into a folder of its own; the notes stay."""
+    free = next(n for n in range(1, 10_000) if not os.path.lexists(os.path.join(folder, f"{_ASIDE}-{n}")))
+    aside = os.path.join(folder, f"{_ASIDE}-{free}")
+    os.mkdir(aside)
+    for name in sorted(os.listdir(folder)):  # the log first: `_delta_log` sorts before names of files
+        if name == "_delta_log" or not name.startswith("_"):
+            os.rename(os.path.join(folder, name), os.path.join(aside, name))
+
+
+def _settle_staged(delta: DeltaRsTables) -> None:
+    """Versions of which only the manifest knew whether they were published: if all of it is there, they are.
+
+    Their writers were killed while they published, or their notes would be there.
+    """
+    taken = noted_numbers(delta.store)
+    for staged in staged_versions(delta.store):
+        if staged.version not in taken and not find_damage(delta, staged, staged.tables):
+            note_version(delta.store, staged)
+        else:
+            drop_staged(delta.store, staged.write_id)
+
+
+def _insert(delta: DeltaRsTables, versions: list[PlanVersion]) -> None:
+    for version in versions:
+
+        def insert(version: PlanVersion = version) -> None:
+            seen = delta.read_manifest()
+            if seen is not None and version.version not in {row["version"] for row in seen.rows}:
+                delta.insert_version(manifest_row(version), seen)
+
+        retry_conflicts(delta, insert, f"restoring version {version.version} of {delta.store}")
+
+
+def _named(versions: list[PlanVersion]) -> str:
+    numbers = ", ".join(str(v.version) for v in versions)
+    return f"version{'s' if len(versions) > 1 else ''} {numbers}"

@@ -1,0 +1,196 @@
+"""What the manifest of a local store says of each version, noted once more in files beside it.
+
+A manifest whose log has lost its last commits looks like one that never had them; the notes tell them apart,
+and a manifest that can no longer be read is made again from them (see repair_manifest).
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from xxhash import xxh3_128_hexdigest
+
+from engine.machine.make_durable import sync_folder
+from engine.store.is_local import is_local, local_folder
+from engine.store.manifest import MANIFEST, PlanVersion, State, manifest_row, row_checksum, versions_of
+from plans.errors import StoreError
+
+_NOTES = "_versions"
+"""A folder that Delta leaves alone, as its name starts with `_`: notes are named by the version's number,
+and by `.` and its write_id while it is published."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def newest_version(store: str, versions: Iterable[PlanVersion] = ()) -> int:
+    """The highest number ever published, by the notes and by these rows of the manifest; 0 if none."""
+    return max([0, *noted_numbers(store), *(v.version or 0 for v in versions)])
+
+
+def noted_numbers(store: str) -> set[int]:
+    """The versions that have a note, whether that can be read or not."""
+    return {int(name) for name in _names(store) if name.isdecimal()}
+
+
+def noted_versions(store: str) -> list[PlanVersion]:
+    """What the notes say, oldest version first; without those that are not as they were written."""
+    found = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
+    return [version for version in found if version is not None]
+
+
+def staged_versions(store: str) -> list[PlanVersion]:
+    """Versions that were about to be published, or had just been, when their writer ended or was killed."""
+    found = (_read(store, name) for name in sorted(_names(store)) if name.startswith("."))
+    return [version for version in found if version is not None]
+
+
+def stage_note(store: str, version: PlanVersion) -> None:
+    """Write the note of a version that is about to be published: where there is no space, nothing is."""
+    if is_local(store):
+        _write(store, f".{version.write_id}", version)
+
+
+def note_version(store: str, version: PlanVersion) -> None:
+    """Note that a version, whose note is staged, is published."""
+    if not is_local(store):
+        return
+    staged = _read(store, f".{version.write_id}")
+    if staged is None or not _same(staged, version):
+        renew_notes(store, [version])
+        return
+    os.rename(_path(store, f".{version.write_id}"), _path(store, _name(version)))
+    sync_folder(_folder(store))
+
+
+def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
+    """Write the notes of these rows of the manifest that are missing or not as they were written."""
+    if not is_local(store):
+        return
+    noted = {version.version: version for version in noted_versions(store)}
+    for version in versions:
+        if version.version is None:
+            continue
+        if version.version not in noted or not _same(noted[version.version], version):
+            _write(store, _name(version), version)
+            drop_staged(store, version.write_id)
+
+
+def drop_staged(store: str, write_id: str) -> None:
+    """Remove the note of a version that will not be published."""
+    if is_local(store):
+        with suppress(FileNotFoundError):
+            os.unlink(_path(store, f".{write_id}"))
+
+
+def lost_versions(store: str, versions: Iterable[PlanVersion]) -> list[int]:
+    """Numbers that were published and that these, all rows of the manifest, do not have."""
+    return sorted(noted_numbers(store) - {v.version for v in versions})
+
+
+def has_lost_newest(store: str, versions: Iterable[PlanVersion]) -> bool:
+    """Whether these, all rows of the manifest, are without the newest version that was published."""
+    return newest_version(store) > max((v.version or 0 for v in versions), default=0)
+
+
+def require_whole(store: str, versions: list[PlanVersion]) -> list[PlanVersion]:
+    """All rows of the manifest as they are; StoreError if it has lost the newest."""
+    if has_lost_newest(store, versions):
+        raise lost(store, newest_version(store))
+    return versions
+
+
+def lost(store: str, number: int) -> StoreError:
+    """That a version was published that the manifest no longer has."""
+    return StoreError(
+        f"{store} is damaged: version {number} was published, but table {MANIFEST} has lost it",
+        f"penstock verify {store} --repair restores it; penstock plan of the same input writes a sound "
+        "version; --version shows older ones",
+    )
+
+
+def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersion]:
+    """All rows of the manifest as they are; StoreError if one is not as it was noted."""
+    rows = {version.version: version for version in versions}
+    for noted in noted_versions(store):
+        row = rows.get(noted.version, noted)
+        dropping = noted.state == State.DROPPED and row.state == State.COMPLETE
+        if not _same(row, replace(noted, state=row.state) if dropping else noted):
+            raise not_as_written(store, noted.version)
+    return versions
+
+
+def not_as_written(store: str, number: int | None) -> StoreError:
+    """That a row of the manifest is damaged."""
+    return StoreError(
+        f"{store} is damaged: the row of version {number} in table {MANIFEST} is not as it was written",
+        how_to_mend(store),
+    )
+
+
+def how_to_mend(store: str) -> str:
+    """What to do about a manifest that is damaged."""
+    if not noted_versions(store):
+        return "restore that table from a backup, or plan into another store"
+    return f"penstock verify {store} --repair makes the table again; so does penstock plan --out {store}"
+
+
+def _read(store: str, name: str) -> PlanVersion | None:
+    try:
+        with open(_path(store, name), "rb") as file:
+            checksum, _, text = file.read().partition(b"\n")
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    if checksum.decode(errors="replace") != xxh3_128_hexdigest(text):
+        return None
+    row = json.loads(text)
+    return versions_of(
+        store, [{**row, "published_at": _EPOCH + timedelta(microseconds=row["published_at"])}]
+    )[0]
+
+
+def _write(store: str, name: str, version: PlanVersion) -> None:
+    folder = _folder(store)
+    os.makedirs(folder, exist_ok=True)
+    row = manifest_row(version)
+    row["published_at"] = (version.published_at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    text = json.dumps(row).encode()
+    unfinished = _path(store, f"#{os.getpid()}-{version.write_id}")
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(xxh3_128_hexdigest(text).encode() + b"\n" + text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, _path(store, name))
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished)
+    sync_folder(folder)
+    sync_folder(os.path.dirname(folder))
+
+
+def _same(one: PlanVersion, other: PlanVersion) -> bool:
+    return one.state == other.state and row_checksum(one) == row_checksum(other)
+
+
+def _names(store: str) -> list[str]:
+    if not is_local(store):
+        return []
+    try:
+        return os.listdir(_folder(store))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _name(version: PlanVersion) -> str:
+    return f"{version.version:020}"
+
+
+def _path(store: str, name: str) -> str:
+    return os.path.join(_folder(store), name)
+
+
+def _folder(store: str) -> str:
+    return os.path.join(local_folder(store, MANIFEST), _NOTES)
