@@ -90,10 +90,9 @@ def choose_on_spark(asked: Planner, largest: int, most_tasks: int, worker_bytes:
         raise ConfigurationError("planner flink: plans without Spark", hint)
     if asked in (Planner.JOINS, Planner.COLUMNAR):
         return Choice(asked, "as asked", on_spark=True)
-    needed = Size(largest, 1).needed_bytes_in_parts + bytes_of_tasks(
-        TaskRows(most_tasks, most_tasks, most_tasks)
-    )
-    if needed > SMALL_ENOUGH.needed_bytes_in_parts:
+    tasks = TaskRows(most_tasks, most_tasks, most_tasks)
+    needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
+    if needed > SMALL_ENOUGH_BYTES:
         there = worker_bytes()
         if needed > there:
             why = (
