@@ -3,6 +3,7 @@
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
 
+import os
 import secrets
 import threading
 import time
@@ -95,6 +96,12 @@ class JobMonitor:
         """What the subtasks are told."""
         host, port = self._server.address
         return ReportAddress(host=host, port=port, token=self._token)
+
+    def runs_here(self, vertex: int) -> None:
+        """The driver is the only subtask of a vertex."""
+        one = self.attempts[vertex, 0, 0]
+        one.host = os.uname().nodename
+        one.enter(ExecutionState.RUNNING)
 
     def submitted(self) -> None:
         """The job is with Spark's scheduler."""

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import Job
 from engine.spark.scoped_settings import scoped_settings
-from operators.task.task_spec import ReportAddress, TaskSettings
+from operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
 
 #: Penstock's own options, set like Flink's.
 BLOCK_BYTES = "penstock.exchange.block-bytes"
@@ -27,7 +27,11 @@ _SPARK = {
 
 
 def task_settings(
-    job: Job, job_id: str, reports: ReportAddress | None, cached_files: Mapping[str, str]
+    job: Job,
+    job_id: str,
+    reports: ReportAddress | None,
+    cached_files: Mapping[str, str],
+    results: ResultsAddress | None = None,
 ) -> TaskSettings:
     """What every task of `job` is told; JobCompileError for a Penstock option that is no number."""
     numbers = {}
@@ -49,6 +53,7 @@ def task_settings(
         job_parameters=dict(job.job_parameters),
         cached_files=dict(cached_files),
         reports=reports,
+        results=results,
     )
 
 

@@ -144,16 +144,16 @@ class Results:
         if self.values:
             values, stamps = self.values, self.stamps
             self.values, self.stamps = [], []
-            self.piece.begin()
             self._output.collect(values, stamps_or_none(stamps))
+            self.piece.begin()
         if self.sides:
             self._flush_sides()
 
     def _flush_sides(self) -> None:
         sides, self.sides, self._in_sides = self.sides, {}, 0
-        self.piece.begin()
         for tag, (values, stamps) in sides.items():
             self._output.collect_side(tag, values, stamps_or_none(stamps))
+        self.piece.begin()
 
 
 def close_iterator(rest: Iterable[Any] | None) -> None:
