@@ -105,7 +105,7 @@ class ResultReceiver:
         with suppress(OSError):
             self._waker.send(b"-")
         connections = [one.connection for one in self._subtasks.values()]
-        for one in (self._socket, *list(self._strangers), *connections):
+        for one in (self._socket, self._woken, self._waker, *list(self._strangers), *connections):
             if one is not None:
                 one.close()
 

@@ -15,8 +15,10 @@ _PIECE_BYTES = 8 << 20
 _PIECE_SECONDS = 0.1
 _MOST_RESULTS = 1 << 16
 #: Results before the first look: of an operator, and of a piece once its results are known to be small.
-_FIRST, _FIRST_OF_PIECE = 1, 1024
-_GROWTH = 16
+_FIRST, _FIRST_OF_PIECE = 1, 64
+_GROWTH = 4
+#: Results from one look to the next at most: so many wait where a function that was quick becomes slow.
+_MOST_BETWEEN_LOOKS = 1024
 _SAMPLE = 8
 
 
@@ -40,7 +42,8 @@ class PieceSize:
         if count >= fitting or count >= _MOST_RESULTS or seconds >= _PIECE_SECONDS:
             self.limit = self._first
             return True
-        self.limit = max(count + 1, min(_MOST_RESULTS, fitting, timely, count * _GROWTH))
+        next_look = min(count * _GROWTH, count + _MOST_BETWEEN_LOOKS)
+        self.limit = max(count + 1, min(_MOST_RESULTS, fitting, timely, next_look))
         return False
 
     def begin(self) -> None:

@@ -11,6 +11,7 @@ from engine.datastream.data_stream import DataStream
 from engine.runtime import collect_records, run_job
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
 from engine.runtime.deliver_rows import records
+from engine.runtime.errors import JobCancelledError
 from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.plan_job import plan_job
@@ -63,7 +64,13 @@ def _run(
     settings = task_settings(job, control.job_id, monitor.address, {}, address)
     monitor.submitted()
     control.submitted.set()
-    rows = terminal_rows(compiled, settings)
+    try:
+        rows = terminal_rows(compiled, settings)
+    except BaseException as error:
+        monitor.ended(finished=False)
+        if control.cancel_requested.is_set():
+            raise JobCancelledError("cancelled") from error
+        raise
     monitor.ended(finished=True)
     return rows
 
