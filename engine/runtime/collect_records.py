@@ -6,8 +6,8 @@ Source: org.apache.flink.streaming.api.operators.collect.{CollectResultIterator,
 import atexit
 import threading
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from engine.commits.earlier_runs import say
@@ -153,8 +153,16 @@ class _Run:
             self._begun.control.submitted.set()
 
 
+@contextmanager
+def collects_closed_at_end() -> Iterator[None]:
+    """Closes what a script has left open: cancels its jobs."""
+    try:
+        yield
+    finally:
+        _close_open_collects()
+
+
 @atexit.register
-def close_open_collects() -> None:
-    """Close those that are open: cancels their jobs."""
+def _close_open_collects() -> None:
     for one in list(open_collects):
         one.close()

@@ -1,7 +1,8 @@
 """Settings of a run: the Flink options that have an effect here, and what Spark needs meanwhile."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -57,6 +58,27 @@ def task_settings(
     )
 
 
-def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
-    """Set what exchanges rely on while a job is built and runs."""
-    return scoped_settings(spark, _SPARK)
+@contextmanager
+def spark_settings_for_runs(spark: SparkSession) -> Iterator[None]:
+    """Set what exchanges rely on while a job is built and runs; runs that overlap share it."""
+    with _changing:
+        if _Runs.number == 0:
+            _Runs.settings.enter_context(scoped_settings(spark, _SPARK))
+        _Runs.number += 1
+    try:
+        yield
+    finally:
+        with _changing:
+            _Runs.number -= 1
+            if _Runs.number == 0:
+                _Runs.settings.close()
+
+
+class _Runs:
+    """The runs of this process that rely on the settings."""
+
+    number = 0
+    settings = ExitStack()
+
+
+_changing = threading.Lock()

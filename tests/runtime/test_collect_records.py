@@ -15,12 +15,13 @@ from engine.common import Types
 from engine.datastream import OutputTag, RuntimeExecutionMode
 from engine.datastream.functions import ProcessFunction
 from engine.runtime import receive_results
-from engine.runtime.collect_records import open_collects
+from engine.runtime.collect_records import collects_closed_at_end, open_collects
 from engine.runtime.errors import JobCancelledError
 from engine.runtime.job_result import JobResult
 from engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
 from engine.runtime.receive_results import ResultReceiver
 from engine.runtime.run_job import run_listeners
+from engine.runtime.run_settings import spark_settings_for_runs
 from operators.chain.errors import UserFunctionError
 from operators.chain.piece_size import PieceSize
 from operators.common.row import Row
@@ -309,3 +310,31 @@ def test_idle_and_half_strangers_do_not_keep_subtasks_out(receiver):
         assert receiver.next_records() == [*b"a"]
     for one in strangers:
         one.close()
+
+
+def test_what_a_script_leaves_open_is_closed(env, ended):
+    with collects_closed_at_end():
+        results = env.from_collection([1]).flat_map(endless).execute_and_collect()
+        next(results)
+    assert [one.state for one in ended] == ["CANCELED"]
+    assert list(results) == []
+
+
+class Session:
+    """Stands for a SparkSession."""
+
+    class conf(dict[str, str]):  # noqa: N801
+        set = dict.__setitem__
+        unset = dict.__delitem__
+
+
+def test_settings_of_runs_that_overlap_are_put_back():
+    spark = Session()
+    spark.conf = Session.conf({"spark.sql.adaptive.enabled": "true"})  # type: ignore[assignment, misc]
+    one, other = spark_settings_for_runs(spark), spark_settings_for_runs(spark)  # type: ignore[arg-type]
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert spark.conf["spark.sql.adaptive.enabled"] == "false"
+    other.__exit__(None, None, None)
+    assert spark.conf == {"spark.sql.adaptive.enabled": "true"}
