@@ -39,6 +39,6 @@ class DiskGuard:
             f"{os.strerror(errno.ENOSPC)}: {written / 2**30:.1f} GiB of results for operator {reader} are "
             f"written, and only {free / 2**30:.1f} GiB are free in {folder}. {reader} begins when all of its "
             "input is written: a function that never ends needs execute_and_collect(limit=n) in STREAMING "
-            "mode, or nothing after it that exchanges records (key_by, rebalance, another parallelism). For large input set "
-            "spark.local.dir to a larger disk"
+            "mode, or nothing after it that exchanges records (key_by, rebalance, another parallelism). "
+            "For large input set spark.local.dir to a larger disk"
         )

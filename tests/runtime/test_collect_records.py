@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import count, islice
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -320,21 +322,20 @@ def test_what_a_script_leaves_open_is_closed(env, ended):
     assert list(results) == []
 
 
-class Session:
-    """Stands for a SparkSession."""
+class Settings(dict[str, str]):
+    """Stands for the settings of a SparkSession."""
 
-    class conf(dict[str, str]):  # noqa: N801
-        set = dict.__setitem__
-        unset = dict.__delitem__
+    set = dict.__setitem__
+    unset = dict.__delitem__
 
 
 def test_settings_of_runs_that_overlap_are_put_back():
-    spark = Session()
-    spark.conf = Session.conf({"spark.sql.adaptive.enabled": "true"})  # type: ignore[assignment, misc]
-    one, other = spark_settings_for_runs(spark), spark_settings_for_runs(spark)  # type: ignore[arg-type]
+    settings = Settings({"spark.sql.adaptive.enabled": "true"})
+    spark: Any = SimpleNamespace(conf=settings)
+    one, other = spark_settings_for_runs(spark), spark_settings_for_runs(spark)
     one.__enter__()
     other.__enter__()
     one.__exit__(None, None, None)
-    assert spark.conf["spark.sql.adaptive.enabled"] == "false"
+    assert settings["spark.sql.adaptive.enabled"] == "false"
     other.__exit__(None, None, None)
-    assert spark.conf == {"spark.sql.adaptive.enabled": "true"}
+    assert settings == {"spark.sql.adaptive.enabled": "true"}
