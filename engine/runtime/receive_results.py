@@ -94,7 +94,7 @@ class ResultReceiver:
         self._wait([], _MOMENT_SECONDS)
 
     def wake(self, *, all_sent: bool) -> None:
-        """The job has ended. Unless all subtasks have sent all they have, whoever waits gets nothing."""
+        """The job has ended. Unless all subtasks have sent all they have, a reader that waits gets nothing."""
         self._all_sent = all_sent
         with suppress(OSError):
             self._waker.send(b"+" if all_sent else b"-")
@@ -110,7 +110,7 @@ class ResultReceiver:
                 one.close()
 
     def _wait(self, wanted: "list[_Subtask]", seconds: float) -> bool:
-        """Wait for bytes of `wanted`, or for whoever connects; False where none will come."""
+        """Wait for bytes of `wanted`, or for a connection; False where none will come."""
         with selectors.DefaultSelector() as selector:
             try:
                 for one in (self._socket, self._woken, *self._strangers):

@@ -11,13 +11,13 @@ from typing import Any
 from operators.common.entry_size import value_bytes
 
 _PIECE_BYTES = 8 << 20
-#: So long results wait for others, about (Flink's buffer timeout).
+#: How long results wait for others, about (Flink's buffer timeout).
 _PIECE_SECONDS = 0.1
 _MOST_RESULTS = 1 << 16
 #: Results before the first look: of an operator, and of a piece once its results are known to be small.
 _FIRST, _FIRST_OF_PIECE = 1, 64
 _GROWTH = 4
-#: Results from one look to the next at most: so many wait where a function that was quick becomes slow.
+#: Results from one look to the next at most: this many may wait when a quick function becomes slow.
 _MOST_BETWEEN_LOOKS = 1024
 _SAMPLE = 8
 

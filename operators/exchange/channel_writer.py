@@ -35,7 +35,7 @@ _LARGE_BLOCKS = 4
 
 
 FLUSH_SECONDS = 0.1
-"""So long records for a driver that reads them at once wait for others (Flink's buffer timeout)."""
+"""How long records for the driver wait for others at most (Flink's buffer timeout)."""
 
 #: The payload that tells a reader that its producer was cut off: further records may be missing.
 CUT_OFF = b"."
