@@ -1,7 +1,7 @@
 """Functions of a job's author: objects with open and close, or plain callables."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from operators.chain.operator import Operator, OperatorContext
 from operators.functions.functions import Function
@@ -49,7 +49,7 @@ def method(function: Any, name: str) -> Callable[..., Any]:
     return plain
 
 
-def has_method(function: Any, name: str) -> bool:
+def has_method(function: Any, name: str) -> TypeGuard[Any]:
     """Whether `function` is a function object with that method.
 
     Other callables are called, whatever attributes they have: pathlib.Path has `open`, pandas.Series `map`.
