@@ -142,6 +142,7 @@ class _Run:
             token=self._receiver.token,
             vertices=frozenset(vertex for vertex, _ in results.subtasks),
             edges=frozenset(results.types),
+            here=results.here,
         )
         try:
             end_job(self._begun, results=results, address=address)

@@ -94,7 +94,7 @@ class ResultReceiver:
         self._wait([], _MOMENT_SECONDS)
 
     def wake(self, *, all_sent: bool) -> None:
-        """The job has ended. Unless all subtasks have sent all they have, a reader that waits gets nothing."""
+        """The job has ended; unless all that was to be sent is sent, a reader gets nothing."""
         self._all_sent = all_sent
         with suppress(OSError):
             self._waker.send(b"+" if all_sent else b"-")

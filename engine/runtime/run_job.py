@@ -127,8 +127,6 @@ def end_job(
 
             def run(limited: CompiledJob) -> Rows:
                 with JobMonitor(_parallelism(compiled), driver_host(begun.spark), on_change) as monitor:
-                    if results is not None and results.here is not None:
-                        monitor.runs_here(results.here)
                     try:
                         return _run(begun.spark, job, control, limited, monitor, address)
                     finally:
@@ -199,13 +197,15 @@ def _run(
     try:
         with spark_settings_for_runs(spark):
             frames = JobFrames(spark, compiled, settings, dependencies, source_dataframes(compiled))
-            monitor.submitted()
+            monitor.submitted(None if address is None else address.here)
             control.state = "RUNNING"
             control.submitted.set()
             if control.cancel_requested.is_set():
                 raise KeyboardInterrupt
             table = frames.terminal().toArrow()
         monitor.ended(finished=True)
+        if address is not None and address.here is not None and _only_to_driver(compiled, address):
+            monitor.count_here(address.here, address.vertices)
         return terminal_rows(table)
     except KeyboardInterrupt as error:
         monitor.cancelling()
@@ -226,6 +226,11 @@ def _run(
         if frames is not None:
             frames.release()
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
+    writers = [one.chain for one in compiled.vertices if one.chain.vertex in address.vertices]
+    return all(output.to_driver for chain in writers for output in chain.outputs)
 
 
 def source_dataframes(compiled: CompiledJob) -> Mapping[int, DataFrame]:

@@ -24,6 +24,7 @@ class ResultsAddress:
     token: str = field(repr=False)
     vertices: frozenset[int]  #: those that have any
     edges: frozenset[int]
+    here: int | None  #: the vertex that the driver itself is
 
 
 @dataclass(frozen=True, kw_only=True)

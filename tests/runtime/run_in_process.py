@@ -62,7 +62,7 @@ def _run(
     address: ResultsAddress | None,
 ) -> Rows:
     settings = task_settings(job, control.job_id, monitor.address, {}, address)
-    monitor.submitted()
+    monitor.submitted(None if address is None else address.here)
     control.submitted.set()
     try:
         rows = terminal_rows(compiled, settings)

@@ -89,6 +89,8 @@ def test_all_records_come_in_the_order_of_subtasks(env, ended, mode):
     assert job.state == "FINISHED"
     assert {one.state.value for one in job.attempts} == {"FINISHED"}
     assert all(one.host for one in job.attempts)
+    states = ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED"]
+    assert all(list(one.state_timestamps) == states for one in job.attempts)
 
 
 class Aside(ProcessFunction):
@@ -222,7 +224,7 @@ def receiver() -> Iterator[ResultReceiver]:
 def sender(receiver, subtask):
     host, port = receiver.address
     address = ResultsAddress(
-        host=host, port=port, token=receiver.token, vertices=frozenset({7}), edges=frozenset({1})
+        host=host, port=port, token=receiver.token, vertices=frozenset({7}), edges=frozenset({1}), here=None
     )
     made = ResultSender(address, 7, subtask)
     _opened.append(made)

@@ -219,6 +219,7 @@ def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
         assert sorted(attempt.state_timestamps.values()) == list(attempt.state_timestamps.values())
     by_name = dict(summaries(result))
     assert by_name["Map"]["records_in"] == by_name["Map"]["records_out"] == 100
+    assert by_name["Sink: Data stream collect sink"]["records_in"] == 100
     assert by_name["Map"]["subtasks"] == by_name["Map"]["attempts"] == 2
 
 
