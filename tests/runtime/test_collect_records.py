@@ -270,6 +270,7 @@ def test_a_subtask_that_runs_again_gives_its_records_once(receiver):
 
 def test_others_are_read_where_a_subtask_is_silent(receiver, monkeypatch):
     monkeypatch.setattr(receive_results, "SILENT_SECONDS", 0.01)
+    receiver._silent_from = 0.0
     silent, other = sender(receiver, 0), sender(receiver, 1)
     for payload in (b"a", b"b"):
         other.send(block(payload))
