@@ -200,7 +200,7 @@ def test_a_failing_function_names_job_operator_subtask_and_record(env):
 
     stream = numbers(env, 100).map(fail, Types.LONG()).name("Digest")
     with pytest.raises(JobExecutionError) as raised:
-        next(stream.execute_and_collect("meal"))
+        list(stream.execute_and_collect("meal"))
     text = str(raised.value)
     for part in ("'meal'", "'Digest'", "subtask 2 of 2", "ValueError: cannot digest", "record: 77"):
         assert part in text
