@@ -80,6 +80,10 @@ class CollectedRecords:
 open_collects: weakref.WeakSet[CollectedRecords] = weakref.WeakSet()
 
 
+#: Those whose job has not ended. A thread that is still at work when the interpreter ends would abort it.
+_running: "set[_Run]" = set()
+
+
 class _Run:
     """The job of one CollectedRecords; knows nothing of it, so that it can be lost while the job runs."""
 
@@ -98,6 +102,7 @@ class _Run:
 
     def start(self) -> None:
         """Start the job; raises JobCompileError where it cannot be sent to Spark."""
+        _running.add(self)
         self._thread.start()
         self._begun.control.submitted.wait()
         if isinstance(self._error, JobCompileError):
@@ -152,6 +157,7 @@ class _Run:
             self._receiver.wake(all_sent=False)
         finally:
             self._begun.control.submitted.set()
+            _running.discard(self)
 
 
 @contextmanager
@@ -167,3 +173,5 @@ def collects_closed_at_end() -> Iterator[None]:
 def _close_open_collects() -> None:
     for one in list(open_collects):
         one.close()
+    for run in list(_running):  # whose reader is lost
+        run.join()

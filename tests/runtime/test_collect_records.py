@@ -323,6 +323,11 @@ def test_what_a_script_leaves_open_is_closed(env, ended):
         next(results)
     assert [one.state for one in ended] == ["CANCELED"]
     assert list(results) == []
+    with collects_closed_at_end():
+        results = env.from_collection([1]).flat_map(endless).execute_and_collect()
+        next(results)
+        del results
+    assert [one.state for one in ended] == ["CANCELED"] * 2
 
 
 class Settings(dict[str, str]):
