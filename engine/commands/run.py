@@ -63,6 +63,7 @@ def command(
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.datastream.python_options import PYTHON_FILES
     from engine.library.run_script import run_script
+    from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.job_result import JobResult
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
@@ -86,7 +87,11 @@ def command(
 
     run_listeners.append(ended)
     try:
-        with use_session_settings(master, given_settings(properties_file, conf)), runs_acknowledged_at_end():
+        with (
+            use_session_settings(master, given_settings(properties_file, conf)),
+            runs_acknowledged_at_end(),
+            collects_closed_at_end(),
+        ):
             run_script(
                 script,
                 list(arguments or []),

@@ -6,7 +6,7 @@ StreamExecutionEnvironment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ from operators.connectors.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from engine.runtime.collect_records import CollectedRecords
 
 _PARALLELISM = "parallelism.default"
 
@@ -169,12 +171,21 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
         return job_from_environment(self, self._registered, job_name)
 
-    def collect(self, job_name: str, sink: Transformation) -> Iterator[Any]:
-        """Run what is registered, and give the records of one of its sinks, a CollectSink."""
+    def collect(self, job_name: str, sink: Transformation) -> CollectedRecords:
+        """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
+        from engine.runtime.collect_records import CollectedRecords
+
+        return CollectedRecords(
+            self._job_to_run(self._take_registered(), job_name),
+            lambda values: collected_values(values, sink.output_type),
+        )
+
+    def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
+        """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
         from engine.runtime.run_job import collect_job
 
         values = collect_job(self._job_to_run(self._take_registered(), job_name), sink)
-        return iter(collected_values(list(values), sink.output_type))
+        return collected_values(list(values), sink.output_type)
 
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""

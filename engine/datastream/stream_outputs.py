@@ -5,7 +5,6 @@ Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.ap
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
 from engine.datastream.closeable_iterator import CloseableIterator
@@ -62,16 +61,19 @@ class StreamOutputs(StreamSettings):
     ) -> CloseableIterator | list[Any]:
         """Run all that is registered with the environment, and give this stream's records.
 
-        Without `limit` the call waits for the end of the job. With it, it gives a list of at most that many
-        records; if nothing else is registered, the job ends as soon as it has them. Raises ValueError for a
-        limit below 1, and what `execute` raises.
+        Without `limit`, records are read while the job runs: it waits for its reader, what it fails with is
+        raised by the iterator, and closing or losing the iterator cancels it. With `limit`, the call gives a
+        list of at most that many records; if nothing else is registered, the job ends as soon as it has
+        them. Raises ValueError for a limit below 1, and what `execute` raises.
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
         sink = self._as_collected()._collect_sink(limit)
         self._environment.add_operator(sink)
-        results = self._environment.collect(job_execution_name or COLLECT_JOB, sink)
-        return CloseableIterator(results) if limit is None else list(islice(results, limit))
+        name = job_execution_name or COLLECT_JOB
+        if limit is None:
+            return CloseableIterator(self._environment.collect(name, sink))
+        return self._environment.collect_first(name, sink)[:limit]
 
     def to_dataframe(self) -> DataFrame:
         """This stream as a Spark DataFrame, lazily: it runs when the DataFrame does.

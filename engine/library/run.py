@@ -39,6 +39,7 @@ def run(
     from engine.datastream.python_options import PYTHON_FILES
     from engine.library.run_script import run_script
     from engine.output.redaction import remember_secrets
+    from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
@@ -67,7 +68,7 @@ def run(
 
     run_listeners.append(ended)
     try:
-        with use_session_settings(master, settings), runs_acknowledged_at_end():
+        with use_session_settings(master, settings), runs_acknowledged_at_end(), collects_closed_at_end():
             run_script(
                 place,
                 [str(argument) for argument in arguments],

@@ -74,7 +74,7 @@ class JobFrames:
         parts = []
         for vertex in self._job.vertices:
             rows = self._rows[vertex.chain.vertex]
-            if not vertex.chain.outputs:
+            if not self._consumers(vertex):
                 parts.append(rows)
             elif self._has_terminals(vertex):
                 parts.append(rows.where(F.col("edge") < 0))
@@ -137,14 +137,16 @@ class JobFrames:
         return rows.where(F.col("edge").isin(list(edges)))
 
     def _readers(self, vertex: CompiledVertex) -> int:
-        consumers = {
+        return len(self._consumers(vertex)) + self._has_terminals(vertex)
+
+    def _consumers(self, vertex: CompiledVertex) -> set[int]:
+        return {
             one.chain.vertex
             for one in self._job.vertices
             for gate in one.chain.gates
             for output in vertex.chain.outputs
             if gate.edge == output.edge
         }
-        return len(consumers) + self._has_terminals(vertex)
 
     def _has_terminals(self, vertex: CompiledVertex) -> bool:
         nodes = {terminal.node for terminal in self._job.terminals}

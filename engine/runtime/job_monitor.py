@@ -3,10 +3,11 @@
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
 
+import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -96,9 +97,18 @@ class JobMonitor:
         host, port = self._server.address
         return ReportAddress(host=host, port=port, token=self._token)
 
-    def submitted(self) -> None:
-        """The job is with Spark's scheduler."""
+    def submitted(self, here: int | None = None) -> None:
+        """The job is with Spark's scheduler; the driver is the only subtask of the vertex `here`."""
         self._all(ExecutionState.SCHEDULED)
+        if here is not None:
+            one = self.attempts[here, 0, 0]
+            one.host = os.uname().nodename
+            for state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+                one.enter(state)
+
+    def count_here(self, here: int, writers: Collection[int]) -> None:
+        """The vertex that the driver is has got what `writers`, whose only reader it is, have put out."""
+        self.attempts[here, 0, 0].records_in = sum(self.summary(one)["records_out"] for one in writers)
 
     def cancelling(self) -> None:
         """The job is being cancelled."""

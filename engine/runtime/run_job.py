@@ -3,12 +3,9 @@
 Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of things.
 """
 
-import pickle
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,11 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
-from engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
+from engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
 from engine.commits.journal import Run
 from engine.output.redaction import redact, remember_secrets
-from engine.runtime.compile_job import CompiledJob, Terminal, compile_job
+from engine.runtime.compile_job import CompiledJob, compile_job
+from engine.runtime.deliver_rows import Rows, committables, deliver, terminal_rows
 from engine.runtime.describe_failure import describe_failure
 from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
@@ -33,15 +31,15 @@ from engine.runtime.job_fingerprint import job_fingerprint
 from engine.runtime.job_monitor import JobMonitor, now
 from engine.runtime.job_result import JobResult
 from engine.runtime.plan_job import plan_job
+from engine.runtime.results_to_driver import ResultsToDriver
 from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.run_until_enough import run_until_enough
 from engine.runtime.ship_python import ship_python
 from engine.runtime.transformations import Transformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
-from operators.connectors.sink import CollectSink, Committable, PrintSink, Sink
-from operators.exchange.blocks import decode
-from operators.exchange.rows_and_batches import values_of_batch
+from operators.connectors.sink import CollectSink, Sink
+from operators.task.task_spec import ResultsAddress
 
 
 @dataclass
@@ -50,6 +48,7 @@ class RunControl:
 
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     cancel_requested: threading.Event = field(default_factory=threading.Event)
+    submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
     state: str = "CREATED"  #: JobStatus
 
     def cancel(self) -> None:
@@ -57,7 +56,21 @@ class RunControl:
         self.cancel_requested.set()
         context = SparkContext._active_spark_context
         if context is not None:
-            context.cancelJobGroup(self.job_id)
+            # jobs of the run that Spark does not know yet are not to start either
+            context._jsc.sc().cancelJobGroupAndFutureJobs(self.job_id)
+
+
+@dataclass
+class BegunRun:
+    """A run whose job is planned and compiled, before Spark runs it."""
+
+    job: Job
+    control: RunControl
+    spark: SparkSession
+    compiled: CompiledJob
+    opened: OpenRun
+    repeated: Run | None  #: an earlier run that has committed what this one would
+    result: JobResult
 
 
 def run_job(job: Job, control: RunControl | None = None) -> JobResult:
@@ -70,11 +83,22 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
     function raised) and JobCancelledError; then nothing is committed. CommitError says what of the commit is
     done. However it ends, the run is handed to those who listen (`run_listeners`).
     """
+    begun = begin_job(job, control or RunControl())
+    if isinstance(begun, JobResult):
+        return begun
+    with show_run(job.name, begun.compiled) as on_change:
+        return end_job(begun, on_change=on_change)
+
+
+def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
+    """Plan and compile `job`, start Spark, and open the run; the result of a job that is not run again.
+
+    Raises JobCompileError. What is begun is to be handed to `end_job`.
+    """
     remember_secrets(job.config)
     acknowledge_runs()
     tables = plan_job(job)
     following = _next_run(job)
-    control = control or RunControl()
     repeated = settle_earlier_runs(following)
     if repeated is not None and not any(isinstance(one.operator, CollectSink) for one in job.transformations):
         return _done_before(job, control, tables, repeated)
@@ -83,30 +107,46 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
     spark = run_session(required_slots(tables))
     named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
     opened = begin_run(control.job_id, job.name, following.fingerprint, named)
+    return BegunRun(job, control, spark, compiled, opened, repeated, result)
+
+
+def end_job(
+    begun: BegunRun,
+    *,
+    results: ResultsToDriver | None = None,
+    address: ResultsAddress | None = None,
+    on_change: Callable[[JobMonitor], None] = lambda monitor: None,
+) -> JobResult:
+    """Run what is begun to its end, as `run_job` says.
+
+    With `results`, its records are not collected, but sent to `address` while the job runs.
+    """
+    job, control, compiled, result = begun.job, begun.control, begun.compiled, begun.result
     try:
-        with opened:
-            with ExitStack() as stack:
-                on_change = stack.enter_context(show_run(job.name, compiled))
+        with begun.opened:
 
-                def run(limited: CompiledJob) -> list[tuple[int, int, int, pa.Buffer]]:
-                    with JobMonitor(_parallelism(compiled), _driver_host(spark), on_change) as monitor:
-                        try:
-                            return _run(spark, job, control, limited, monitor)
-                        finally:
-                            result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
+            def run(limited: CompiledJob) -> Rows:
+                with JobMonitor(_parallelism(compiled), driver_host(begun.spark), on_change) as monitor:
+                    try:
+                        return _run(begun.spark, job, control, limited, monitor, address)
+                    finally:
+                        result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
 
-                rows = run_until_enough(
-                    compiled, job.batch, run, lambda rows: len(*_deliver(rows, compiled.terminals).values())
-                )
-            result.collected = _deliver(rows, compiled.terminals)
-            if repeated is None:
-                commit_run(opened, _committables(rows, compiled.terminals))
+            if results is not None:
+                rows = run(results.compiled)
             else:
-                undo_run(opened)
+                rows = run_until_enough(
+                    compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())
+                )
+            result.collected = deliver(rows, compiled.terminals)
+            if begun.repeated is None:
+                commit_run(begun.opened, committables(rows, compiled.terminals))
+            else:
+                undo_run(begun.opened)
         result.state = "FINISHED"
     except BaseException as error:
         try:
-            undo_run(opened)
+            undo_run(begun.opened)
         except Exception as left:
             say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
         cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
@@ -117,8 +157,8 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
         result.milliseconds = now() - result.started_at
         for listener in run_listeners:
             listener(result)
-    if opened.sinks:
-        run_is_published(repeated or opened.run)
+    if begun.opened.sinks:
+        run_is_published(begun.repeated or begun.opened.run)
     return result
 
 
@@ -141,24 +181,32 @@ def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
 
 
 def _run(
-    spark: SparkSession, job: Job, control: RunControl, compiled: CompiledJob, monitor: JobMonitor
-) -> list[tuple[int, int, int, pa.Buffer]]:
+    spark: SparkSession,
+    job: Job,
+    control: RunControl,
+    compiled: CompiledJob,
+    monitor: JobMonitor,
+    address: ResultsAddress | None,
+) -> Rows:
     context = spark.sparkContext
     dependencies = ship_python(context, job)
     files = cached_files_on_spark(context, job.cached_files)
-    settings = task_settings(job, control.job_id, monitor.address, files)
+    settings = task_settings(job, control.job_id, monitor.address, files, address)
     context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
     frames = None
     try:
         with spark_settings_for_runs(spark):
             frames = JobFrames(spark, compiled, settings, dependencies, source_dataframes(compiled))
-            monitor.submitted()
+            monitor.submitted(None if address is None else address.here)
             control.state = "RUNNING"
+            control.submitted.set()
             if control.cancel_requested.is_set():
                 raise KeyboardInterrupt
             table = frames.terminal().toArrow()
         monitor.ended(finished=True)
-        return sorted(_terminal_rows(table), key=lambda row: row[:3])
+        if address is not None and address.here is not None and _only_to_driver(compiled, address):
+            monitor.count_here(address.here, address.vertices)
+        return terminal_rows(table)
     except KeyboardInterrupt as error:
         monitor.cancelling()
         context.cancelJobGroup(control.job_id)
@@ -180,6 +228,11 @@ def _run(
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
+def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
+    writers = [one.chain for one in compiled.vertices if one.chain.vertex in address.vertices]
+    return all(output.to_driver for chain in writers for output in chain.outputs)
+
+
 def source_dataframes(compiled: CompiledJob) -> Mapping[int, DataFrame]:
     """Of each vertex that reads a DataFrame, that DataFrame."""
     return {
@@ -188,45 +241,6 @@ def source_dataframes(compiled: CompiledJob) -> Mapping[int, DataFrame]:
         for one in vertex.chain.operators
         if one.source and getattr(one.operator, "reads_dataframe", False)
     }
-
-
-def _terminal_rows(table: pa.Table) -> Iterator[tuple[int, int, int, pa.Buffer]]:
-    for batch in table.to_batches():
-        keys = zip(*(batch.column(name).to_pylist() for name in ("edge", "channel", "sequence")), strict=True)
-        payloads = batch.column("payload")
-        for row, (edge, channel, sequence) in enumerate(keys):
-            yield edge, channel, sequence, payloads[row].as_buffer()
-
-
-def _deliver(
-    rows: list[tuple[int, int, int, pa.Buffer]], terminals: tuple[Terminal, ...]
-) -> dict[int, list[Any]]:
-    """Print and collect what came to the driver."""
-    collected: dict[int, list[Any]] = {}
-    for terminal in terminals:
-        mine = [payload for edge, _, _, payload in rows if edge == terminal.edge]
-        if isinstance(terminal.sink, CollectSink):
-            values: list[Any] = []
-            for payload in mine:
-                values.extend(_values(payload, terminal))
-            collected[terminal.transformation.created] = values
-        elif isinstance(terminal.sink, PrintSink):
-            stream = sys.stderr if terminal.sink.to_stderr else sys.stdout
-            for payload in mine:
-                stream.writelines(line + "\n" for line in pickle.loads(payload))
-            stream.flush()
-    return collected
-
-
-def _committables(
-    rows: list[tuple[int, int, int, pa.Buffer]], terminals: tuple[Terminal, ...]
-) -> list[list[Committable]]:
-    """Of each sink that is committed, what its writers have for the commit."""
-    return [
-        [one for edge, _, _, payload in rows if edge == terminal.edge for one in pickle.loads(payload)]
-        for terminal in terminals
-        if needs_commit(terminal.sink)
-    ]
 
 
 def _next_run(job: Job) -> NextRun:
@@ -261,14 +275,6 @@ def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], rep
     return result
 
 
-def _values(payload: pa.Buffer, terminal: Terminal) -> list[Any]:
-    type_info = terminal.transformation.output_type
-    block = decode(payload, type_info)
-    if block.values is not None:
-        return block.values
-    assert block.batch is not None
-    return values_of_batch(block.batch, type_info)
-
-
-def _driver_host(spark: SparkSession) -> str:
+def driver_host(spark: SparkSession) -> str:
+    """Where workers reach this process."""
     return spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"

@@ -1,14 +1,15 @@
 """Settings of a run: the Flink options that have an effect here, and what Spark needs meanwhile."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
 
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import Job
 from engine.spark.scoped_settings import scoped_settings
-from operators.task.task_spec import ReportAddress, TaskSettings
+from operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
 
 #: Penstock's own options, set like Flink's.
 BLOCK_BYTES = "penstock.exchange.block-bytes"
@@ -27,7 +28,11 @@ _SPARK = {
 
 
 def task_settings(
-    job: Job, job_id: str, reports: ReportAddress | None, cached_files: Mapping[str, str]
+    job: Job,
+    job_id: str,
+    reports: ReportAddress | None,
+    cached_files: Mapping[str, str],
+    results: ResultsAddress | None = None,
 ) -> TaskSettings:
     """What every task of `job` is told; JobCompileError for a Penstock option that is no number."""
     numbers = {}
@@ -49,9 +54,31 @@ def task_settings(
         job_parameters=dict(job.job_parameters),
         cached_files=dict(cached_files),
         reports=reports,
+        results=results,
     )
 
 
-def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
-    """Set what exchanges rely on while a job is built and runs."""
-    return scoped_settings(spark, _SPARK)
+@contextmanager
+def spark_settings_for_runs(spark: SparkSession) -> Iterator[None]:
+    """Set what exchanges rely on while a job is built and runs; runs that overlap share it."""
+    with _changing:
+        if _Runs.number == 0:
+            _Runs.settings.enter_context(scoped_settings(spark, _SPARK))
+        _Runs.number += 1
+    try:
+        yield
+    finally:
+        with _changing:
+            _Runs.number -= 1
+            if _Runs.number == 0:
+                _Runs.settings.close()
+
+
+class _Runs:
+    """The runs of this process that rely on the settings."""
+
+    number = 0
+    settings = ExitStack()
+
+
+_changing = threading.Lock()

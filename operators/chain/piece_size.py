@@ -1,42 +1,52 @@
-"""How many results leave an operator together: as many as a bounded number of bytes holds.
+"""How many results leave an operator together: as many as a bounded number of bytes holds, and soon.
 
 How many results a function has for one record, and how large they are, is not known in advance. An operator
 therefore looks at what waits while it still takes results from the function, and puts it out once it is
 enough.
 """
 
+from time import monotonic
 from typing import Any
 
 from operators.common.entry_size import value_bytes
 
 _PIECE_BYTES = 8 << 20
+#: How long results wait for others, about (Flink's buffer timeout).
+_PIECE_SECONDS = 0.1
 _MOST_RESULTS = 1 << 16
 #: Results before the first look: of an operator, and of a piece once its results are known to be small.
-_FIRST, _FIRST_OF_PIECE = 16, 1024
-_GROWTH = 16
+_FIRST, _FIRST_OF_PIECE = 1, 64
+_GROWTH = 4
+#: Results from one look to the next at most: this many may wait when a quick function becomes slow.
+_MOST_BETWEEN_LOOKS = 1024
 _SAMPLE = 8
 
 
 class PieceSize:
     """Says when the results that wait in an operator are enough: to be asked once `limit` of them wait."""
 
-    __slots__ = ("_first", "limit")
+    __slots__ = ("_began", "_first", "limit")
 
     def __init__(self) -> None:
         self.limit = self._first = _FIRST
+        self._began = monotonic()
 
     def is_full(self, waiting: list[Any]) -> bool:
         """Whether the results that wait, one at least, are to be put out; if not, `limit` is higher now."""
         count = len(waiting)
         sample = waiting[:: count // _SAMPLE + 1]
         fitting = max(1, _PIECE_BYTES * len(sample) // sum(map(value_bytes, sample)))
-        self._first = min(_FIRST_OF_PIECE, fitting)
-        if count >= fitting or count >= _MOST_RESULTS:
+        seconds = monotonic() - self._began
+        timely = int(count * _PIECE_SECONDS / max(seconds, 1e-6))
+        self._first = max(1, min(_FIRST_OF_PIECE, fitting, timely))
+        if count >= fitting or count >= _MOST_RESULTS or seconds >= _PIECE_SECONDS:
             self.limit = self._first
             return True
-        self.limit = min(_MOST_RESULTS, fitting, count * _GROWTH)
+        next_look = min(count * _GROWTH, count + _MOST_BETWEEN_LOOKS)
+        self.limit = max(count + 1, min(_MOST_RESULTS, fitting, timely, next_look))
         return False
 
     def begin(self) -> None:
-        """Nothing waits."""
+        """Nothing waits; time counts from here."""
         self.limit = self._first
+        self._began = monotonic()

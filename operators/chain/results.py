@@ -144,16 +144,16 @@ class Results:
         if self.values:
             values, stamps = self.values, self.stamps
             self.values, self.stamps = [], []
-            self.piece.begin()
             self._output.collect(values, stamps_or_none(stamps))
+            self.piece.begin()
         if self.sides:
             self._flush_sides()
 
     def _flush_sides(self) -> None:
         sides, self.sides, self._in_sides = self.sides, {}, 0
-        self.piece.begin()
         for tag, (values, stamps) in sides.items():
             self._output.collect_side(tag, values, stamps_or_none(stamps))
+        self.piece.begin()
 
 
 def close_iterator(rest: Iterable[Any] | None) -> None:
@@ -171,6 +171,13 @@ def stamps_or_none(stamps: list[int | None]) -> Timestamps:
 
 def frozen(value: Any) -> Any:
     """A value that no later change to `value` shows in: itself, or a copy all the way down."""
+    try:
+        return _frozen(value)
+    except RecursionError:  # it holds itself
+        return _copy(value)
+
+
+def _frozen(value: Any) -> Any:
     kind = type(value)
     if kind in UNCHANGING or isinstance(value, enum.Enum):
         return value
@@ -179,11 +186,11 @@ def frozen(value: Any) -> Any:
 
 
 def _tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    return value if UNCHANGING.issuperset(map(type, value)) else tuple([frozen(item) for item in value])
+    return value if UNCHANGING.issuperset(map(type, value)) else tuple([_frozen(item) for item in value])
 
 
 def _row(value: Row) -> Row:
-    return create_row(value._names, [frozen(item) for item in value._values], value._row_kind)
+    return create_row(value._names, [_frozen(item) for item in value._values], value._row_kind)
 
 
 def _copy(value: Any) -> Any:
@@ -199,8 +206,8 @@ def _copy(value: Any) -> Any:
 
 _COPIES: dict[type, Callable[[Any], Any]] = {
     tuple: _tuple,
-    list: lambda value: [frozen(item) for item in value],
-    dict: lambda value: {frozen(key): frozen(item) for key, item in value.items()},
+    list: lambda value: [_frozen(item) for item in value],
+    dict: lambda value: {_frozen(key): _frozen(item) for key, item in value.items()},
     set: set,
     Row: _row,
 }

@@ -1,6 +1,7 @@
 """Writes the records of one JobEdge of one subtask as blocks, each for one subtask of the consumer."""
 
 from collections.abc import Callable
+from time import monotonic
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -32,6 +33,9 @@ MISFIT = "putting out its results"
 #: Records whose last one promises this many blocks' bytes are written at once.
 _LARGE_BLOCKS = 4
 
+
+FLUSH_SECONDS = 0.1
+"""How long records for the driver wait for others at most (Flink's buffer timeout)."""
 
 #: The payload that tells a reader that its producer was cut off: further records may be missing.
 CUT_OFF = b"."
@@ -92,6 +96,7 @@ class ChannelWriter:
         self.bytes = 0
         self.cut_off = False  #: the budget is used up
         self._disk = DiskGuard(spec.consumer_name)
+        self._flushed_at = monotonic()
         if spec.partitioner == "forward":
             # greets its reader, which without a shuffle has no other way to know which subtask it is
             emit(Row(spec.edge, self._chooser.targets[0], FIRST_OF_ALL, subtask, -1, b""))
@@ -124,6 +129,7 @@ class ChannelWriter:
             raise EnoughResults
         self._collect(values, timestamps)
         self._check_budget()
+        self._flush_in_time()
 
     def _collect(self, values: Values, timestamps: Timestamps) -> None:
         self.records += len(values)
@@ -158,6 +164,7 @@ class ChannelWriter:
             self.flush()
             raise EnoughResults
         self._check_budget()
+        self._flush_in_time()
 
     def _collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         self.records += batch.num_rows
@@ -183,6 +190,11 @@ class ChannelWriter:
         """Records from here on come after this watermark."""
         self.flush()
         self._watermark = timestamp
+
+    def _flush_in_time(self) -> None:
+        if self._spec.to_driver and monotonic() - self._flushed_at >= FLUSH_SECONDS:
+            self.flush()
+            self._flushed_at = monotonic()
 
     def _check_budget(self) -> None:
         if self._spec.budget_bytes is not None and self.bytes >= self._spec.budget_bytes:
@@ -257,7 +269,7 @@ class ChannelWriter:
             self._emit(Row(self._spec.edge, one, order, self._subtask, self._sequence, payload))
             self._sequence += 1
             self.bytes += len(payload)
-        if self._spec.partitioner != "forward":
+        if self._spec.partitioner != "forward" and not self._spec.to_driver:
             try:
                 self._disk.check(self.bytes)
             except OSError as error:

@@ -159,7 +159,11 @@ class ChannelChooser:
         select = spec.key_selector or (lambda value: value)
         for value in values:
             self.current = value
-            chosen = spec.custom_partitioner(select(value), spec.consumers)
+            given = spec.custom_partitioner(select(value), spec.consumers)
+            if not hasattr(given, "__int__"):
+                kind = type(given).__name__
+                raise TypeError(f"the partitioner gave an object of class {kind}: an integer is required")
+            chosen = int(given)
             if not 0 <= chosen < spec.consumers:
                 raise ValueError(
                     f"the partitioner gave channel {chosen}; allowed are 0 to {spec.consumers - 1}"

@@ -36,9 +36,9 @@ class DiskGuard:
     def _message(self, written: int, free: int, folder: str) -> str:
         reader = repr(self._consumer)
         return (
-            f"{written / 2**30:.1f} GiB of results for operator {reader} are written, and only "
-            f"{free / 2**30:.1f} GiB are free in {folder}. {reader} begins when all of its input is written: "
-            "a function that never ends needs execute_and_collect(limit=n) in STREAMING mode, or nothing "
-            "after it that exchanges records (key_by, rebalance, another parallelism). For large input set "
-            "spark.local.dir to a larger disk"
+            f"{os.strerror(errno.ENOSPC)}: {written / 2**30:.1f} GiB of results for operator {reader} are "
+            f"written, and only {free / 2**30:.1f} GiB are free in {folder}. {reader} begins when all of its "
+            "input is written: a function that never ends needs execute_and_collect(limit=n) in STREAMING "
+            "mode, or nothing after it that exchanges records (key_by, rebalance, another parallelism). "
+            "For large input set spark.local.dir to a larger disk"
         )

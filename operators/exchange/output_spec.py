@@ -27,6 +27,8 @@ class OutputSpec:
     limit: int | None = None  #: the consumer takes no more records than these; None: all
     #: once a subtask has written as many, it ends and tells its readers that it was cut off; None: never
     budget_bytes: int | None = None
+    #: the driver reads it while the job runs: what there is leaves soon, and nothing is kept on the disk
+    to_driver: bool = False
     #: the consumer wants the records of a key group together (BATCH, keyed)
     grouped: bool = False
     #: the consumer reads this one before its others (broadcast state in any mode)

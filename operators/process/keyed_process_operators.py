@@ -12,7 +12,7 @@ from operators.functions.time_domain import TimeDomain
 from operators.process.call_function import call_function
 from operators.process.contexts import KeyedContext
 from operators.process.keyed_operator import KeyedOperator
-from operators.records.user_function import close_function
+from operators.records.user_function import close_function, has_method
 
 
 class KeyedFunctionOperator(KeyedOperator):
@@ -25,7 +25,7 @@ class KeyedFunctionOperator(KeyedOperator):
     def open(self) -> None:
         """Make state and timers, open the function."""
         super().open()
-        if hasattr(self.function, "open"):
+        if has_method(self.function, "open"):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:

@@ -189,9 +189,9 @@ class FlatMapResults:
     def _put_out(self, stamped: bool) -> None:
         results, stamps = self._results, self._stamps
         self._results, self._stamps = [], []
-        self._piece.begin()
         if results:
             self._operator.output.collect(results, stamps if stamped else None)
+        self._piece.begin()
 
 
 def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:

@@ -1,9 +1,11 @@
 """Functions of a job's author: objects with open and close, or plain callables."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from operators.chain.operator import Operator, OperatorContext
+from operators.functions.functions import Function
+from operators.functions.runtime_context import RuntimeContext
 
 
 class FunctionOperator(Operator):
@@ -25,25 +27,32 @@ class FunctionOperator(Operator):
 
 
 def open_function(function: Any, context: OperatorContext) -> None:
-    """Call `function.open(RuntimeContext)` if there is one."""
-    if hasattr(function, "open"):
-        from operators.functions.runtime_context import RuntimeContext
-
+    """Call `function.open(RuntimeContext)` if it is a function object with that method."""
+    if has_method(function, "open"):
         function.open(RuntimeContext(context))
 
 
 def close_function(function: Any) -> None:
-    """Call `function.close()` if there is one."""
-    if hasattr(function, "close"):
+    """Call `function.close()` if it is a function object with that method."""
+    if has_method(function, "close"):
         function.close()
 
 
 def method(function: Any, name: str) -> Callable[..., Any]:
     """`function.name` for a function object, `function` itself for a plain callable."""
-    found: Callable[..., Any] | None = getattr(function, name, None)
-    if found is not None:
+    if has_method(function, name):
+        found: Callable[..., Any] = getattr(function, name)
         return found
     if not callable(function):
         raise TypeError(f"{type(function).__name__} is neither callable nor has it a method {name!r}")
     plain: Callable[..., Any] = function
     return plain
+
+
+def has_method(function: Any, name: str) -> TypeGuard[Any]:
+    """Whether `function` is a function object with that method.
+
+    Other callables are called, whatever attributes they have: pathlib.Path has `open`, pandas.Series `map`.
+    """
+    plain = callable(function) and not isinstance(function, Function)
+    return not plain and hasattr(function, name)

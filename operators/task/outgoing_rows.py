@@ -5,15 +5,19 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, Row
+from operators.task.send_results import ResultSender
 
 _BATCH_BYTES = 8 << 20
 
 
 class OutgoingRows:
-    """Gathers rows and hands them to `put`, which returns when the reader wants more."""
+    """Gathers rows and hands them to `put`, which returns when the reader wants more.
 
-    def __init__(self, put: Callable[[pa.RecordBatch], None]) -> None:
-        self._put = put
+    Rows of the edges that `sender` sends go there, at once.
+    """
+
+    def __init__(self, put: Callable[[pa.RecordBatch], None], sender: ResultSender | None = None) -> None:
+        self._put, self._sender = put, sender
         self._rows: list[Row] = []
         self._bytes = 0
 
@@ -23,6 +27,9 @@ class OutgoingRows:
 
     def append(self, row: Row) -> None:
         """Put a row at the end."""
+        if self._sender is not None and row.edge in self._sender.edges:
+            self._sender.send(row)
+            return
         self._rows.append(row)
         self._bytes += len(row.payload)
         if self._bytes >= _BATCH_BYTES:

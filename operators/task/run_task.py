@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext, cloudpickle
@@ -28,6 +28,7 @@ from operators.task.python_dependencies import NO_DEPENDENCIES, PythonDependenci
 from operators.task.read_gates import GateReader
 from operators.task.read_sources import read_sources
 from operators.task.report import Reporter
+from operators.task.send_results import ResultSender
 from operators.task.task_spec import TaskSpec
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -83,8 +84,8 @@ def _attempt(
     reporter = Reporter(spec.settings.reports, spec.chain.vertex, subtask, attempt_number)
     try:
         reporter.state("DEPLOYING", host=os.uname().nodename, process=os.getpid())
-        with _rare_collections():
-            _run(spec, subtask, attempt_number, batches, reporter, OutgoingRows(put))
+        with _rare_collections(), _sender(spec, subtask) as sender:
+            _run(spec, subtask, attempt_number, batches, reporter, OutgoingRows(put, sender))
     except EnoughResults:
         reporter.state("CANCELED")
         raise
@@ -93,6 +94,18 @@ def _attempt(
         raise
     finally:
         reporter.close()
+
+
+@contextmanager
+def _sender(spec: TaskSpec, subtask: int) -> Iterator[ResultSender | None]:
+    """What sends records to a driver that reads them while the job runs; None: this vertex has none."""
+    address, vertex = spec.settings.results, spec.chain.vertex
+    if address is None or vertex not in address.vertices:
+        yield None
+        return
+    with closing(ResultSender(address, vertex, subtask)) as sender:
+        yield sender
+        sender.finish()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ org.apache.flink.streaming.api.operators.collect.CollectSinkFunction.
 
 import pickle
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
 from operators.exchange.blocks import encode_batch, encode_values
-from operators.exchange.channel_writer import CUT_OFF, MISFIT, Row
+from operators.exchange.channel_writer import CUT_OFF, FLUSH_SECONDS, MISFIT, Row
 from operators.exchange.rows_and_batches import VALUE_COLUMN
 
 _BLOCK_BYTES = 8 << 20
@@ -61,6 +62,7 @@ class CollectOperator(TerminalOperator):
         self._values: Values = []
         self._left = self.limit
         self._bytes = 0
+        self._flushed_at = monotonic()
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Buffer, and send full blocks."""
@@ -70,7 +72,8 @@ class CollectOperator(TerminalOperator):
         self._values.extend(values)
         if values:
             self._bytes += value_bytes(values[-1]) * len(values)
-        if len(self._values) >= self._BLOCK_RECORDS or self._bytes >= _BLOCK_BYTES:
+        in_time = monotonic() - self._flushed_at < FLUSH_SECONDS
+        if len(self._values) >= self._BLOCK_RECORDS or self._bytes >= _BLOCK_BYTES or not in_time:
             self._flush()
         if self._left == 0:
             self._flush()
@@ -92,7 +95,7 @@ class CollectOperator(TerminalOperator):
             except Exception as error:
                 raise self.failed(error, misfit(self._values, self._encoded), MISFIT) from error
             self.send(block)
-            self._values, self._bytes = [], 0
+            self._values, self._bytes, self._flushed_at = [], 0, monotonic()
 
     def _encoded(self, values: Values) -> bytes:
         return encode_values(values, None, self.type_info, MIN_WATERMARK)

@@ -16,6 +16,18 @@ class ReportAddress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ResultsAddress:
+    """Where tasks send records to that the driver reads while the job runs, and which."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    vertices: frozenset[int]  #: those that have any
+    edges: frozenset[int]
+    here: int | None  #: the vertex that the driver itself is
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskSettings:
     """The same for all tasks of a job."""
 
@@ -30,6 +42,7 @@ class TaskSettings:
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
     reports: ReportAddress | None = None
+    results: ResultsAddress | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from operators.chain.operator import Timestamps, Values
 from operators.common.output_tag import OutputTag
 from operators.functions.runtime_context import RuntimeContext
 from operators.process.keyed_operator import KeyedOperator
-from operators.records.user_function import close_function, method
+from operators.records.user_function import close_function, has_method, method
 from operators.state.state_table import StateTable
 from operators.windows.assigner import no_timestamp
 from operators.windows.join_functions import ProcessJoinFunction
@@ -108,7 +108,7 @@ class IntervalJoinOperator(KeyedOperator):
         )
         self._join_context = _JoinContext()
         self._join = method(self.function, "process_element")
-        if hasattr(self.function, "open"):
+        if has_method(self.function, "open"):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:

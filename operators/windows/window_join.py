@@ -12,7 +12,7 @@ from typing import Any
 from operators.chain.operator import Timestamps, Values
 from operators.functions.runtime_context import RuntimeContext
 from operators.functions.window_functions import WindowFunction
-from operators.records.user_function import method
+from operators.records.user_function import has_method, method
 from operators.windows.assigner import WindowAssigner
 from operators.windows.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction
 from operators.windows.trigger import Trigger
@@ -104,11 +104,11 @@ class _CoGroupWindows(WindowFunction[Any, Any, Any, Any]):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._co_group = method(self._function, "co_group")
-        if hasattr(self._function, "open"):
+        if has_method(self._function, "open"):
             self._function.open(runtime_context)
 
     def close(self) -> None:
-        if hasattr(self._function, "close"):
+        if has_method(self._function, "close"):
             self._function.close()
 
     def apply(self, key: Any, window: Any, inputs: Iterable[TaggedUnion]) -> Iterable[Any]:
@@ -130,11 +130,11 @@ class _JoinPairs(CoGroupFunction):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._join = method(self._function, "join")
-        if hasattr(self._function, "open"):
+        if has_method(self._function, "open"):
             self._function.open(runtime_context)
 
     def close(self) -> None:
-        if hasattr(self._function, "close"):
+        if has_method(self._function, "close"):
             self._function.close()
 
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from engine.common.typeinfo import Types
 from engine.datastream import StreamExecutionEnvironment
+from engine.runtime import collect_records
 from engine.runtime import dataframe_of_job as lazily
 from engine.runtime import run_job as runtime
 from engine.runtime.job import Job
@@ -29,6 +30,10 @@ class Runs:
         self._note(job)
         return iter([1, 2, 3])
 
+    def collected(self, job: Job, convert: Any) -> Any:
+        (sink,) = (one for one in job.transformations if isinstance(one.operator, CollectSink))
+        return Records(self.collect_job(job, sink))
+
     def dataframe_of_job(self, job: Job, sink: Transformation) -> Any:
         assert sink in job.transformations
         self._note(job)
@@ -39,10 +44,27 @@ class Runs:
         self.kinds.append([one.kind for one in job.transformations])
 
 
+class Records:
+    """Stands for CollectedRecords."""
+
+    def __init__(self, records: Iterator[Any]) -> None:
+        self.records = records
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.records)
+
+    def close(self) -> None:
+        self.records = iter(())
+
+
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     fake = Runs()
     monkeypatch.setattr(runtime, "collect_job", fake.collect_job)
+    monkeypatch.setattr(collect_records, "CollectedRecords", fake.collected)
     monkeypatch.setattr(lazily, "dataframe_of_job", fake.dataframe_of_job)
     return fake
 

@@ -240,3 +240,12 @@ def test_results_that_are_nothing():
 def test_results_that_are_no_iterable():
     with pytest.raises(TypeError, match="not iterable"):
         Results(Recorded()).add(5, None)  # type: ignore[arg-type]
+
+
+def test_a_value_that_holds_itself_is_copied():
+    value: list[Any] = [1]
+    value.append(value)
+    copy = frozen(value)
+    value[0] = 2
+    assert copy[0] == 1
+    assert copy[1] is copy

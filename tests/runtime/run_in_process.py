@@ -8,17 +8,19 @@ import pytest
 from pyspark import cloudpickle
 
 from engine.datastream.data_stream import DataStream
-from engine.runtime import run_job
+from engine.runtime import collect_records, run_job
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
+from engine.runtime.deliver_rows import records
+from engine.runtime.errors import JobCancelledError
 from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.plan_job import plan_job
-from engine.runtime.run_job import RunControl, _values
+from engine.runtime.run_job import RunControl
 from engine.runtime.run_settings import task_settings
 from engine.runtime.run_until_enough import Rows, run_until_enough
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from operators.task.run_task import run_task
-from operators.task.task_spec import TaskSettings, TaskSpec
+from operators.task.task_spec import ResultsAddress, TaskSettings, TaskSpec
 
 
 def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
@@ -46,14 +48,29 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
 def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all jobs of a test run here: what `execute` does otherwise stays the same."""
     monkeypatch.setattr(run_job, "run_session", lambda slots: None)
-    monkeypatch.setattr(run_job, "_driver_host", lambda spark: "127.0.0.1")
+    monkeypatch.setattr(run_job, "driver_host", lambda spark: "127.0.0.1")
+    monkeypatch.setattr(collect_records, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(run_job, "_run", _run)
 
 
-def _run(spark: None, job: Job, control: RunControl, compiled: CompiledJob, monitor: JobMonitor) -> Rows:
-    settings = task_settings(job, control.job_id, monitor.address, {})
-    monitor.submitted()
-    rows = terminal_rows(compiled, settings)
+def _run(
+    spark: None,
+    job: Job,
+    control: RunControl,
+    compiled: CompiledJob,
+    monitor: JobMonitor,
+    address: ResultsAddress | None,
+) -> Rows:
+    settings = task_settings(job, control.job_id, monitor.address, {}, address)
+    monitor.submitted(None if address is None else address.here)
+    control.submitted.set()
+    try:
+        rows = terminal_rows(compiled, settings)
+    except BaseException as error:
+        monitor.ended(finished=False)
+        if control.cancel_requested.is_set():
+            raise JobCancelledError("cancelled") from error
+        raise
     monitor.ended(finished=True)
     return rows
 
@@ -77,7 +94,7 @@ def terminal_rows(compiled: CompiledJob, settings: TaskSettings) -> Rows:
 
 
 def _values_of(rows: Rows, terminal: Terminal) -> list[Any]:
-    return [value for row in rows for value in _values(row[3], terminal)]
+    return [value for row in rows for value in records(row[3], terminal.transformation.output_type)]
 
 
 def sent(vertex: CompiledVertex, settings: TaskSettings) -> TaskSpec:

@@ -13,11 +13,14 @@ from engine.datastream.functions import (
     WindowFunction,
 )
 from engine.datastream.window import CountTumblingWindowAssigner, GlobalWindow
+from engine.machine.machine_error import with_exit_code_of_disk
 from engine.runtime.compile_job import compile_job
+from engine.runtime.errors import JobExecutionError
 from engine.runtime.plan_job import plan_job
 from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.task.pulled import pulled
 from operators.task.run_task import run_task
+from plans.errors import MachineError
 from tests.runtime.run_in_process import collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
@@ -119,6 +122,8 @@ def test_a_full_disk_names_the_operator_and_what_to_do(env, monkeypatch):
     with pytest.raises(UserFunctionError, match="begins when all of its input is written") as caught:
         collected(stream.map(lambda value: value))
     assert caught.value.operator == "FlatMap"
+    failed = with_exit_code_of_disk(JobExecutionError(caught.value.cause))
+    assert failed.exit_code == MachineError.exit_code
 
 
 def test_a_limit_takes_the_first_records_there_are(env):

@@ -23,7 +23,7 @@ from operators.common.row import Row
 from operators.task.report import Reporter
 from operators.task.run_task import _failure
 from tests.runtime.failure_of import failure_of
-from tests.runtime.run_in_process import compiled_job
+from tests.runtime.run_in_process import collected, compiled_job
 
 
 class SilentError(Exception):
@@ -131,6 +131,21 @@ def test_a_partitioner_is_named(env):
     assert found.during == "partitioner of 'After'"
     assert found.record == "1"
     assert "channel 7" in found.cause
+
+
+@pytest.mark.parametrize("given", [None, "0", [0]])
+def test_a_partitioner_that_gives_no_number_names_itself_and_the_record(env, given):
+    env.set_parallelism(2)
+    sent = env.from_collection([5]).partition_custom(lambda key, n: given, lambda value: value)
+    found = failure_of(sent.map(lambda value: value))
+    assert (found.record, found.during) == ("5", "partitioner of 'Map'")
+    assert "an integer is required" in found.cause
+
+
+def test_a_partitioner_may_give_what_is_as_good_as_a_number(env):
+    env.set_parallelism(2)
+    sent = env.from_collection([1, 2]).partition_custom(lambda key, n: key == 2, lambda value: value)
+    assert collected(sent.map(lambda value: value, Types.LONG())) == [1, 2]
 
 
 @pytest.mark.parametrize("moment", ["open", "close"])

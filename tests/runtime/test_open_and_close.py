@@ -1,5 +1,7 @@
 """Functions, selectors and partitioners are opened and closed once a subtask, whatever happens."""
 
+import pathlib
+
 import pytest
 
 from engine.datastream import RuntimeExecutionMode
@@ -82,3 +84,26 @@ def test_operators_are_opened_and_closed_tail_first(env):
     CALLS.clear()
     collected(env.from_collection([1]).map(Named("head")).map(Named("tail")))
     assert CALLS == ["open tail", "open head", "close tail", "close head"]
+
+
+class Plain:
+    """A callable that is no function object, with methods of its own."""
+
+    def open(self):
+        raise AssertionError
+
+    def map(self):
+        raise AssertionError
+
+    def close(self, how):
+        raise AssertionError
+
+    def __call__(self, value):
+        return value + 1
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_plain_callable_is_called_whatever_attributes_it_has(env, keyed):
+    stream = env.from_collection([1, 2])
+    assert collected((stream.key_by(Plain()) if keyed else stream).map(Plain())) == [2, 3]
+    assert collected(env.from_collection(["a"]).map(pathlib.Path)) == [pathlib.Path("a")]

@@ -109,7 +109,7 @@ def test_large_results_make_short_pieces():
     waiting: list[str] = []
     while not waiting or not piece.is_full(waiting):
         waiting += ["x" * (1 << 20)] * (piece.limit - len(waiting))
-    assert 8 <= len(waiting) <= 16
+    assert 4 <= len(waiting) <= 16
     assert piece.limit <= 8
     small = list(range(piece.limit))
     while not piece.is_full(small):

@@ -27,7 +27,7 @@ def test_a_failing_function_names_job_operator_subtask_and_record(env):
 
     stream = numbers(env, 100).map(fail, Types.LONG()).name("Digest")
     with pytest.raises(JobExecutionError) as raised:
-        stream.execute_and_collect("meal")
+        list(stream.execute_and_collect("meal"))
     text = str(raised.value)
     for part in ("'meal'", "'Digest'", "subtask 2 of 2", "ValueError: cannot digest", "record: 77"):
         assert part in text
@@ -46,6 +46,7 @@ def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
         assert sorted(attempt.state_timestamps.values()) == list(attempt.state_timestamps.values())
     by_name = dict(summaries(result))
     assert by_name["Map"]["records_in"] == by_name["Map"]["records_out"] == 100
+    assert by_name["Sink: Data stream collect sink"]["records_in"] == 100
     assert by_name["Map"]["subtasks"] == by_name["Map"]["attempts"] == 2
 
 
