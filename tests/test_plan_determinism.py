@@ -27,9 +27,10 @@ class Run(NamedTuple):
     ansi: bool
     shuffle_seed: int
     input_partitions: int
+    rows_per_block: int | None
 
 
-RUNS = (Run(2, True, False, 1, 11), Run(7, True, True, 2, 3))
+RUNS = (Run(2, True, False, 1, 11, None), Run(7, True, True, 2, 3, 1), Run(3, True, True, 3, 5, 5))
 """Beside the one they are compared with: one partition, no adaptive execution, ANSI, rows as they came."""
 
 
@@ -45,8 +46,10 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
             spark.conf.set(key, str(old))
 
 
-def rows_of(spark: SparkSession, given: TopologyTables, partitions: int) -> Rows:
-    with planning_settings(spark, partitions):
+def rows_of(
+    spark: SparkSession, given: TopologyTables, partitions: int, rows_per_block: int | None = None
+) -> Rows:
+    with planning_settings(spark, partitions, rows_per_block):
         planned = run_passes(given, Layer.JOB_GRAPH, partitions)
     try:
         return {
@@ -63,7 +66,9 @@ def base(spark: SparkSession) -> Rows:
         return rows_of(spark, read_topology_objects(spark, TOPOLOGIES), 1)
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.partitions} partitions")
+@pytest.mark.parametrize(
+    "run", RUNS, ids=lambda run: f"{run.partitions} partitions, blocks of {run.rows_per_block}"
+)
 def test_rows_are_equal(spark, base, run):
     def shuffled(rows: DataFrame) -> DataFrame:
         return rows.orderBy(F.rand(run.shuffle_seed)).repartition(run.input_partitions)
@@ -76,7 +81,9 @@ def test_rows_are_equal(spark, base, run):
     with session_settings(spark, settings):
         given = read_topology_tables(spark, shuffled(read.topologies), shuffled(read.transformations))
         refused_by_readers = given.rejected.unionByName(read.rejected)
-        found = rows_of(spark, given._replace(rejected=refused_by_readers), run.partitions)
+        found = rows_of(
+            spark, given._replace(rejected=refused_by_readers), run.partitions, run.rows_per_block
+        )
     for kept in read.persisted:
         kept.unpersist()
     assert [table for table in base if found[table] != base[table]] == []

@@ -11,6 +11,7 @@ from engine.planning.foresee_memory import (
     shown_bytes,
     spark_fits,
 )
+from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path

@@ -130,7 +130,7 @@ _ALWAYS: dict[str, Step] = {
     "shared_edges": View(reuse_data_sets),
     "connected_edges": Checkpointed(connect_vertices),
     "sorted_vertices": Walk(sort_vertices_topologically),
-    "grouped_vertices": View(number_slot_sharing_groups),
+    "grouped_vertices": Checkpointed(number_slot_sharing_groups),
     "named_vertices": Checkpointed(number_co_location_groups),
     "chained_operators": Checkpointed(set_managed_memory_fractions),
     "intermediate_data_sets": View(create_data_sets),

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tests.reference.jobs import PlannedJob, job_of_topology
 from tests.reference.random_topologies import MODES, random_topology
@@ -30,7 +31,7 @@ _ROWS = pa.schema(
 )
 
 
-def job_graph_table(jobs: Mapping[int, PlannedJob], seed: int = 0) -> pa.Table:
+def job_graph_tables(jobs: Mapping[int, PlannedJob], seed: int = 0) -> tuple[pa.Table, pa.Table]:
     """The job_graph_rows of several topologies by topology_id, sorted by it; otherwise in any order."""
     rng = Random(seed)
     rows = []
@@ -38,7 +39,9 @@ def job_graph_table(jobs: Mapping[int, PlannedJob], seed: int = 0) -> pa.Table:
         of_topology = [*_vertex_rows(topology_id, planned), *_edge_rows(topology_id, planned)]
         rng.shuffle(of_topology)
         rows += of_topology
-    return pa.Table.from_pylist(rows, _ROWS)
+    both = pa.Table.from_pylist(rows, _ROWS)
+    is_edge = both.column("target").is_valid()
+    return both.filter(pc.invert(is_edge)), both.filter(is_edge)
 
 
 def numbers_of_jobs(rows: Iterable[Any], jobs: Mapping[int, PlannedJob], column: str) -> list[TaskNumbers]:

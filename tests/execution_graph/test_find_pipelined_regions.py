@@ -10,7 +10,7 @@ import pytest
 from plans.execution_graph.joins.find_pipelined_regions import region_numbers
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
-    job_graph_table,
+    job_graph_tables,
     jobs_of_random_topologies,
     numbers_of_jobs,
 )
@@ -22,8 +22,8 @@ BLOCKING = "BLOCKING"
 
 
 def regions_of(jobs, seed=0):
-    table = job_graph_table(jobs, seed)
-    return numbers_of_jobs(region_numbers(table).to_pylist(), jobs, "regions")
+    (found,) = region_numbers(*job_graph_tables(jobs, seed))
+    return numbers_of_jobs(found.to_pylist(), jobs, "regions")
 
 
 def regions(*args, **kwargs):

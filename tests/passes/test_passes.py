@@ -61,7 +61,14 @@ def joins(spark: SparkSession) -> Iterator[Derived]:
         yield derived_on_spark(spark, TOPOLOGIES)
 
 
-@both_planners
+@pytest.fixture(scope="module")
+def blocks(spark: SparkSession) -> Iterator[Derived]:
+    """By joins, with blocks of two nodes: every topology is cut as only giants are."""
+    with planning_settings(spark, 3, rows_per_block=2):
+        yield derived_on_spark(spark, TOPOLOGIES)
+
+
+@pytest.mark.parametrize("planner", ["columnar", "joins", "blocks"])
 @pytest.mark.parametrize("produces", CASES)
 def test_tables_are_those_of_the_fixture(produces, planner, request):
     derived = request.getfixturevalue(planner)

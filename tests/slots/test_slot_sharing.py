@@ -22,7 +22,7 @@ from plans.slots.joins.slots_of_groups import slot_numbers
 from plans.slots.prefer_local_inputs import prefer_producers_slots
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
-    job_graph_table,
+    job_graph_tables,
     jobs_of_random_topologies,
     numbers_of_jobs,
 )
@@ -47,8 +47,8 @@ every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 def slots_of(jobs, kernel, seed=0):
-    table = job_graph_table(jobs, seed)
-    return numbers_of_jobs(slot_numbers(table, kernel).to_pylist(), jobs, "slots")
+    (found,) = slot_numbers(*job_graph_tables(jobs, seed), kernel)
+    return numbers_of_jobs(found.to_pylist(), jobs, "slots")
 
 
 def slots_by_hand(kernel, *args, **kwargs):

@@ -81,7 +81,11 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
 
 def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
     """`vertices` with groups of equal `keys` numbered within a topology by their first vertex created."""
-    groups = vertices.groupBy(TOPOLOGY, *keys).agg(F.min("creation_order").alias("first_created"))
+    groups = (
+        vertices.select(TOPOLOGY, *keys, "creation_order")
+        .groupBy(TOPOLOGY, *keys)
+        .agg(F.min("creation_order").alias("first_created"))
+    )
     numbered = number_in_order(groups, "first_created", number).drop("first_created")
     of_groups = rename(numbered, **{f"group_{key}": key for key in keys}, **{number: number})
     on = {key: f"group_{key}" for key in keys}

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from plans.arrow_walks import positions
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.joins.arrow_walks import Part, walk_topologies
-from plans.joins.frames import join_local, rename
+from plans.joins.frames import join_groups, join_local, rename
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 from plans.union_find import smallest_in_component
 
@@ -118,7 +118,8 @@ def set_dynamic_parallelism(
         "max_parallelism": F.coalesce("group_max", "max_parallelism"),
         "parallelism_configured": F.col("parallelism_configured") | F.col("group_parallelism").isNotNull(),
     }
-    return join_local(reset, groups, {"in_group": "forward_group"}, "left").select(
+    at_most = forward_groups.select(TOPOLOGY, "forward_group").distinct()
+    return join_groups(reset, groups, {"in_group": "forward_group"}, "left", at_most=at_most).select(
         *(decided[name].alias(name) if name in decided else F.col(name) for name in chain_vertices.columns),
         F.coalesce(F.col("group_parallelism") > F.col("group_max"), F.lit(False)).alias("too_small_max"),
     )

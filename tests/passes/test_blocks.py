@@ -1,0 +1,136 @@
+"""Topologies in blocks: what is read by whom, how rows are packed, and how often they are exchanged."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from engine.planning.plan_topologies import read_topologies
+from engine.planning.planning_settings import planning_settings
+from engine.planning.split_by_size import split_by_size
+from plans.choices import Choices
+from plans.joins import run_passes
+from plans.joins.cut_lineage import cut_lineage
+from plans.joins.number_in_order import number_in_order
+from plans.joins.packed_blocks import BLOCK, ROWS, pack_blocks, together, unpack_blocks, unpacked
+from plans.joins.passes import View, steps
+from plans.joins.run_passes import last_reads
+from plans.layers import LAYER_TABLES
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.joins.topology_tables import TopologyTables
+from plans.vocabulary import Layer
+from tests.columnar.test_plan_columnar import exchanges_of
+
+SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])
+ROWS_OF_TWO = [
+    {TOPOLOGY: topology, "id": number, "name": f"n{number % 3}", "tag": None, BLOCK: number // 4}
+    for topology in (7, 9)
+    for number in range(11)
+]
+
+
+@pytest.mark.parametrize("rows_of_a_batch", [1, 3, 100])
+def test_blocks_come_out_as_they_went_in(rows_of_a_batch):
+    table = pa.Table.from_pylist(ROWS_OF_TWO, SCHEMA.append(pa.field(BLOCK, pa.int32())))
+    batches = list(pack_blocks(0, lambda rows: rows)(iter(table.to_batches(rows_of_a_batch))))
+    assert [batch.num_rows for batch in batches] == [1] * 6
+    found = pa.Table.from_batches(unpack_blocks(SCHEMA)(iter(batches)))
+    assert found.to_pylist() == table.drop_columns(BLOCK).to_pylist()
+
+
+def test_a_walk_sees_numbers_in_place_of_texts_and_nothing_where_there_is_nothing():
+    table = pa.Table.from_pylist(ROWS_OF_TWO, SCHEMA.append(pa.field(BLOCK, pa.int32())))
+    packed = pack_blocks(0, lambda rows: rows)(iter(table.to_batches()))
+    whole = together(unpacked(rows) for batch in packed for rows in batch.column(ROWS))
+    assert pa.types.is_dictionary(whole.schema.field("name").type)
+    assert whole.schema.field("tag").type == pa.null()
+    assert whole.column("name").to_pylist() == table.column("name").to_pylist()
+
+
+@pytest.mark.parametrize("until", list(Layer))
+def test_a_table_is_freed_after_the_last_step_that_reads_it(until):
+    chosen = steps(Choices(), until)
+    stored = {source for layer in Layer for source in LAYER_TABLES[layer].values()}
+    freed = last_reads(chosen, stored)
+    names = [name for name, _ in chosen]
+    views = {name for name, step in chosen if isinstance(step, View)}
+    gone: set[str] = set()
+    for name, step in chosen:
+        assert name in views or not gone & set(run_passes._inputs_of(step.derive))
+        gone |= set(freed.get(name, ()))
+    assert not gone & stored
+    if until is Layer.SLOTS:
+        assert {"virtual_expansions", "walked", "operators", "marked_edges"} <= gone
+    assert gone <= {*names, "given_stream_nodes", "given_stream_edges"}
+
+
+@pytest.mark.parametrize("rows_per_block", [None, 1, 3])
+def test_numbers_count_in_order_across_blocks(spark: SparkSession, rows_per_block):
+    given = [(topology, order) for topology in (1, 2) for order in (0, 2, 3, 7, 12, 13, 40)]
+    with planning_settings(spark, 3, rows_per_block):
+        rows = spark.createDataFrame(given[::-1], f"{TOPOLOGY} long, place int")
+        found = number_in_order(rows, "place", "number").orderBy(TOPOLOGY, "place").collect()
+    assert [row["number"] for row in found] == [*range(7), *range(7)]
+
+
+TOPOLOGIES_BY_NAME = [
+    {
+        "name": f"chain of {length}",
+        "transformations": [
+            {"id": number, "kind": "one_input" if number > 1 else "source", "name": "n"}
+            | ({"inputs": [number - 1]} if number > 1 else {})
+            for number in range(1, length + 1)
+        ],
+    }
+    for length in (1, 2, 30)
+]
+
+
+@pytest.fixture(scope="module")
+def read(spark: SparkSession) -> Iterator[TopologyTables]:
+    found = read_topologies(spark, [*TOPOLOGIES_BY_NAME, {"name": "wrong", "transformations": [{}]}])
+    assert isinstance(found, TopologyTables)
+    yield found
+    for kept in found.persisted:
+        kept.unpersist()
+
+
+def names_of(found: TopologyTables) -> list[str]:
+    return sorted(row["name"] for row in found.topologies.collect())
+
+
+def test_giants_are_split_off_and_what_was_rejected_is_kept_once(read):
+    (giant,) = (row[TOPOLOGY] for row in read.topologies.filter(F.col("name") == "chain of 30").collect())
+    others, large = split_by_size(read, [giant])
+    assert others is not None
+    assert large is not None
+    assert (names_of(others), names_of(large)) == (["chain of 1", "chain of 2"], ["chain of 30"])
+    assert large.transformations.count() == 30
+    assert (others.rejected.count(), large.rejected.count()) == (1, 0)
+    assert (others.inputs, large.inputs) == (4, 0)
+
+
+def test_without_others_or_giants_there_is_one_part(read):
+    ids = [row[TOPOLOGY] for row in read.topologies.collect()]
+    assert split_by_size(read, []) == (read, None)
+    assert split_by_size(read, ids) == (None, read)
+
+
+EXCHANGES_IN_BLOCKS = 0
+
+
+def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
+    """None comes back unnoticed: exchanges in the executed plans of all steps, broadcasts included."""
+    kept = []
+
+    def counted(rows):
+        kept.append(exchanges_of(rows))
+        return cut_lineage(rows)
+
+    monkeypatch.setattr(run_passes, "cut_lineage", counted)
+    with planning_settings(spark, 3, rows_per_block=4):
+        planned = run_passes.run_passes(read, Layer.SLOTS, 3)
+    planned.release()
+    assert sum(kept) == EXCHANGES_IN_BLOCKS
