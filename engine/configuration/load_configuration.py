@@ -28,7 +28,7 @@ from engine.configuration.known_keys import (
 )
 from engine.configuration.merge_settings import Merged, merge_settings, option_of
 from engine.configuration.model import OPTIONS, typed_values
-from engine.configuration.option import Reader, option_text
+from engine.configuration.option import Option, Reader, option_text
 from engine.configuration.read_yaml_settings import read_yaml_settings
 from engine.configuration.setting import Level, Setting
 from engine.output.redaction import redact_value, remember_secrets
@@ -104,12 +104,27 @@ def _typed(merged: Merged) -> tuple[dict[str, Any], dict[str, str]]:
     given = {key: setting.text for key, setting in set_options.items() if key not in lists}
     values, wrong = typed_values(given)
     reasons = {**wrong, **dict.fromkeys(lists, "is a list")}
-    said = {}
-    for key, reason in reasons.items():
-        setting, option = set_options[key], _BY_KEY[key]
-        shown = redact_value(setting.key, shorten(setting.text))
-        said[key] = f"{setting.place}: {setting.key}: found {shown}, which {reason}; allowed: {option.allowed}"
+    said = {key: _wrong(set_options[key], _BY_KEY[key], reason) for key, reason in reasons.items()}
+    for key, several in merged.overridden.items():
+        said |= {f"{key} at {one.place}": text for one in several for text in _wrong_below(key, one)}
     return values, said
+
+
+def _wrong_below(key: str, setting: Setting) -> list[str]:
+    """What is wrong with a setting that a higher level replaces."""
+    option = _BY_KEY.get(key)
+    if option is None or option.is_map:
+        return []
+    try:
+        option.parse(setting.text)
+    except ValueError as error:
+        return [_wrong(setting, option, str(error))]
+    return []
+
+
+def _wrong(setting: Setting, option: Option, reason: str) -> str:
+    shown = redact_value(setting.key, shorten(setting.text))
+    return f"{setting.place}: {setting.key}: found {shown}, which {reason}; allowed: {option.allowed}"
 
 
 _TAKE_LISTS = frozenset({"pipeline.cached-files"})
@@ -155,7 +170,8 @@ def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> Clus
     recorded = {
         option.key: option_text(option, values[option.key])
         for option in CLUSTER_OPTIONS
-        if option.key not in _WITH_OPTIONS_OF_THEIR_OWN and values[option.key] != option.default
+        if option.key not in _WITH_OPTIONS_OF_THEIR_OWN
+        and (values[option.key] != option.default or (option.key in NETWORK_FIELDS and option.key in settings))
     }
     return ClusterSettings(
         None if mode is None else _OF_SLOT_SHARING.get(mode, SlotSharingStrategy.LOCAL_INPUT_PREFERRED),

@@ -17,6 +17,8 @@ class JobDefaults(NamedTuple):
 
     def under(self, topology: dict[str, Any]) -> dict[str, Any]:
         """The topology with what it does not set; values of wrong types stay as they are."""
+        if self == NO_DEFAULTS:
+            return topology
         filled = dict(topology)
         filled.setdefault("parallelism", self.parallelism)
         own = filled.get("config", {})
