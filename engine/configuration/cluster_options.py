@@ -70,10 +70,9 @@ _MEANINGS = {
     "taskmanager.network.memory.read-buffer.required-per-gate.max": (
         "buffers that a gate requires at most; none: by the type of its partitions"
     ),
-    "taskmanager.network.sort-shuffle.min-buffers": "buffers that a result partition of a sort-shuffle requires",
+    "taskmanager.network.sort-shuffle.min-buffers": "buffers that a sort-shuffle requires",
     "taskmanager.network.memory.buffers-per-channel": "buffers of a channel; a constant in Flink 2.3",
-    "taskmanager.network.memory.floating-buffers-per-gate": "buffers that channels of a gate share; a constant "
-    "in Flink 2.3",
+    "taskmanager.network.memory.floating-buffers-per-gate": "buffers of a gate; a constant in Flink 2.3",
     "taskmanager.network.memory.max-overdraft-buffers-per-gate": (
         "buffers above its bound that a result partition may take; a constant in Flink 2.3"
     ),
@@ -147,7 +146,9 @@ def _parse_weights(text: str) -> Mapping[str, int]:
         if name not in WEIGHT_FIELDS:
             raise ValueError(f"names the consumer {name!r}, which is not one of {', '.join(WEIGHT_FIELDS)}")
         try:
-            weights[name] = _in_range(parse_int, MemoryOptions, WEIGHT_FIELDS[ManagedMemoryUseCase(name)])(weight)
+            weights[name] = _in_range(parse_int, MemoryOptions, WEIGHT_FIELDS[ManagedMemoryUseCase(name)])(
+                weight
+            )
         except ValueError as error:
             raise ValueError(f"gives {name} the weight {weight!r}, which {error}") from None
     return weights

@@ -12,8 +12,8 @@ from engine.configuration.cluster_options import (
     SLOTS,
     WEIGHT_FIELDS,
 )
-from engine.configuration.option import Reader
 from engine.configuration.merge_settings import option_of
+from engine.configuration.option import Reader
 from engine.configuration.setting import Setting
 from plans.errors import ConfigurationError
 from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
@@ -44,9 +44,7 @@ def memory_options(values: Mapping[str, Any]) -> MemoryOptions:
     )
 
 
-def _empty_range(
-    prefix: str, values: Mapping[str, Any], settings: Mapping[str, Setting]
-) -> list[str]:
+def _empty_range(prefix: str, values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
     least, most = f"{prefix}.min", f"{prefix}.max"
     if values[least] <= values[most]:
         return []
@@ -70,9 +68,7 @@ def _network(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list
     )
 
 
-def _refused(
-    make: Callable[[], object], keys: list[str], settings: Mapping[str, Setting]
-) -> list[str]:
+def _refused(make: Callable[[], object], keys: list[str], settings: Mapping[str, Setting]) -> list[str]:
     try:
         make()
     except ConfigurationError as error:

@@ -24,7 +24,11 @@ def configuration_directory(given: str | None) -> Directory:
     named = os.environ.get(VARIABLE)
     if given is None and not named:
         return Directory(spark_conf_dir(), "installed")
-    directory = Directory(Path(given), "--config-dir") if given is not None else Directory(Path(named or ""), VARIABLE)
+    directory = (
+        Directory(Path(given), "--config-dir")
+        if given is not None
+        else Directory(Path(named or ""), VARIABLE)
+    )
     if not directory.path.is_dir():
         what = "not a directory" if os.path.lexists(directory.path) else "no such directory"
         raise ConfigurationError(

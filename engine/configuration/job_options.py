@@ -27,13 +27,13 @@ _MEANINGS = {
         "whether dynamic graphs reset parallelism that nobody has set"
     ),
     "execution.checkpointing.interval": "time between checkpoints; none: no checkpoints",
-    "execution.checkpointing.interval-during-backlog": "time between checkpoints while a source has a backlog",
+    "execution.checkpointing.interval-during-backlog": "the same while a source has a backlog",
     "execution.checkpointing.mode": "exactly-once or at-least-once checkpoints",
     "execution.checkpointing.timeout": "time after which a checkpoint is discarded",
     "execution.checkpointing.min-pause": "least time between two checkpoints",
     "execution.checkpointing.max-concurrent-checkpoints": "checkpoints that may be under way at once",
     "execution.checkpointing.tolerable-failed-checkpoints": "checkpoints that may fail before the job does",
-    "execution.checkpointing.externalized-checkpoint-retention": "whether checkpoints outlive a cancelled job",
+    "execution.checkpointing.externalized-checkpoint-retention": "whether checkpoints outlive the job",
     "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints go on after tasks finish",
     "execution.checkpointing.aligned-checkpoint-timeout": "time after which aligned checkpoints go unaligned",
     "execution.checkpointing.unaligned.recover-output-on-downstream.enabled": (

@@ -149,7 +149,8 @@ def _effective(merged: Merged, values: Mapping[str, Any]) -> EffectiveConfigurat
     scripts = {
         setting.key: setting.text
         for key, setting in settings.items()
-        if not key.startswith(SPARK) and readers.get(key) is not Reader.CLUSTER
+        if not key.startswith(SPARK)
+        and (readers.get(key) is not Reader.CLUSTER or setting.level is Level.DEFINE)
     }
     spark = {key: setting.text for key, setting in settings.items() if key.startswith(SPARK)}
     return EffectiveConfiguration(
@@ -171,7 +172,9 @@ def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> Clus
         option.key: option_text(option, values[option.key])
         for option in CLUSTER_OPTIONS
         if option.key not in _WITH_OPTIONS_OF_THEIR_OWN
-        and (values[option.key] != option.default or (option.key in NETWORK_FIELDS and option.key in settings))
+        and (
+            values[option.key] != option.default or (option.key in NETWORK_FIELDS and option.key in settings)
+        )
     }
     return ClusterSettings(
         None if mode is None else _OF_SLOT_SHARING.get(mode, SlotSharingStrategy.LOCAL_INPUT_PREFERRED),

@@ -92,8 +92,8 @@ def _as_map(
     single = [setting for setting in several if setting.key != key]
     if whole and single:
         problems.append(
-            f"{single[0].place}: {single[0].key} is an entry of {key}, which {whole[0].place} sets as a whole; "
-            "set one or the other"
+            f"{single[0].place}: {single[0].key} is an entry of {key}, which {whole[0].place} sets as a "
+            "whole; set one or the other"
         )
     if whole:
         try:

@@ -39,7 +39,9 @@ Options: type[BaseModel] = create_model(
 
 
 def typed_values(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values of all options by key, defaults where `texts` have none or a wrong one; and what is wrong, by key."""
+    """Values of all options by key, and what is wrong with texts, by key; defaults where there is none or a
+    wrong one.
+    """
     wrong: dict[str, str] = {}
     try:
         found = Options.model_validate(dict(texts))

@@ -62,6 +62,8 @@ def option_text(option: Option, value: Any) -> str:
     """A parsed value as it is written in a file; "none" for None."""
     if value is None:
         return "none"
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

@@ -110,7 +110,9 @@ def _settings(
     for key_node, value_node in node.value:
         place = f"{path}:{key_node.start_mark.line + 1}"
         if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != _TEXT_TAG or not key_node.value:
-            yield f"{place}: a key {'below ' + prefix[:-1] if prefix else ''} is not a text".replace("  ", " ")
+            yield f"{place}: a key {'below ' + prefix[:-1] if prefix else ''} is not a text".replace(
+                "  ", " "
+            )
             continue
         key = prefix + key_node.value
         if isinstance(value_node, yaml.MappingNode):

@@ -32,7 +32,9 @@ def _run(
     return Option(key, parse, default, allowed, meaning, Reader.RUNS, deprecated, is_map=is_map)
 
 
-BLOCK_BYTES = _run("penstock.exchange.block-bytes", _at_least(1), 1 << 20, _BYTES, "size of a block between tasks")
+BLOCK_BYTES = _run(
+    "penstock.exchange.block-bytes", _at_least(1), 1 << 20, _BYTES, "size of a block between tasks"
+)
 SORT_MEMORY_BYTES = _run(
     "penstock.batch.sort-memory-bytes",
     _at_least(1),

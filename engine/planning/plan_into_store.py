@@ -52,9 +52,7 @@ def plan_into_store_by_columns(
         from engine.planning.plan_in_process import is_giant, plan_frames, read_in_process
         from engine.store.is_local import is_local
 
-        frames, count, _ = read_in_process(
-            list(inputs), report, max_line_bytes, options.job_defaults
-        )
+        frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
         if is_giant(frames) and is_local(out):
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)

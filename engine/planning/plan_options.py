@@ -46,7 +46,9 @@ def plan_options(
     sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING
     slots = slots_per_task_manager if slots_per_task_manager is not None else cluster.slots or DEFAULT_SLOTS
     memory = (
-        task_manager_memory if task_manager_memory is not None else cluster.process_size or DEFAULT_PROCESS_SIZE
+        task_manager_memory
+        if task_manager_memory is not None
+        else cluster.process_size or DEFAULT_PROCESS_SIZE
     )
     recorded = {
         "until": until.value,

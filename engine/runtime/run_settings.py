@@ -53,9 +53,7 @@ def _number(config: Mapping[str, str], option: Option) -> int:
     try:
         return int(option.parse(given))
     except ValueError as error:
-        raise JobCompileError(
-            f"option {option.key}: {given!r} {error}, allowed {option.allowed}"
-        ) from None
+        raise JobCompileError(f"option {option.key}: {given!r} {error}, allowed {option.allowed}") from None
 
 
 def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:

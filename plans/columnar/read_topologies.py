@@ -32,7 +32,8 @@ def read_topologies(
     """The tables of `topologies`: paths, objects, or the tables (topologies, transformations) themselves.
 
     As engine.planning.plan_topologies.read_topologies; paths are local, tables of PyArrow or Polars. For
-    `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and SchemaError for tables with other columns.
+    `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and
+    SchemaError for tables with other columns.
     """
     if isinstance(topologies, str | Path):
         return _read_paths([str(topologies)], max_line_bytes, before_block, job_defaults)

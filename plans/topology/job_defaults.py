@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class JobDefaults(NamedTuple):
-    """The parallelism of operators in topologies that set none, and Flink options under each topology's own."""
+    """Parallelism of topologies that set none, and Flink options under each topology's own."""
 
     parallelism: int = 1
     config: Mapping[str, str] = {}

@@ -24,8 +24,8 @@ from plans.message_limits import MOST_ERRORS, limited
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint
-from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
 from plans.topology.line_too_long import line_too_long
 from plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
 from plans.topology.reads_unbounded_source import reads_unbounded_source

@@ -23,9 +23,7 @@ from plans.topology.require_given_columns import (
 from plans.vocabulary import TopologyForm
 
 
-def normalized_topologies(
-    topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS
-) -> pl.DataFrame:
+def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
     """TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied.
 
     What a topology does not set is as `job_defaults` say.
