@@ -5,7 +5,6 @@ module. The model, `penstock config` and the reference in docs/configuration.md 
 """
 
 from collections.abc import Mapping
-from types import UnionType
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
@@ -21,7 +20,7 @@ OPTIONS: tuple[Option, ...] = (*JOB_OPTIONS, *CLUSTER_OPTIONS, *RUN_OPTIONS)
 
 def _field(option: Option) -> tuple[Any, Any]:
     """Type and default of a field; its text is read by the option's own parser, which gives that type."""
-    kind: type | UnionType = object if option.default is None else type(option.default)
+    kind: Any = object if option.default is None else type(option.default)
     if option.is_map:
         kind = dict[str, int] if isinstance(next(iter(option.default.values()), ""), int) else dict[str, str]
     optional = Annotated[kind | None if option.default is None else kind, BeforeValidator(option.parse)]
@@ -32,9 +31,8 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-Options: type[BaseModel] = create_model(
-    "Options", __base__=_Strict, **{option.field: _field(option) for option in OPTIONS}
-)
+_FIELDS: dict[str, Any] = {option.field: _field(option) for option in OPTIONS}
+Options: type[BaseModel] = create_model("Options", __base__=_Strict, **_FIELDS)
 """A field per option, named by its key; its alias is the key itself."""
 
 

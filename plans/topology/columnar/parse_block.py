@@ -56,7 +56,7 @@ def parse_block(block: Block, job_defaults: JobDefaults = NO_DEFAULTS) -> list[p
 
 
 def _plain_lines(
-    values: Sequence[bytes], file: str, first: int, job_defaults: JobDefaults
+    values: Sequence[bytes], file: str, first: int, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[pa.RecordBatch, Ints]:
     """PARSED of the plain lines; and which lines they are."""
     cut = [cut_config(line) for line in values]

@@ -69,8 +69,8 @@ def read_topology_tables(
     As joins.read_topology_tables: columns are looked at by expressions, and only topologies that
     look suspicious go through the validation of files.
     """
-    given = (given_columns(table.schema, [table]) for table in (topologies, transformations))
-    return _read_columns(*given, job_defaults)
+    given, rows = (given_columns(table.schema, [table]) for table in (topologies, transformations))
+    return _read_columns(given, rows, job_defaults)
 
 
 def _read_columns(
