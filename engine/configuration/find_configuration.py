@@ -20,7 +20,7 @@ class Directory(NamedTuple):
 
 
 def configuration_directory(given: str | None) -> Directory:
-    """The directory of YAML files. ConfigurationError if a named one is none."""
+    """The directory of YAML files. ConfigurationError if a named path is not a directory."""
     named = os.environ.get(VARIABLE)
     if given is None and not named:
         return Directory(spark_conf_dir(), "installed")

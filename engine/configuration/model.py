@@ -23,8 +23,9 @@ def _field(option: Option) -> tuple[Any, Any]:
     kind: Any = object if option.default is None else type(option.default)
     if option.is_map:
         kind = dict[str, int] if isinstance(next(iter(option.default.values()), ""), int) else dict[str, str]
-    optional = Annotated[kind | None if option.default is None else kind, BeforeValidator(option.parse)]
-    return optional, Field(default=option.default, alias=option.key, description=option.meaning)
+    kind = kind | None if option.default is None else kind
+    default = Field(default=option.default, alias=option.key, description=option.meaning)
+    return Annotated[kind, BeforeValidator(option.parse)], default
 
 
 class _Strict(BaseModel):
