@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
 from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_options import PlanOptions
+from engine.planning.plan_options import PlanOptions, require_no_job_defaults
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,6 +105,7 @@ def plan_into_store_on_spark(
     from engine.store.spark_tables import SparkTables
     from engine.store.write_plan import write_plan
 
+    require_no_job_defaults(options)
     report("start Spark")
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
     report("read topologies")
