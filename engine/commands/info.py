@@ -7,6 +7,7 @@ import typer
 from rich.table import Column
 
 from engine.commands.key_values import ConfigDir, Define, given_configuration
+from engine.commands.overridden_settings import say_what_is_overridden
 from engine.output.people import print_table
 from engine.output.say import say
 from engine.output.write_lines import write_texts
@@ -69,6 +70,7 @@ def command(
 
         require_target(to)
     captured: list[Job] = []
+    say_what_is_overridden(configuration, parallelism=parallelism)
     settings = EnvironmentSettings(
         parallelism=parallelism,
         config=configuration.scripts,

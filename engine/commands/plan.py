@@ -142,7 +142,14 @@ def command(
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )
-    say_what_is_overridden(configuration, slot_sharing, slots_per_task_manager, task_manager_memory)
+    say_what_is_overridden(
+        configuration,
+        slot_sharing=slot_sharing,
+        slots_per_task_manager=slots_per_task_manager,
+        task_manager_memory=task_manager_memory,
+        master=master,
+        spark=settings,
+    )
     longest = _bytes(max_line_size)
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
     stored = None

@@ -14,6 +14,7 @@ from engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
+from engine.commands.overridden_settings import say_what_is_overridden
 from engine.output.people import print_table_beside_output
 from engine.output.say import say_beside_output
 
@@ -79,6 +80,8 @@ def command(
         from engine.store.require_target import require_target
 
         require_target(to)
+    given = given_settings(properties_file, conf)
+    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
     settings = EnvironmentSettings(
         parallelism=parallelism,
         config=with_python_files(configuration, py_files),
@@ -94,7 +97,7 @@ def command(
 
     run_listeners.append(ended)
     try:
-        spark = {**configuration.spark, **given_settings(properties_file, conf)}
+        spark = {**configuration.spark, **given}
         with use_session_settings(master, spark), runs_acknowledged_at_end():
             run_script(
                 script,

@@ -155,6 +155,8 @@ def test_info_takes_the_configuration(tmp_path, conf):
     plan = json.loads(said)
     assert {v["parallelism"] for v in plan["job_graph"]["vertices"]} == {1, 3}
     assert all(len(v["operators"]) == 1 for v in plan["job_graph"]["vertices"])
+    code, said = run("info", "--config-dir", conf, "-p", 2, script)
+    assert f"-p 2 is used, not parallelism.default 3 ({conf}/a.yaml:1)" in said
     assert run("info", "--config-dir", conf, "-D", "x.y=1", script)[0] == 2
 
 
