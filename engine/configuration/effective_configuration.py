@@ -11,8 +11,8 @@ from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 class EffectiveConfiguration(NamedTuple):
     """Settings by key (an option's own key, whatever key it was set under), and who gets which of them.
 
-    `overridden`: settings of lower levels that a higher one replaces, by key. `scripts`: Flink options under
-    those of scripts. `spark`: Spark properties, above spark-defaults.conf.
+    `overridden`: settings of lower levels that a higher one replaces, by key. `scripts`: options of jobs and
+    of running (of -D all), under those of scripts. `spark`: Spark properties, above spark-defaults.conf.
     """
 
     settings: Mapping[str, Setting] = {}
@@ -21,10 +21,6 @@ class EffectiveConfiguration(NamedTuple):
     job_defaults: JobDefaults = NO_DEFAULTS
     scripts: Mapping[str, str] = {}
     spark: Mapping[str, str] = {}
-
-    def place_of(self, key: str) -> str | None:
-        """Where a key was set; None if it was not."""
-        return self.settings[key].place if key in self.settings else None
 
 
 NOTHING_CONFIGURED = EffectiveConfiguration()

@@ -74,9 +74,9 @@ def closest_key(key: str, read: frozenset[str]) -> str | None:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Keys with a name in them: `external-resource.<resource_name>.amount`."""
-    with_names = (key for key in flink_keys() if "<" in key)
-    return tuple(re.compile(re.sub(r"<\w+>", "[^.]+", key.replace(".", r"\."))) for key in with_names)
+    """Keys with a name in them: `external-resource.<resource_name>.amount`, `kubernetes.secrets.<name>`."""
+    with_names = (re.escape(key) for key in flink_keys() if "<" in key)
+    return tuple(re.compile(re.sub(r"<\w+>", "[^.]+", re.sub(r"<\w+>$", ".+", key))) for key in with_names)
 
 
 def _lines(name: str) -> list[str]:

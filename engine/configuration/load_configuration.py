@@ -150,7 +150,7 @@ def _effective(merged: Merged, values: Mapping[str, Any]) -> EffectiveConfigurat
         setting.key: setting.text
         for key, setting in settings.items()
         if not key.startswith(SPARK)
-        and (readers.get(key) is not Reader.CLUSTER or setting.level is Level.DEFINE)
+        and (readers.get(key) in (Reader.JOBS, Reader.RUNS) or setting.level is Level.DEFINE)
     }
     spark = {key: setting.text for key, setting in settings.items() if key.startswith(SPARK)}
     return EffectiveConfiguration(

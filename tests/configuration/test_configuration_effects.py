@@ -199,8 +199,15 @@ def test_nothing_foreign_reaches_a_terminal_raw(tmp_path):
     assert "\x1b" not in run("config", "--config-dir", tmp_path)[1]
 
 
-def test_configured_spark_properties_are_below_conf(conf):
-    assert find_configuration(str(conf)).spark == {"spark.my.password": "hunter2"}
+def test_scripts_and_spark_get_what_they_read(conf):
+    found = find_configuration(str(conf), {"taskmanager.numberOfTaskSlots": "3", "python.files": "a.py"})
+    assert found.spark == {"spark.my.password": "hunter2"}
+    assert found.scripts == {
+        "parallelism.default": "3",
+        "pipeline.operator-chaining.enabled": "false",
+        "taskmanager.numberOfTaskSlots": "3",
+        "python.files": "a.py",
+    }
 
 
 def test_where_nothing_is_configured_no_model_is_imported(monkeypatch):

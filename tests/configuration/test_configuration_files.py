@@ -225,8 +225,15 @@ def test_a_map_as_a_whole_and_by_its_entries(tmp_path):
 def test_keys_that_flink_and_sparks_plugins_have_are_taken(tmp_path):
     folder = write(
         tmp_path,
-        a="restart-strategy.type: fixed-delay\nmetrics.reporter.mine.class: x\nakka.ask.timeout: 10 s\n"
-        "external-resource.gpu.amount: 1\nspark.openlineage.url: x\nspark.sql.catalog.mine.uri: y\n",
+        a="""
+restart-strategy.type: fixed-delay
+metrics.reporter.mine.class: x
+akka.ask.timeout: 10 s
+external-resource.gpu.amount: 1
+kubernetes.taskmanager.labels: {app.kubernetes.io/name: x}
+spark.openlineage.url: x
+spark.sql.catalog.mine.uri: y
+""",
     )
     found = find_configuration(folder)
     assert set(found.spark) == {"spark.openlineage.url", "spark.sql.catalog.mine.uri"}
