@@ -14,7 +14,7 @@ from operators.common.flink_yaml import as_option_text, core_schema_loader
 LARGEST_BYTES = 3 << 20
 """What snakeyaml reads of one file."""
 
-_MOST_SETTINGS = 10_000
+_MOST_SETTINGS = 2_000
 _DEEPEST = 50
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _NULL_TAG = "tag:yaml.org,2002:null"

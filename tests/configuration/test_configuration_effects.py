@@ -14,6 +14,7 @@ import penstock
 from engine.commands.main import app
 from engine.configuration.find_configuration import find_configuration
 from engine.output import redaction
+from engine.runtime import run_environment
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.plan_versions import list_versions
 from plans.columnar.read_topologies import read_topologies
@@ -158,6 +159,26 @@ def test_info_takes_the_configuration(tmp_path, conf):
     code, said = run("info", "--config-dir", conf, "-p", 2, script)
     assert f"-p 2 is used, not parallelism.default 3 ({conf}/a.yaml:1)" in said
     assert run("info", "--config-dir", conf, "-D", "x.y=1", script)[0] == 2
+
+
+def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
+    script, ran = tmp_path / "job.py", []
+
+    def run_script(path, arguments, settings, **others):
+        ran.append((settings, run_environment._settings))
+
+    monkeypatch.setattr("engine.library.run_script.run_script", run_script)
+    options = ("--py-files", "b.py", "--conf", "spark.my.password=other", "-D", "python.files=a.py")
+    code, said = run("run", "--config-dir", conf, *options, script)
+    assert code == 0, said
+    assert f"--conf spark.my.password {redaction.REDACTED} is used, not spark.my.password" in said
+    assert "hunter" not in said
+    assert run("run", "--config-dir", conf, "--py-files", "b.py", script)[0] == 0
+    (settings, session), (without_define, _) = ran
+    assert settings.config["parallelism.default"] == "3"
+    assert (settings.config["python.files"], without_define.config["python.files"]) == ("a.py", "b.py")
+    assert settings.plan_options.choices.task_manager.slots == 2
+    assert session.conf == {"spark.my.password": "other"}
 
 
 def test_config_lists_everything_and_no_secrets(conf, monkeypatch):
