@@ -10,7 +10,7 @@ from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, 
 from engine.library.library_configuration import Config, library_configuration
 from engine.library.planned_tables import Plan, Tables
 from engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
-from engine.planning.plan_options import PlanOptions, plan_options, require_no_job_defaults
+from engine.planning.plan_options import PlanOptions, plan_options
 from plans.errors import ConfigurationError, NotEnoughMemoryError
 from plans.resources.network_options import PROFILES
 from plans.topology.columnar.find_topology_files import is_pipe
@@ -150,7 +150,6 @@ def _on_spark(
     if isinstance(given, SparkFrames):
         _require_session(given.frames[0].sparkSession)
         spark = given.frames[0].sparkSession if spark is None else spark
-    require_no_job_defaults(options)
     session = spark or any_session()
     planned = plan_on_spark(
         topologies_on_spark(session, given),
@@ -159,6 +158,7 @@ def _on_spark(
         spark=session,
         planner=chosen.planner,
         max_line_bytes=longest,
+        job_defaults=options.job_defaults,
     )
 
     def write(store: str) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
 from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_options import PlanOptions, require_no_job_defaults
+from engine.planning.plan_options import PlanOptions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,11 +105,10 @@ def plan_into_store_on_spark(
     from engine.store.spark_tables import SparkTables
     from engine.store.write_plan import write_plan
 
-    require_no_job_defaults(options)
     report("start Spark")
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
     report("read topologies")
-    given = read_topologies(spark, list(inputs), max_line_bytes)
+    given = read_topologies(spark, list(inputs), max_line_bytes, options.job_defaults)
     planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
     report("write the version")
     number = write_plan(

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
 from plans.choices import Choices
-from plans.errors import ConfigurationError
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
@@ -27,16 +26,6 @@ class PlanOptions(NamedTuple):
     choices: Choices
     recorded: dict[str, str]
     job_defaults: JobDefaults = NO_DEFAULTS
-
-
-def require_no_job_defaults(options: PlanOptions) -> None:
-    """ConfigurationError if the configuration has options of jobs, which Spark's readers do not take."""
-    if options.job_defaults != NO_DEFAULTS:
-        raise ConfigurationError(
-            "this input is planned on Spark, and the configuration has options of jobs, which reach only "
-            "topologies that are planned in this process",
-            "set them in the topologies, or leave out --planner joins, --master and --conf",
-        )
 
 
 def plan_options(

@@ -234,11 +234,3 @@ def test_scripts_and_spark_get_what_they_read(conf):
 def test_where_nothing_is_configured_no_model_is_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "engine.configuration.load_configuration", None)
     assert find_configuration().settings == {}
-
-
-def test_options_of_jobs_are_refused_where_spark_plans(tmp_path, lines):
-    code, said = run(
-        "plan", lines, "--out", tmp_path / "store", "--planner", "joins", "-D", "parallelism.default=2"
-    )
-    assert code == 2
-    assert "reach only topologies that are planned in this process" in said
