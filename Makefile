@@ -46,6 +46,7 @@ format: .venv/installed-dev
 ## The generated pages of docs/, and the site in build/site.
 docs: .venv/installed-dev
 	$(BIN)/python -m engine.output.reference_pages docs
+	$(BIN)/python -m engine.configuration.configuration_page docs
 	$(BIN)/mkdocs build --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.

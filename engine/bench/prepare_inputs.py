@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from engine.bench.run_child import python_command, python_environment
 from engine.bench.suites import Case, spec_of
 from plans.errors import ConfigurationError
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import VIRTUAL_KINDS
 
 VERSION = 1
@@ -37,9 +38,16 @@ class Input(NamedTuple):
 
 
 def prepare_inputs(
-    cases: Iterable[Case], folder: Path, with_lines: bool, report: Callable[[str], None]
+    cases: Iterable[Case],
+    folder: Path,
+    with_lines: bool,
+    report: Callable[[str], None],
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> dict[Case, Input]:
-    """Case to Input; what `folder` holds from an earlier run is taken, Spark makes the rest at once."""
+    """Case to Input; what `folder` holds from an earlier run is taken, Spark makes the rest at once.
+
+    Topologies of files get `job_defaults` under what they set themselves; generated ones say all themselves.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     inputs: dict[Case, Input] = {}
     wanted: dict[Case, dict[str, Any]] = {}
@@ -47,7 +55,7 @@ def prepare_inputs(
         if case.suite.shape:
             wanted[case] = _entry(case, folder, with_lines)
         else:
-            inputs[case] = _of_file(case, folder)
+            inputs[case] = _of_file(case, folder, job_defaults)
     missing = [entry for entry in wanted.values() if entry["tables"] or entry["lines"]]
     if missing:
         report("prepare inputs")
@@ -103,13 +111,15 @@ def _finished(folder: str) -> Input:
     return Input(tables, lines if lines.is_file() else None, topologies, len(kinds) - virtual)
 
 
-def _of_file(case: Case, folder: Path) -> Input:
+def _of_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
     assert case.suite.file is not None
-    if not case.suite.repeated:
-        topologies = [json.loads(line) for line in _lines(case.suite.file)]
+    given = [json.loads(line) for line in _lines(case.suite.file)]
+    topologies = [job_defaults.under(one) if isinstance(one, dict) else one for one in given]
+    if not case.suite.repeated and topologies == given:
         return Input(None, case.suite.file, len(topologies), sum(map(count_operators, topologies)))
     path = folder / f"{case.suite.name}-{case.size}.jsonl"
-    topologies = list(repeat_topologies([json.loads(line) for line in _lines(case.suite.file)], case.size))
+    if case.suite.repeated:
+        topologies = list(repeat_topologies(topologies, case.size))
     path.write_text("".join(json.dumps(topology) + "\n" for topology in topologies))
     return Input(None, path, len(topologies), sum(map(count_operators, topologies)))
 

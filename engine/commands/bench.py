@@ -1,5 +1,6 @@
 """`penstock bench`: how fast planners are, and whether they agree."""
 
+import os
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -10,12 +11,15 @@ import typer
 
 from engine.bench.planners import PLANNERS, current_name, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
+from engine.commands.key_values import ConfigDir
+from engine.configuration.find_configuration import VARIABLE, configuration_directory, find_configuration
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact, remember_secrets
 from engine.output.say import say_beside_output
 from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
+from plans.topology.job_defaults import JobDefaults
 from plans.vocabulary import Layer
 
 SLOWER_EXIT_CODE = 5
@@ -70,6 +74,7 @@ def command(
             "a quarter.",
         ),
     ] = None,
+    config_dir: ConfigDir = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
     ] = 600,
@@ -82,6 +87,9 @@ def command(
     """
     from engine.bench.write_results import read_results
 
+    if config_dir is not None:
+        os.environ[VARIABLE] = str(configuration_directory(config_dir).path.resolve())  # of child processes
+    configuration = find_configuration()
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
@@ -96,12 +104,17 @@ def command(
         "repeat_in_process": repeat_in_process,
         "timeout_seconds": timeout,
     }
-    results = _run(cases, chosen, unavailable, settings, out)
+    results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults)
     _report(results, old, out)
 
 
 def _run(
-    cases: list[Case], chosen: list[str], unavailable: dict[str, str], settings: dict[str, Any], out: Path
+    cases: list[Case],
+    chosen: list[str],
+    unavailable: dict[str, str],
+    settings: dict[str, Any],
+    out: Path,
+    job_defaults: JobDefaults,
 ) -> dict[str, Any]:
     from engine.bench.describe_machine import describe_machine, describe_versions
     from engine.bench.prepare_inputs import prepare_inputs
@@ -131,7 +144,7 @@ def _run(
     records = []
     with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
-        inputs = prepare_inputs(cases, out / "inputs", with_lines, report)
+        inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
         measure = measure_in_process(layer, settings["repeat_in_process"], timeout)
         for record in run_benchmarks(todo, inputs, measure, report):
             append_line(out, record)

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
+from engine.commands.key_values import ConfigDir, Define, given_configuration
+from engine.commands.overridden_settings import say_what_is_overridden
 from engine.output.people import print_table
 from engine.output.say import say
 from engine.output.write_lines import write_texts
@@ -30,10 +32,8 @@ def command(
             help="Default parallelism of its jobs; default: the number of cores.",
         ),
     ] = None,
-    define: Annotated[
-        list[str] | None,
-        typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
-    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON lines, one per job.")] = False,
     execution_plan: Annotated[
         bool,
@@ -58,19 +58,24 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from engine.commands.key_values import key_values
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.library.run_script import run_script
+    from engine.planning.plan_options import plan_options
     from engine.runtime.job import Job
     from plans.errors import InputError
 
+    configuration = given_configuration(config_dir, define)
     if to is not None:
         from engine.store.require_target import require_target
 
         require_target(to)
     captured: list[Job] = []
+    say_what_is_overridden(configuration, parallelism=parallelism)
     settings = EnvironmentSettings(
-        parallelism=parallelism, config=key_values(define, "-D"), captured=captured
+        parallelism=parallelism,
+        config=configuration.scripts,
+        captured=captured,
+        plan_options=plan_options(cluster=configuration.cluster),
     )
     run_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
     if not captured:
@@ -130,16 +135,16 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from engine.planning.plan_in_process import plan_in_process
-    from engine.planning.plan_options import plan_options
     from engine.runtime.job import topology_of
     from engine.store.delta_rs_tables import DeltaRsTables
     from engine.store.write_plan import write_plan
 
-    planned = plan_in_process([topology_of(job) for job in jobs])
+    options = jobs[0].plan_options
+    planned = plan_in_process([topology_of(job) for job in jobs], choices=options.choices)
     number = write_plan(
         DeltaRsTables(to),
         planned.tables,
         planner_version=version("penstock"),
-        options=plan_options().recorded,
+        options=options.recorded,
     )
     say(f"version {number} of {to}")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.configuration.find_configuration import find_configuration
 from engine.output.redaction import redact_value, remember_secrets
 from plans.errors import ConfigurationError
 
@@ -21,6 +23,25 @@ PropertiesFile = Annotated[
         "users of a machine see command lines.",
     ),
 ]
+
+ConfigDir = Annotated[
+    str | None,
+    typer.Option(
+        "--config-dir",
+        metavar="DIR",
+        help="Read every YAML file in DIR: options of Flink, Spark and Penstock. Default: PENSTOCK_CONF_DIR, "
+        "else the installed spark-conf/.",
+    ),
+]
+Define = Annotated[
+    list[str] | None,
+    typer.Option("-D", metavar="KEY=VALUE", help="An option, over those of files; may be repeated."),
+]
+
+
+def given_configuration(config_dir: str | None, define: Sequence[str] | None) -> EffectiveConfiguration:
+    """What --config-dir and -D say. Raises ConfigurationError with all that is wrong."""
+    return find_configuration(config_dir, key_values(define, "-D"))
 
 
 def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -56,6 +56,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
+    ("config", "engine.commands.config", "List options, their values, and where these come from."),
     ("doctor", "engine.commands.doctor", "Check the installation."),
 )
 """Every command: its name, the module whose function `command` it is, and its line in the help."""

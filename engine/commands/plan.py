@@ -5,13 +5,26 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.key_values import Conf, PropertiesFile, given_settings
+from engine.commands.key_values import (
+    Conf,
+    ConfigDir,
+    Define,
+    PropertiesFile,
+    given_configuration,
+    given_settings,
+)
+from engine.commands.overridden_settings import say_what_is_overridden
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
-from engine.planning.plan_options import plan_options
+from engine.planning.plan_options import (
+    DEFAULT_PROCESS_SIZE,
+    DEFAULT_SLOT_SHARING,
+    DEFAULT_SLOTS,
+    plan_options,
+)
 from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
@@ -51,13 +64,14 @@ def command(
         Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer to plan: {', '.join(Layer)}.")
     ] = Layer.SLOTS,
     slot_sharing: Annotated[
-        SlotSharingStrategy,
+        SlotSharingStrategy | None,
         typer.Option(
             "--slot-sharing",
             metavar="NAME",
-            help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}.",
+            help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}. "
+            f"Default: {DEFAULT_SLOT_SHARING}, or as the configuration says.",
         ),
-    ] = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
+    ] = None,
     network: Annotated[
         NetworkProfile,
         typer.Option(
@@ -67,15 +81,22 @@ def command(
         ),
     ] = NetworkProfile.FLINK_2_3,
     slots_per_task_manager: Annotated[
-        int,
-        typer.Option("--slots-per-task-manager", metavar="N", help="Slots of each TaskManager."),
-    ] = 1,
-    task_manager_memory: Annotated[
-        str,
+        int | None,
         typer.Option(
-            "--task-manager-memory", metavar="M", help="Memory of each TaskManager's process, such as 4g."
+            "--slots-per-task-manager",
+            metavar="N",
+            help=f"Slots of each TaskManager. Default: {DEFAULT_SLOTS}, or as the configuration says.",
         ),
-    ] = "1728m",
+    ] = None,
+    task_manager_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--task-manager-memory",
+            metavar="M",
+            help="Memory of each TaskManager's process, such as 4g. "
+            f"Default: {DEFAULT_PROCESS_SIZE}, or as the configuration says.",
+        ),
+    ] = None,
     planner: Annotated[
         Planner,
         typer.Option(
@@ -96,6 +117,8 @@ def command(
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
     ] = False,
+    config_dir: ConfigDir = None,
+    define: Define = None,
     conf: Conf = None,
     properties_file: PropertiesFile = None,
     master: Annotated[
@@ -108,9 +131,26 @@ def command(
     exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
     """
     settings = given_settings(properties_file, conf)
+    configuration = given_configuration(config_dir, define)
     for repaired in require_target(out):
         say_beside_output(repaired)
-    options = plan_options(until, slot_sharing, network.value, slots_per_task_manager, task_manager_memory)
+    options = plan_options(
+        until,
+        slot_sharing,
+        network.value,
+        slots_per_task_manager,
+        task_manager_memory,
+        cluster=configuration.cluster,
+        job_defaults=configuration.job_defaults,
+    )
+    say_what_is_overridden(
+        configuration,
+        slot_sharing=slot_sharing,
+        slots_per_task_manager=slots_per_task_manager,
+        task_manager_memory=task_manager_memory,
+        master=master,
+        spark=settings,
+    )
     longest = _bytes(max_line_size)
     chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
     stored = None
@@ -136,7 +176,7 @@ def command(
                 report,
                 choice=chosen,
                 master=master,
-                conf=settings,
+                conf={**configuration.spark, **settings},
                 max_line_bytes=longest,
             )
     say(

@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.key_values import Conf, PropertiesFile, given_settings, key_values
+from engine.commands.key_values import (
+    Conf,
+    ConfigDir,
+    Define,
+    PropertiesFile,
+    given_configuration,
+    given_settings,
+)
+from engine.commands.overridden_settings import say_what_is_overridden
 from engine.output.people import print_table_beside_output
 from engine.output.say import say_beside_output
 
@@ -33,10 +41,8 @@ def command(
         str | None,
         typer.Option("-m", "--master", metavar="URL", help="Spark master; default local[*]."),
     ] = None,
-    define: Annotated[
-        list[str] | None,
-        typer.Option("-D", metavar="KEY=VALUE", help="A Flink option for its jobs; may be repeated."),
-    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
     conf: Conf = None,
     properties_file: PropertiesFile = None,
     py_files: Annotated[
@@ -61,22 +67,27 @@ def command(
     """
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.datastream.python_options import PYTHON_FILES
     from engine.library.run_script import run_script
+    from engine.library.script_options import with_python_files
+    from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.job_result import JobResult
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
 
+    configuration = given_configuration(config_dir, define)
     if to is not None:
         from engine.store.require_target import require_target
 
         require_target(to)
-    config = key_values(define, "-D")
-    if py_files:
-        config = {PYTHON_FILES: py_files, **config}
-    settings = EnvironmentSettings(parallelism=parallelism, config=config)
+    given = given_settings(properties_file, conf)
+    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    settings = EnvironmentSettings(
+        parallelism=parallelism,
+        config=with_python_files(configuration, py_files),
+        plan_options=plan_options(cluster=configuration.cluster),
+    )
 
     def ended(result: JobResult) -> None:
         if sys.stderr.isatty():
@@ -87,11 +98,8 @@ def command(
 
     run_listeners.append(ended)
     try:
-        with (
-            use_session_settings(master, given_settings(properties_file, conf)),
-            runs_acknowledged_at_end(),
-            collects_closed_at_end(),
-        ):
+        spark = {**configuration.spark, **given}
+        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
             run_script(
                 script,
                 list(arguments or []),

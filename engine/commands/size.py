@@ -8,10 +8,13 @@ import typer
 from rich.table import Column
 
 from engine.commands.chosen_plan import chosen_plan
+from engine.commands.key_values import ConfigDir, Define, given_configuration
+from engine.commands.overridden_settings import say_what_is_overridden
 from engine.commands.reads_store import reads_store
 from engine.output.people import print_table
 from engine.output.pieces import Piece, Styled
 from engine.output.say import say
+from engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS
 from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
 from plans.errors import ConfigurationError, StoreError
@@ -39,21 +42,23 @@ def command(
         ),
     ],
     slots_per_task_manager: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--slots-per-task-manager",
             metavar="N",
-            help="Slots of a TaskManager: taskmanager.numberOfTaskSlots.",
+            help="Slots of a TaskManager: taskmanager.numberOfTaskSlots. "
+            f"Default: {DEFAULT_SLOTS}, or as the configuration says.",
         ),
-    ] = 1,
+    ] = None,
     task_manager_memory: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--task-manager-memory",
             metavar="M",
-            help="Memory of a TaskManager's process: taskmanager.memory.process.size, such as 4g.",
+            help="Memory of a TaskManager's process: taskmanager.memory.process.size, such as 4g. "
+            f"Default: {DEFAULT_PROCESS_SIZE}, or as the configuration says.",
         ),
-    ] = "1728m",
+    ] = None,
     available: Annotated[
         int | None,
         typer.Option(
@@ -74,24 +79,35 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
 ) -> None:
     """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one cluster per job.
 
     A job needs the slots of all its slot sharing groups (see place_jobs for how it gets them). JobManagers
     are not counted.
     """
-    require_task_managers(slots_per_task_manager, available)
-    memory = _memory_size(task_manager_memory)
+    configuration = given_configuration(config_dir, define)
+    say_what_is_overridden(
+        configuration,
+        slots_per_task_manager=slots_per_task_manager,
+        task_manager_memory=task_manager_memory,
+    )
+    cluster = configuration.cluster
+    slots = cluster.slots or DEFAULT_SLOTS if slots_per_task_manager is None else slots_per_task_manager
+    require_task_managers(slots, available)
+    configured = cluster.process_size or DEFAULT_PROCESS_SIZE
+    memory = _memory_size(configured if task_manager_memory is None else task_manager_memory)
     plan = open_plan(store, version)
     chosen = plan.version
     if not plan.has("required_slots"):
         raise StoreError(f"{store} version {chosen.version} has no slots", "plan it again with --until slots")
     its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
     required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
-    placed = place_jobs(_jobs(plan), required, slots_per_task_manager, available)
-    say(*_cluster(store, chosen, slots_per_task_manager, memory, available))
+    placed = place_jobs(_jobs(plan), required, slots, available)
+    say(*_cluster(store, chosen, slots, memory, available))
     if topology is None or its_plan is None:
-        _print_fleet(placed, slots_per_task_manager, memory)
+        _print_fleet(placed, slots, memory)
     else:
         _print_job(topology, its_plan, placed.filter(pl.col("name") == topology).rows(named=True), memory)
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from operators.common.configuration import Configuration
-from plans.topology.flink_values import parse_duration, split_escaped
-
-_QUOTED = frozenset("'\",;: ")
+from plans.topology.flink_values import parse_duration
+from plans.topology.option_maps import map_text, parse_map
 
 
 def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | None:
@@ -35,20 +34,12 @@ def set_duration(configuration: Configuration, milliseconds: int, key: str) -> N
 def get_map(configuration: Configuration, key: str) -> dict[str, str]:
     """A map of strings. ValueError for any other text."""
     text = configuration.get_string(key, "") or ""
-    pairs = [split_escaped(entry, ":") for entry in split_escaped(text, ",")]
-    if any(len(pair) != 2 for pair in pairs):
-        raise ValueError(f"option {key!r}: {text!r} is no list of key:value")
-    return {pair[0]: pair[1] for pair in pairs}
+    try:
+        return parse_map(text)
+    except ValueError as error:
+        raise ValueError(f"option {key!r}: {text!r} {error}") from None
 
 
 def set_map(configuration: Configuration, values: Mapping[str, str], key: str) -> None:
     """Set a map of strings."""
-    entries = (f"{_quoted(name)}:{_quoted(value)}" for name, value in values.items())
-    configuration.set_string(key, ",".join(map(_quoted, entries)))
-
-
-def _quoted(text: str) -> str:
-    if text and not _QUOTED & set(text):
-        return text
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"
+    configuration.set_string(key, map_text(values))

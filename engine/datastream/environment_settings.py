@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from engine.machine.machine import cores
+from engine.planning.plan_options import PlanOptions, plan_options
 from engine.runtime.job import Job
 
 
@@ -33,6 +34,8 @@ class EnvironmentSettings:
     config: Mapping[str, str] = field(default_factory=dict)  #: Flink options under those of the script
     #: Jobs are put here instead of being run, and end the script with JobCaptured; None: they run.
     captured: list[Job] | None = None
+    #: The cluster that jobs are planned for.
+    plan_options: PlanOptions = field(default_factory=plan_options)
 
 
 #: A stack; the last entry is in force.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.datastream.environment_options import EnvironmentOptions
+from engine.datastream.environment_settings import current_settings
 from engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -68,6 +69,7 @@ def job_from_environment(
         ),
         python_executable=config.get(PYTHON_EXECUTABLE),
         auto_watermark_interval_milliseconds=environment.get_config().get_auto_watermark_interval(),
+        plan_options=current_settings().plan_options,
     )
 
 

@@ -1,6 +1,6 @@
 """Arguments of library calls: what is allowed is said of those that are wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from enum import StrEnum
@@ -53,3 +53,12 @@ def path(argument: str, value: Any) -> str:
             f"{argument}: found {shorten(value)}, allowed a path: a string or pathlib.Path"
         )
     return fspath(value)
+
+
+def strings(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
+    """A map of strings. Raises ConfigurationError."""
+    found = dict(given or {})
+    wrong = [key for key, value in found.items() if not isinstance(key, str) or not isinstance(value, str)]
+    if wrong:
+        raise ConfigurationError(f"{argument}: {wrong[0]!r}: allowed strings only", 'write "true" or "10 s"')
+    return found

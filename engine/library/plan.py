@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.library.check_arguments import member, one_of, text, whole_number
 from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, given_topologies
+from engine.library.library_configuration import Config, library_configuration
 from engine.library.planned_tables import Plan, Tables
 from engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from engine.planning.plan_options import PlanOptions, plan_options
@@ -26,10 +27,11 @@ def plan(
     until: Layer | str = Layer.SLOTS,
     planner: Planner | str = Planner.AUTO,
     spark: "SparkSession | None" = None,
-    slot_sharing: SlotSharingStrategy | str = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
+    slot_sharing: SlotSharingStrategy | str | None = None,
     network: str = "flink-2.3",
-    slots_per_task_manager: int = 1,
-    task_manager_memory: str = "1728m",
+    slots_per_task_manager: int | None = None,
+    task_manager_memory: str | None = None,
+    config: Config = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Plan:
     """Plan topologies exactly as Flink does.
@@ -47,20 +49,27 @@ def plan(
     as `spark`.
 
     `until` is the last layer to plan. `planner` says who plans (the plans are the same). The next four say
-    how the cluster is configured, as the options of `penstock plan` do; lines of files with more than
-    `max_line_bytes` are rejected.
+    how the cluster is configured, as the options of `penstock plan` do; what they leave out, and what
+    topologies do not set, is as `config` says: options by key, or a directory of YAML files (see
+    docs/configuration.md), else Flink's defaults. Lines of files with more than `max_line_bytes` are
+    rejected.
 
     Topologies that are wrong, or that Flink refuses, are rows of `tables["rejected"]` and of no other table.
 
     Raises InputError (nothing of what is allowed, a file that cannot be read), SchemaError (frames with other
     columns), ConfigurationError (any other argument) and NotEnoughMemoryError.
     """
+    configuration = library_configuration(config)
     options = plan_options(
         member("until", until, Layer),
-        member("slot_sharing", slot_sharing, SlotSharingStrategy),
+        None if slot_sharing is None else member("slot_sharing", slot_sharing, SlotSharingStrategy),
         one_of("network", network, PROFILES),
-        whole_number("slots_per_task_manager", slots_per_task_manager),
-        text("task_manager_memory", task_manager_memory, "1728m"),
+        None
+        if slots_per_task_manager is None
+        else whole_number("slots_per_task_manager", slots_per_task_manager),
+        None if task_manager_memory is None else text("task_manager_memory", task_manager_memory, "1728m"),
+        cluster=configuration.cluster,
+        job_defaults=configuration.job_defaults,
     )
     asked = member("planner", planner, Planner)
     longest = whole_number("max_line_bytes", max_line_bytes)
@@ -102,7 +111,13 @@ def _in_process(given: Given, options: PlanOptions, longest: int, chosen: Choice
     what = (
         given.paths if isinstance(given, Paths) else given.topologies if isinstance(given, Objects) else given
     )
-    planned = by_planner(what, until=options.until, choices=options.choices, max_line_bytes=longest)
+    planned = by_planner(
+        what,
+        until=options.until,
+        choices=options.choices,
+        max_line_bytes=longest,
+        job_defaults=options.job_defaults,
+    )
 
     def write(store: str) -> int:
         from engine.store.delta_rs_tables import DeltaRsTables
@@ -143,6 +158,7 @@ def _on_spark(
         spark=session,
         planner=chosen.planner,
         max_line_bytes=longest,
+        job_defaults=options.job_defaults,
     )
 
     def write(store: str) -> int:

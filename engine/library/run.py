@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine.library.check_arguments import path, whole_number
+from engine.library.check_arguments import path, strings, whole_number
+from engine.library.library_configuration import Config, library_configuration
 from plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def run(
     *,
     parallelism: int | None = None,
     master: str | None = None,
-    config: Mapping[str, str] | None = None,
+    config: Config = None,
     conf: Mapping[str, str] | None = None,
     py_files: Sequence[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
@@ -27,7 +28,8 @@ def run(
     jobs.
 
     `arguments` become sys.argv; `parallelism` is the default of its jobs (None: the number of cores),
-    `master` a Spark master URL (None: local[*]), `config` Flink options, `conf` Spark settings, `py_files`
+    `master` a Spark master URL (None: local[*]), `config` options by key or a directory of YAML files (see
+    library_configuration), `conf` Spark settings, `py_files`
     what its functions import. With `to`, each run and its plan are a version of that store. Unless
     `real_pyflink`, the script's `import pyflink` means Penstock.
 
@@ -36,9 +38,10 @@ def run(
     """
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.datastream.python_options import PYTHON_FILES
     from engine.library.run_script import run_script
+    from engine.library.script_options import with_python_files
     from engine.output.redaction import remember_secrets
+    from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
@@ -52,11 +55,14 @@ def run(
         whole_number("parallelism", parallelism)
     if isinstance(arguments, str):
         raise ConfigurationError("arguments: found a string, allowed a list of strings")
-    options = _strings("config", config)
-    settings = _strings("conf", conf)
-    remember_secrets({**options, **settings})
-    if files:
-        options = {PYTHON_FILES: ",".join(files), **options}
+    configuration = library_configuration(config)
+    settings = strings("conf", conf)
+    remember_secrets(settings)
+    environment = EnvironmentSettings(
+        parallelism=parallelism,
+        config=with_python_files(configuration, ",".join(files)),
+        plan_options=plan_options(cluster=configuration.cluster),
+    )
     if target is not None:
         require_target(target)
     results: list[JobResult] = []
@@ -68,22 +74,15 @@ def run(
 
     run_listeners.append(ended)
     try:
-        with use_session_settings(master, settings), runs_acknowledged_at_end(), collects_closed_at_end():
+        spark = {**configuration.spark, **settings}
+        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
             run_script(
                 place,
                 [str(argument) for argument in arguments],
-                EnvironmentSettings(parallelism=parallelism, config=options),
+                environment,
                 py_files=files,
                 real_pyflink=real_pyflink,
             )
     finally:
         run_listeners.remove(ended)
     return results
-
-
-def _strings(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
-    found = dict(given or {})
-    wrong = [key for key, value in found.items() if not isinstance(key, str) or not isinstance(value, str)]
-    if wrong:
-        raise ConfigurationError(f"{argument}: {wrong[0]!r}: allowed strings only", 'write "true" or "10 s"')
-    return found

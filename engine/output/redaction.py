@@ -1,7 +1,7 @@
 """Secrets of settings, kept out of what people read.
 
 Source: org.apache.spark.util.Utils.redact, with the options spark.redaction.regex and
-spark.redaction.string.regex.
+spark.redaction.string.regex; GlobalConfiguration.isSensitive of Flink.
 """
 
 import re
@@ -14,6 +14,9 @@ KEY_REGEX = "spark.redaction.regex"
 STRING_REGEX = "spark.redaction.string.regex"
 
 _DEFAULT = "(?i)secret|password|token|access[.]?key"
+_OF_FLINK = (
+    "(?i)fs[.]azure[.]account[.]key|api-?key|auth-params|service-key|basic-auth|jaas[.]config|http-headers"
+)
 _SHORTEST = 4
 """Characters of a value that is looked for anywhere in a text; shorter ones are part of ordinary words."""
 
@@ -22,7 +25,7 @@ _PAIR = re.compile(
     r"""(?P<key>[^\s=,;:'"(){}\[\]]+)(?P<equals>=)(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s,;'")\]}]+)"""
 )
 
-_secret_keys: list[re.Pattern[str]] = [re.compile(_DEFAULT)]
+_secret_keys: list[re.Pattern[str]] = [re.compile(_DEFAULT), re.compile(_OF_FLINK)]
 _secret_strings: list[re.Pattern[str]] = []
 _secret_values: set[str] = set()
 

@@ -16,7 +16,7 @@ from plans.tables import TABLES
 from plans.tables.column_types import COMMENT
 from plans.tables.type_names import type_name
 
-_WRITTEN = "Written by `make docs`; a test compares it with the code."
+WRITTEN = "Written by `make docs`; a test compares it with the code."
 
 
 def reference_pages() -> dict[str, str]:
@@ -30,7 +30,7 @@ def tables_page() -> str:
     lines = [
         "# Tables",
         "",
-        _WRITTEN,
+        WRITTEN,
         "",
         "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
         "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
@@ -42,8 +42,8 @@ def tables_page() -> str:
         lines += [layer, ""] if layer else []
         lines += ["| column | type | null | meaning |", "|---|---|---|---|"]
         lines += [
-            f"| `{column.name}` | {_cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
-            f"| {_cell(column.metadata[COMMENT].decode())} |"
+            f"| `{column.name}` | {cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
+            f"| {cell(column.metadata[COMMENT].decode())} |"
             for column in columns
         ]
     return "\n".join(lines) + "\n"
@@ -61,7 +61,7 @@ def passes_page() -> str:
     lines = [
         "# Passes",
         "",
-        _WRITTEN,
+        WRITTEN,
         "",
         "In the order of planning. Each is implemented twice: by joins and windows on Spark, and over",
         "columns in one process. *Reads* are the tables that the result follows from.",
@@ -71,7 +71,7 @@ def passes_page() -> str:
     ]
     lines += [
         f"| {entry.layer} | `{entry.produces}` | {', '.join(f'`{name}`' for name in entry.reads)} "
-        f"| {_cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', '))} |"
+        f"| {cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', '))} |"
         for entry in PASSES
     ]
     lines += [
@@ -84,12 +84,12 @@ def passes_page() -> str:
     implemented = implementations(Choices())
     for entry in PASSES:
         caption, tables = example_of(implemented[entry.produces])
-        sentence = _cell(caption[0].upper() + caption[1:])
+        sentence = cell(caption[0].upper() + caption[1:])
         lines += ["", f"### {entry.produces}", "", sentence, "", "```text", tables, "```"]
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that ends no cell and opens no tag."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
 

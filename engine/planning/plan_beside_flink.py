@@ -28,6 +28,7 @@ from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_tables import lines_of_tables
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
 
@@ -44,6 +45,7 @@ def plan_beside_flink(
     choices: Choices | None = None,
     report: Callable[[str], None] = lambda stage: None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlannedTables:
     """As engine.planning.plan_in_process.plan_in_process, with Flink's word on every topology.
 
@@ -69,6 +71,7 @@ def plan_beside_flink(
         topologies,
         max_line_bytes=max_line_bytes,
         before_block=require_memory_to_read_on,
+        job_defaults=job_defaults,
     )
     frames = given._asdict()
     ours = plan_frames(frames, frames.pop("inputs"), until, wanted, report)

@@ -20,6 +20,7 @@ from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
 from plans.without_pandas import without_pandas
@@ -43,14 +44,16 @@ def plan_in_process(
     choices: Choices | None = None,
     report: Callable[[str], None] = lambda stage: None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlannedTables:
     """Plans of all topologies, as Arrow tables: the same rows as engine.planning.plan_topologies.plan gives.
 
     `topologies`: a path or several, dicts, or two Arrow tables (see read_topologies). No Spark session is
-    used or started. A line of a file with more than `max_line_bytes` is rejected. Raises InputError,
+    used or started. A line of a file with more than `max_line_bytes` is rejected. Topologies are planned with
+    `job_defaults` under what they set themselves. Raises InputError,
     NotEnoughMemoryError before memory runs out, and LostTopologiesError (see require_nothing_lost).
     """
-    read = read_in_process(topologies, report, max_line_bytes)
+    read = read_in_process(topologies, report, max_line_bytes, job_defaults)
     planned = plan_frames(read.frames, read.inputs, until, choices, report)
     return planned._replace(seconds={"read_and_validate": read.seconds, **planned.seconds})
 
@@ -65,14 +68,20 @@ class ReadTopologies(NamedTuple):
 
 @without_pandas()
 def read_in_process(
-    topologies: Topologies, report: Callable[[str], None], max_line_bytes: int = MAX_LINE_BYTES
+    topologies: Topologies,
+    report: Callable[[str], None],
+    max_line_bytes: int = MAX_LINE_BYTES,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> ReadTopologies:
     """The tables of the topology layer, as `plan_in_process` reads them; same errors."""
     started = time.monotonic()
     report("read topologies")
     with without_garbage_collection():
         read = read_topologies(
-            topologies, max_line_bytes=max_line_bytes, before_block=require_memory_to_read_on
+            topologies,
+            max_line_bytes=max_line_bytes,
+            before_block=require_memory_to_read_on,
+            job_defaults=job_defaults,
         )
     frames = read._asdict()
     inputs = frames.pop("inputs")

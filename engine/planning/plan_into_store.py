@@ -46,12 +46,13 @@ def plan_into_store_by_columns(
             choices=options.choices,
             report=report,
             max_line_bytes=max_line_bytes,
+            job_defaults=options.job_defaults,
         )
     else:
         from engine.planning.plan_in_process import is_giant, plan_frames, read_in_process
         from engine.store.is_local import is_local
 
-        frames, count, _ = read_in_process(list(inputs), report, max_line_bytes)
+        frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
         if is_giant(frames) and is_local(out):
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)
@@ -107,7 +108,7 @@ def plan_into_store_on_spark(
     report("start Spark")
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
     report("read topologies")
-    given = read_topologies(spark, list(inputs), max_line_bytes)
+    given = read_topologies(spark, list(inputs), max_line_bytes, options.job_defaults)
     planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
     report("write the version")
     number = write_plan(

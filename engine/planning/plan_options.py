@@ -1,35 +1,66 @@
 """What a plan depends on beside its input, as commands and the library take it and stores record it."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
 from plans.choices import Choices
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer, SlotSharingStrategy
+
+DEFAULT_SLOTS = 1
+DEFAULT_PROCESS_SIZE = "1728m"
+DEFAULT_SLOT_SHARING = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
 
 
 class PlanOptions(NamedTuple):
-    """The layer to stop after, how the cluster is configured, and both as a store records them."""
+    """The layer to stop after, how the cluster is configured, and both as a store records them.
+
+    `job_defaults`: what topologies are planned with where they say nothing. Stores need no record of it: a
+    topology's fingerprint follows from it.
+    """
 
     until: Layer
     choices: Choices
     recorded: dict[str, str]
+    job_defaults: JobDefaults = NO_DEFAULTS
 
 
 def plan_options(
     until: Layer = Layer.SLOTS,
-    slot_sharing: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED,
+    slot_sharing: SlotSharingStrategy | None = None,
     network: str = "flink-2.3",
-    slots_per_task_manager: int = 1,
-    task_manager_memory: str = "1728m",
+    slots_per_task_manager: int | None = None,
+    task_manager_memory: str | None = None,
+    *,
+    cluster: ClusterSettings = NO_CLUSTER_SETTINGS,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlanOptions:
-    """The options of a plan; `network` is a key of PROFILES. Raises ConfigurationError for a wrong value."""
-    task_manager = TaskManager(task_manager_memory, slots_per_task_manager)
+    """The options of a plan; `network` is a key of PROFILES.
+
+    An argument that is None is as `cluster` says, else Flink's default. Raises ConfigurationError for a wrong
+    value, also where an argument and `cluster` are wrong together.
+    """
+    sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING
+    slots = slots_per_task_manager if slots_per_task_manager is not None else cluster.slots or DEFAULT_SLOTS
+    memory = (
+        task_manager_memory
+        if task_manager_memory is not None
+        else cluster.process_size or DEFAULT_PROCESS_SIZE
+    )
     recorded = {
         "until": until.value,
-        "slot_sharing": slot_sharing.value,
+        "slot_sharing": sharing.value,
         "network": network,
-        "slots_per_task_manager": str(slots_per_task_manager),
-        "task_manager_memory": task_manager_memory,
+        "slots_per_task_manager": str(slots),
+        "task_manager_memory": memory,
+        **cluster.recorded,
     }
-    return PlanOptions(until, Choices(slot_sharing, PROFILES[network], task_manager), recorded)
+    choices = Choices(
+        sharing,
+        replace(PROFILES[network], **cluster.network),
+        TaskManager(memory, slots, cluster.memory, cluster.state_backend),
+    )
+    return PlanOptions(until, choices, recorded, job_defaults)

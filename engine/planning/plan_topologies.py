@@ -30,6 +30,7 @@ from plans.joins.run_passes import Planned, run_passes
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.is_delta_table import is_delta_table
 from plans.topology.joins.load_topology_folder import load_topology_folder
 from plans.topology.joins.normalized_tables import normalized_tables
@@ -62,6 +63,7 @@ def plan(
     planner: Planner = Planner.AUTO,
     report: Callable[[str], None] = lambda stage: None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Planned:
     """Plans of all topologies, as DataFrames.
 
@@ -71,7 +73,8 @@ def plan(
     as docs/topology-files.md describes them. `until`: the last layer to plan. `choices`: how the cluster is
     configured (default: as Flink's is). `planner`:
     see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
-    `max_line_bytes`: a longer line of a file is rejected.
+    `max_line_bytes`: a longer line of a file is rejected. `job_defaults`: what topologies are planned with
+    where they say nothing.
 
     Out: Planned; `tables` maps the names in plans.tables.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
@@ -81,7 +84,7 @@ def plan(
     """
     session = spark or any_session()
     report("read topologies")
-    given = read_topologies(session, topologies, max_line_bytes)
+    given = read_topologies(session, topologies, max_line_bytes, job_defaults)
     return plan_tables(session, given, until, report, choices, planner)
 
 
@@ -181,34 +184,40 @@ def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
 
 
 def read_topologies(
-    spark: SparkSession, topologies: Topologies, max_line_bytes: int = MAX_LINE_BYTES
+    spark: SparkSession,
+    topologies: Topologies,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables | GivenTables:
     """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError.
 
     Given tables are as they came: who validates them depends on the planner.
     """
     if isinstance(topologies, str | Path):
-        return _read_paths(spark, [str(topologies)], max_line_bytes)
+        return _read_paths(spark, [str(topologies)], max_line_bytes, job_defaults)
     if isinstance(topologies, DataFrame):
-        return read_topology_rows(topologies)
+        return read_topology_rows(topologies, job_defaults)
     items: list[Any] = list(topologies)
     match items:
         case [DataFrame() as given, DataFrame() as transformations]:
-            return normalized_tables(given, transformations)
+            return normalized_tables(given, transformations, job_defaults)
     if items and all(isinstance(item, str | Path) for item in items):
-        return _read_paths(spark, [str(item) for item in items], max_line_bytes)
-    return read_topology_objects(spark, items)
+        return _read_paths(spark, [str(item) for item in items], max_line_bytes, job_defaults)
+    return read_topology_objects(spark, items, job_defaults)
 
 
-def _read_paths(spark: SparkSession, paths: list[str], max_line_bytes: int) -> TopologyTables | GivenTables:
+def _read_paths(
+    spark: SparkSession, paths: list[str], max_line_bytes: int, job_defaults: JobDefaults
+) -> TopologyTables | GivenTables:
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
-        return read_topology_files(spark, paths, max_line_bytes, lines_of_pipes(paths, max_line_bytes))
+        piped = lines_of_pipes(paths, max_line_bytes)
+        return read_topology_files(spark, paths, max_line_bytes, piped, job_defaults)
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
     if any(is_delta_table(spark, f"{paths[0].rstrip('/')}/{table}") for table in _GIVEN):
         require_delta(spark)
-    return load_topology_folder(spark, paths[0])
+    return load_topology_folder(spark, paths[0], job_defaults)
 
 
 def _holds_tables(spark: SparkSession, path: str) -> bool:

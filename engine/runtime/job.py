@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.planning.plan_options import PlanOptions, plan_options
 from engine.runtime.transformations import Transformation, to_topology
 from plans.topology import flink_options as options
 from plans.topology.flink_options import read_option
@@ -41,6 +42,7 @@ class Job:
     archives: tuple[tuple[str, str | None], ...] = ()  #: paths, and the folder each is extracted to
     python_executable: str | None = None
     auto_watermark_interval_milliseconds: int = 200
+    plan_options: PlanOptions = field(default_factory=plan_options)  #: the cluster it is planned for
 
 
 def topology_of(job: Job) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class JobResult:
     attempts: list[Attempt]
     tables: dict[str, pa.Table]  #: the plan that ran
     compiled: CompiledJob
+    options: dict[str, str] = field(default_factory=dict)  #: of the plan, as a store records them
     collected: dict[int, list[Any]] = field(default_factory=dict)  #: by `Transformation.created`
 
     def __repr__(self) -> str:

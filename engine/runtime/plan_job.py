@@ -9,7 +9,7 @@ from engine.runtime.job import Job, topology_of
 
 def plan_job(job: Job) -> dict[str, pa.Table]:
     """Tables of all layers; JobCompileError with what Flink says where it refuses the job."""
-    planned = plan_in_process([topology_of(job)])
+    planned = plan_in_process([topology_of(job)], choices=job.plan_options.choices)
     refused = planned.tables["rejected"].to_pylist()
     if refused:
         one = refused[0]

@@ -7,7 +7,6 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from engine.output.redaction import redact
-from engine.planning.plan_options import plan_options
 from engine.runtime.job_result import JobResult
 from plans.tables import TABLES
 
@@ -67,7 +66,7 @@ def write_run(store: str, result: JobResult) -> int:
         DeltaRsTables(store),
         {**result.tables, **tables_of_run(result)},
         planner_version=version("penstock"),
-        options={**plan_options().recorded, "run": result.job_id},
+        options={**result.options, "run": result.job_id},
     )
 
 

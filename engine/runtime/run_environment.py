@@ -25,7 +25,7 @@ def run_session(slots: int) -> SparkSession:
     A new one on a Spark cluster asks for as many cores as the plan has slots, unless spark.cores.max is set.
     """
     conf = dict(_settings.conf)
-    on_cluster = (_settings.master or "").startswith("spark://")
+    on_cluster = (_settings.master or conf.get("spark.master", "")).startswith("spark://")
     if on_cluster and SparkContext._active_spark_context is None:
         conf.setdefault("spark.cores.max", str(slots))
     return get_session(master=_settings.master, conf=conf)

@@ -103,7 +103,19 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     if repeated is not None and not any(isinstance(one.operator, CollectSink) for one in job.transformations):
         return _done_before(job, control, tables, repeated)
     compiled = compile_job(job.transformations, tables, batch=job.batch)
-    result = JobResult(control.job_id, job.name, job.batch, "CREATED", None, now(), 0, [], tables, compiled)
+    result = JobResult(
+        control.job_id,
+        job.name,
+        job.batch,
+        "CREATED",
+        None,
+        now(),
+        0,
+        [],
+        tables,
+        compiled,
+        job.plan_options.recorded,
+    )
     spark = run_session(required_slots(tables))
     named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
     opened = begin_run(control.job_id, job.name, following.fingerprint, named)
@@ -268,7 +280,19 @@ def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], rep
     )
     control.state = "FINISHED"
     nothing = CompiledJob((), ())
-    result = JobResult(control.job_id, job.name, job.batch, "FINISHED", None, now(), 0, [], tables, nothing)
+    result = JobResult(
+        control.job_id,
+        job.name,
+        job.batch,
+        "FINISHED",
+        None,
+        now(),
+        0,
+        [],
+        tables,
+        nothing,
+        job.plan_options.recorded,
+    )
     for listener in run_listeners:
         listener(result)
     run_is_published(repeated)

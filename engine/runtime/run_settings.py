@@ -6,18 +6,18 @@ from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
 
+from engine.configuration.option import Option
+from engine.configuration.run_options import (
+    BLOCK_BYTES,
+    PENSTOCK_OPTIONS,
+    SEED,
+    SORT_MEMORY_BYTES,
+    STATE_MEMORY_BYTES,
+)
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import Job
 from engine.spark.scoped_settings import scoped_settings
 from operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
-
-#: Penstock's own options, set like Flink's.
-BLOCK_BYTES = "penstock.exchange.block-bytes"
-SORT_MEMORY_BYTES = "penstock.batch.sort-memory-bytes"
-STATE_MEMORY_BYTES = "penstock.state.memory-bytes"
-SEED = "penstock.seed"
-
-_DEFAULTS = {BLOCK_BYTES: 1 << 20, SORT_MEMORY_BYTES: 64 << 20, STATE_MEMORY_BYTES: 256 << 20, SEED: 0}
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough.
 _SPARK = {
@@ -35,27 +35,31 @@ def task_settings(
     results: ResultsAddress | None = None,
 ) -> TaskSettings:
     """What every task of `job` is told; JobCompileError for a Penstock option that is no number."""
-    numbers = {}
-    for key, default in _DEFAULTS.items():
-        given = job.config.get(key, str(default))
-        try:
-            numbers[key] = int(given)
-        except ValueError:
-            raise JobCompileError(f"option {key}: {given!r} is no whole number") from None
+    numbers = {option.key: _number(job.config, option) for option in PENSTOCK_OPTIONS}
     return TaskSettings(
         job_id=job_id,
         job_name=job.name,
         batch=job.batch,
-        seed=numbers[SEED],
-        block_bytes=numbers[BLOCK_BYTES],
-        sort_memory_bytes=numbers[SORT_MEMORY_BYTES],
-        state_memory_bytes=numbers[STATE_MEMORY_BYTES],
+        seed=numbers[SEED.key],
+        block_bytes=numbers[BLOCK_BYTES.key],
+        sort_memory_bytes=numbers[SORT_MEMORY_BYTES.key],
+        state_memory_bytes=numbers[STATE_MEMORY_BYTES.key],
         auto_watermark_interval_milliseconds=job.auto_watermark_interval_milliseconds,
         job_parameters=dict(job.job_parameters),
         cached_files=dict(cached_files),
         reports=reports,
         results=results,
     )
+
+
+def _number(config: Mapping[str, str], option: Option) -> int:
+    given = config.get(option.key)
+    if given is None:
+        return int(option.default)
+    try:
+        return int(option.parse(given))
+    except ValueError as error:
+        raise JobCompileError(f"option {option.key}: {given!r} {error}, allowed {option.allowed}") from None
 
 
 @contextmanager

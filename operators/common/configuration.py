@@ -88,10 +88,10 @@ class Configuration:
         value = self._entries[key]
         if isinstance(value, float):
             return value
-        text = self._text(key).strip()
-        if not _DECIMAL.fullmatch(text):
-            raise ValueError(f"option {key!r}: {text!r} is no number")
-        return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+        try:
+            return parse_float(self._text(key))
+        except ValueError as error:
+            raise ValueError(f"option {key!r}: {self._text(key).strip()!r} {error}") from None
 
     def set_float(self, key: str, value: float) -> Configuration:
         """Set a float."""
@@ -171,6 +171,14 @@ class Configuration:
         order = np.argsort((hashes ^ hashes >> np.uint32(16)) & np.uint32(table - 1), kind="stable")
         keys = list(self._entries)
         return [keys[at] for at in order.tolist()]
+
+
+def parse_float(text: str) -> float:
+    """A number as Java's Double.parseDouble reads it, in decimal. Raises ValueError."""
+    text = text.strip()
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError("is no number")
+    return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
 
 
 def java_text(value: float) -> str:

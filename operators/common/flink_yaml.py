@@ -51,6 +51,11 @@ def as_option_text(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
+def core_schema_loader(text: str) -> Any:
+    """A loader of PyYAML's for `text`, whose nodes have positions. Raises yaml.YAMLError."""
+    return _loader()(text)
+
+
 @functools.cache
 def _loader() -> Any:
     """PyYAML's safe loader with the core schema of YAML 1.2, in which a duplicate key is an error."""

@@ -74,6 +74,18 @@ def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
     ]
 
 
+def refusals_of_config(config: Mapping[str, str]) -> list[str]:
+    """What Flink says against a configuration whatever the job is: one sentence per refusal."""
+    try:
+        derived = _derived(tuple(config.items()), False)
+    except FlinkRefusal as refusal:
+        return [refusal.ours[0].message if refusal.ours else refusal.flink_message]
+    return [
+        f"{row['location']}: found {row['found']}, allowed: {row['allowed']}"
+        for row in derived["setting_refusals"]
+    ]
+
+
 @lru_cache(maxsize=1024)
 def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict[str, Any]:
     """What follows from configuration and boundedness alone; a fleet has few different configurations."""

@@ -24,6 +24,7 @@ from plans.message_limits import MOST_ERRORS, limited
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
 from plans.topology.line_too_long import line_too_long
 from plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
@@ -53,13 +54,16 @@ class Line(NamedTuple):
 
 
 def parse_lines(
-    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None = None
+    batches: Iterable[pa.RecordBatch],
+    max_line_bytes: int | None = None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
-    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length).
+    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length). Topologies
+    are read with `job_defaults` under what they set themselves.
     """
-    return parse_each(lines_of(batches), max_line_bytes)
+    return parse_each(lines_of(batches), max_line_bytes, job_defaults)
 
 
 def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
@@ -69,7 +73,9 @@ def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
         yield from map(Line._make, zip(*columns, strict=True))
 
 
-def parse_each(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
+def parse_each(
+    lines: Iterable[Line], max_line_bytes: int | None, job_defaults: JobDefaults = NO_DEFAULTS
+) -> Iterator[pa.RecordBatch]:
     """The lines as batches of PARSED.
 
 
@@ -78,13 +84,15 @@ def parse_each(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator[pa
     collecting = gc.isenabled()
     gc.disable()
     try:
-        yield from _parse_blocks(lines, max_line_bytes)
+        yield from _parse_blocks(lines, max_line_bytes, job_defaults)
     finally:
         if collecting:
             gc.enable()
 
 
-def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator[pa.RecordBatch]:
+def _parse_blocks(
+    lines: Iterable[Line], max_line_bytes: int | None, job_defaults: JobDefaults
+) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0
@@ -109,7 +117,7 @@ def _parse_blocks(lines: Iterable[Line], max_line_bytes: int | None) -> Iterator
         elif problem is None and not value.strip():
             continue
         else:
-            parsed = _parse_line(value, problem, place)
+            parsed = _parse_line(value, problem, place, job_defaults)
         size += len(parsed.transformations) + len(parsed.stream_nodes) + len(parsed.stream_edges) + 1
         pending.append(parsed)
         if size >= ROWS_A_BATCH:
@@ -159,14 +167,18 @@ def as_arrow(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: list(value.items()) if type(value) is dict else value for key, value in settings.items()}
 
 
-def _parse_line(value: bytes, problem: str | None, place: dict[str, Any]) -> Parsed:
+def _parse_line(
+    value: bytes, problem: str | None, place: dict[str, Any], job_defaults: JobDefaults
+) -> Parsed:
     if problem is not None:
         error = TopologyError(ErrorKind.NOT_JSON, LINE, problem, "what JSON can say", "")
         return _rejected(place, None, INPUT_STAGE, [error])
     topology = parse_topology(value)
     if isinstance(topology, TopologyError):
         return _rejected(place, None, INPUT_STAGE, [topology])
-    errors = duplicate_keys(value, topology) + validate_topology(topology)
+    errors = duplicate_keys(value, topology)
+    topology = job_defaults.under(topology)
+    errors += validate_topology(topology)
     if errors:
         refusal = refuse_uid_hashes(topology, errors)
         if refusal is None:

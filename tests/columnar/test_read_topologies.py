@@ -23,7 +23,7 @@ COLLIDING = ("orders-analytics", "k9dlmbsb!qp~ymO}")
 """Two names with one xxhash64."""
 
 
-def assert_same(spark: SparkSession, given: Any, **options: int) -> None:
+def assert_same(spark: SparkSession, given: Any, **options: Any) -> None:
     """Both read the same out of `given`."""
     found = read_topologies(given, **options)  # type: ignore[arg-type]
     with reading(validated(spark, read_with_spark(spark, given, **options))) as expected:

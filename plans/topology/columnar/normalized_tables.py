@@ -14,6 +14,7 @@ from plans.tables.column_types import TOPOLOGY
 from plans.tables.type_names import type_name
 from plans.topology.columnar.given_columns import GivenColumns
 from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.require_given_columns import (
     integers_too_large,
     is_other_integer,
@@ -22,10 +23,20 @@ from plans.topology.require_given_columns import (
 from plans.vocabulary import TopologyForm
 
 
-def normalized_topologies(topologies: GivenColumns) -> pl.DataFrame:
-    """TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied."""
-    missing = {"form": str(TopologyForm.TRANSFORMATIONS), "parallelism": 1, "chaining": True, "config": []}
+def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
+    """TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied.
+
+    What a topology does not set is as `job_defaults` say.
+    """
+    missing = {
+        "form": str(TopologyForm.TRANSFORMATIONS),
+        "parallelism": job_defaults.parallelism,
+        "chaining": True,
+        "config": [],
+    }
     table = _normalized(topologies, "topologies", missing)
+    if job_defaults.config:
+        table = table.with_columns(_under(table["config"], job_defaults.config))
     without_id = table["name"].filter(table[TOPOLOGY].is_null())
     if without_id.is_empty():
         return table
@@ -34,6 +45,17 @@ def normalized_topologies(topologies: GivenColumns) -> pl.DataFrame:
     of_names = iter(hashes)
     filled = [next(of_names) if i is None else i for i in ids]
     return table.with_columns(pl.Series(TOPOLOGY, filled, pl.Int64))
+
+
+def _under(configs: pl.Series, config: Mapping[str, str]) -> pl.Series:
+    """Maps with the entries of `config` for keys that they do not have."""
+    own = configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist()
+    keys = [{key for key, _ in entries or ()} for entries in own]
+    filled = [
+        [*((key, text) for key, text in config.items() if key not in of_own), *(entries or ())]
+        for of_own, entries in zip(keys, own, strict=True)
+    ]
+    return _own_column(configs.name, pa.array(filled, _nullable(TABLES["topologies"].field("config").type)))
 
 
 def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
 from plans.topology.columnar.plain_transformations import plain_transformations
 from plans.topology.fingerprint import transformations_fingerprints
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.parse_lines import parse_lines
 from plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES
 
@@ -31,7 +32,7 @@ class Block(NamedTuple):
     first: int
 
 
-def parse_block(block: Block) -> list[pa.RecordBatch]:
+def parse_block(block: Block, job_defaults: JobDefaults = NO_DEFAULTS) -> list[pa.RecordBatch]:
     """What `parse_lines` gives for the lines of a block, in their order.
 
     Lines that are right and plain (see `lines_as_arrow`) are read all at once, if there are many; the others,
@@ -40,23 +41,27 @@ def parse_block(block: Block) -> list[pa.RecordBatch]:
     data, file, first = block
     values = data.split(b"\n")[:-1]
     if not is_worth_compiling(len(data) // _BYTES_OF_A_ROW):
-        return list(parse_lines([lines_batch(values, file, range(first, first + len(values)))]))
-    plain, lines = _plain_lines(values, file, first)
+        whole = lines_batch(values, file, range(first, first + len(values)))
+        return list(parse_lines([whole], job_defaults=job_defaults))
+    plain, lines = _plain_lines(values, file, first, job_defaults)
     others = np.setdiff1d(np.arange(len(values)), lines)
     if not len(others):
         return [plain]
     left = [values[line] for line in others.tolist()]
-    one_by_one = parse_lines([lines_batch(left, file, (first + others).tolist())])
+    batch = lines_batch(left, file, (first + others).tolist())
+    one_by_one = parse_lines([batch], job_defaults=job_defaults)
     rows = pa.Table.from_batches([plain, *one_by_one])
     batches: list[pa.RecordBatch] = rows.take(pc.sort_indices(rows["ordinal"])).combine_chunks().to_batches()
     return batches
 
 
-def _plain_lines(values: Sequence[bytes], file: str, first: int) -> tuple[pa.RecordBatch, Ints]:
+def _plain_lines(
+    values: Sequence[bytes], file: str, first: int, job_defaults: JobDefaults = NO_DEFAULTS
+) -> tuple[pa.RecordBatch, Ints]:
     """PARSED of the plain lines; and which lines they are."""
     cut = [cut_config(line) for line in values]
     lines, read = lines_as_arrow([line for line, _ in cut])
-    topologies, wrong = plain_topologies(read, [cut[line][1] for line in lines.tolist()])
+    topologies, wrong = plain_topologies(read, [cut[line][1] for line in lines.tolist()], job_defaults)
     nested = read["transformations"].combine_chunks()
     sizes = np.diff(nested.offsets.to_numpy()).astype(np.int64)
     rows, wrong_rows = plain_transformations(nested.flatten())

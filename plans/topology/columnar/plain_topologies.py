@@ -14,6 +14,7 @@ from plans.columnar.frames import from_arrow
 from plans.topology.columnar.topology_holds import topology_holds
 from plans.topology.duplicate_keys import may_have_duplicate_keys
 from plans.topology.fingerprint import config_text, header_text
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.job_settings import may_run_as_batch, read_job_settings
 from plans.topology.parse_lines import as_arrow
 from plans.topology.parsed_batches import SETTINGS
@@ -61,18 +62,20 @@ class PlainTopologies(NamedTuple):
         return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
 
 
-def plain_topologies(rows: pa.Table, config_texts: Sequence[bytes]) -> tuple[PlainTopologies, Flags]:
+def plain_topologies(
+    rows: pa.Table, config_texts: Sequence[bytes], job_defaults: JobDefaults = NO_DEFAULTS
+) -> tuple[PlainTopologies, Flags]:
     """Of each row of `lines_as_arrow`, defaults filled in; and which of the rows are wrong."""
     numbers: dict[bytes, int] = {}
     config = [numbers.setdefault(text, len(numbers)) for text in config_texts]
     columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
     topologies = PlainTopologies(
         columns["name"],
-        pc.fill_null(columns["parallelism"], 1),
+        pc.fill_null(columns["parallelism"], job_defaults.parallelism),
         columns["max_parallelism"],
         pc.fill_null(columns["chaining"], True),
         np.array(config, np.int64),
-        list(map(_config, numbers)),
+        [_config(text, job_defaults) for text in numbers],
     )
     looked_at = pa.table([*topologies[:4], topologies.config_column()], [*_OWN_VALUES, "config"])
     holds = from_arrow(looked_at).select(topology_holds()).to_series().to_numpy()
@@ -109,14 +112,14 @@ def settings_of_plain_topologies(
     return pa.StructArray.from_arrays(columns_of_settings, fields=list(SETTINGS)), refused
 
 
-def _config(text: bytes) -> dict[str, str] | None:
+def _config(text: bytes, job_defaults: JobDefaults) -> dict[str, str] | None:
     try:
         config: dict[str, str] = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
     if not CONFIG.accepts(config) or may_have_duplicate_keys(text, config):
         return None
-    return config
+    return {**job_defaults.config, **config}
 
 
 def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:

@@ -14,6 +14,7 @@ from plans.topology.columnar.topologies_of_lines import topologies_of_lines
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
 from plans.topology.input_errors import no_files_given, no_topologies
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.topology.parse_lines import parse_lines
@@ -26,12 +27,13 @@ def read_topology_files(
     paths: Sequence[str],
     max_line_bytes: int = MAX_LINE_BYTES,
     before_block: Callable[[], None] = lambda: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables:
     """JSON lines and documents in local files, compressed files, directories (with those below) and globs.
 
     A line, or an element of a document, of more than `max_line_bytes` is rejected and not held in memory.
-    `before_block` is called before each block is read; what it raises stops the reading. See
-    json_documents for what a document is.
+    `before_block` is called before each block is read; what it raises stops the reading. Topologies are read
+    with `job_defaults` under what they set themselves. See json_documents for what a document is.
 
     As joins.read_topology_files; what only Hadoop can read (other file systems, .lz4, .snappy,
     .deflate) is an InputError.
@@ -40,7 +42,9 @@ def read_topology_files(
         raise no_files_given()
 
     def parse(block: Block | pa.RecordBatch) -> list[pa.RecordBatch]:
-        return parse_block(block) if isinstance(block, Block) else list(parse_lines([block], max_line_bytes))
+        if isinstance(block, Block):
+            return parse_block(block, job_defaults)
+        return list(parse_lines([block], max_line_bytes, job_defaults))
 
     blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
     tables = topologies_of_lines(chain.from_iterable(one_after_the_other(parse, blocks)))

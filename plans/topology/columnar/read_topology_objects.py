@@ -9,15 +9,18 @@ import pyarrow as pa
 from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.topologies_of_lines import topologies_of_lines
 from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.parse_lines import parse_lines
 from plans.topology.read_topology_objects import encode
 
 OBJECTS_A_BATCH = 1_000
 
 
-def read_topology_objects(topologies: Iterable[Mapping[str, Any] | str | bytes]) -> TopologyTables:
+def read_topology_objects(
+    topologies: Iterable[Mapping[str, Any] | str | bytes], job_defaults: JobDefaults = NO_DEFAULTS
+) -> TopologyTables:
     """Dicts as docs/topology-files.md describes them, or JSON strings. As joins.read_topology_objects."""
-    return topologies_of_lines(parse_lines(_batches(iter(topologies))))
+    return topologies_of_lines(parse_lines(_batches(iter(topologies)), job_defaults=job_defaults))
 
 
 def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[pa.RecordBatch]:

@@ -26,6 +26,7 @@ from plans.topology.columnar.sound_topologies import sound_topologies
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.input_errors import missing_table, unusable_path
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.parse_lines import parse_lines, shown
 from plans.topology.parsed_batches import SETTINGS
 
@@ -47,7 +48,7 @@ def holds_tables(path: str) -> bool:
     return _is_delta(table) or any(table.glob("*.parquet"))
 
 
-def read_topology_folder(path: str) -> TopologyTables:
+def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
     """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
     As joins.read_topology_tables; but columns that are not the declared ones are an InputError.
@@ -55,23 +56,29 @@ def read_topology_folder(path: str) -> TopologyTables:
     folder = Path(local_path(path))
     topologies, transformations = _load(folder / "topologies"), _load(folder / "transformations")
     try:
-        return _read_columns(topologies, transformations)
+        return _read_columns(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
 
 
-def read_topology_tables(topologies: pa.Table, transformations: pa.Table) -> TopologyTables:
+def read_topology_tables(
+    topologies: pa.Table, transformations: pa.Table, job_defaults: JobDefaults = NO_DEFAULTS
+) -> TopologyTables:
     """Validated tables out of `topologies` and `transformations`.
 
     As joins.read_topology_tables: columns are looked at by expressions, and only topologies that
     look suspicious go through the validation of files.
     """
-    return _read_columns(*(given_columns(table.schema, [table]) for table in (topologies, transformations)))
+    given, rows = (given_columns(table.schema, [table]) for table in (topologies, transformations))
+    return _read_columns(given, rows, job_defaults)
 
 
-def _read_columns(topologies: GivenColumns, transformations: GivenColumns) -> TopologyTables:
+def _read_columns(
+    topologies: GivenColumns, transformations: GivenColumns, job_defaults: JobDefaults
+) -> TopologyTables:
     """`read_topology_tables`; what is given is emptied."""
-    given, rows = normalized_topologies(topologies), normalized_transformations(transformations)
+    given = normalized_topologies(topologies, job_defaults)
+    rows = normalized_transformations(transformations)
     ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
     wrong = row_errors(ids, names)
     sound = sound_topologies(given, rows, wrong)

@@ -5,13 +5,16 @@ from pyspark.sql import SparkSession
 
 from plans.errors import SchemaError
 from plans.topology.input_errors import missing_table, unusable_path
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.is_delta_table import is_delta_table
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from plans.topology.joins.topology_tables import GivenTables
 
 
-def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
+def load_topology_folder(
+    spark: SparkSession, path: str, job_defaults: JobDefaults = NO_DEFAULTS
+) -> GivenTables:
     """The tables `topologies` and `transformations` in a folder, Delta or Parquet, not validated.
 
     Raises InputError if one of them is missing or does not have its declared columns.
@@ -26,6 +29,7 @@ def load_topology_folder(spark: SparkSession, path: str) -> GivenTables:
         except AnalysisException as e:
             raise missing_table(table, str(e).splitlines()[0][:300]) from None
     try:
-        return normalized_tables(*tables)
+        topologies, transformations = tables
+        return normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from plans.joins.spark_schemas import column_types
 from plans.tables import TABLES
 from plans.tables.type_names import type_name
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.topology_tables import GivenTables
 from plans.topology.require_given_columns import (
     integers_too_large,
@@ -17,24 +18,34 @@ from plans.topology.require_given_columns import (
 from plans.vocabulary import TopologyForm
 
 
-def normalized_tables(topologies: DataFrame, transformations: DataFrame) -> GivenTables:
+def normalized_tables(
+    topologies: DataFrame, transformations: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS
+) -> GivenTables:
     """Both tables, not validated. Raises SchemaError for other columns than they may have."""
-    return GivenTables(normalized_topologies(topologies), normalized_transformations(transformations))
+    return GivenTables(
+        normalized_topologies(topologies, job_defaults), normalized_transformations(transformations)
+    )
 
 
-def normalized_topologies(topologies: DataFrame) -> DataFrame:
+def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> DataFrame:
     """TOPOLOGIES columns; only name is required. A missing topology_id is the name's xxhash64.
 
+    What a topology does not set is as `job_defaults` say.
     fingerprint and stream_graph_settings are null: the first is computed, the second is of stream graphs.
     """
     missing = {
         "topology_id": F.xxhash64("name"),
         "form": F.lit(str(TopologyForm.TRANSFORMATIONS)),
-        "parallelism": F.lit(1),
+        "parallelism": F.lit(job_defaults.parallelism),
         "chaining": F.lit(True),
         "config": F.expr("cast(map() AS map<string, string>)"),
     }
-    return _normalized(topologies, "topologies", missing)
+    normalized = _normalized(topologies, "topologies", missing)
+    if not job_defaults.config:
+        return normalized
+    entries = [F.lit(text) for entry in job_defaults.config.items() for text in entry]
+    others = F.map_filter(F.create_map(*entries), lambda key, _: ~F.array_contains(F.map_keys("config"), key))
+    return normalized.withColumn("config", F.map_concat(others, "config"))
 
 
 def normalized_transformations(transformations: DataFrame) -> DataFrame:

@@ -6,13 +6,14 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from plans.topology.parse_lines import Line, lines_of, parse_each
 from plans.topology.parsed_batches import PARSED
 
 
 def parse_all_but_documents(
-    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None
+    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
@@ -20,7 +21,8 @@ def parse_all_but_documents(
     says so; what its other blocks give is of no use.
     """
     documents: list[str] = []
-    yield from parse_each(_without_documents(lines_of(batches), documents), max_line_bytes)
+    lines = _without_documents(lines_of(batches), documents)
+    yield from parse_each(lines, max_line_bytes, job_defaults)
     if documents:
         of_each = [{"source_file": file, "block_start": 0, "is_document": True} for file in documents]
         yield pa.RecordBatch.from_pylist(of_each, PARSED)

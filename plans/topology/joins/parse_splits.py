@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from plans.topology.columnar.read_topology_files import elements_as_lines, head_of
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
 from plans.topology.texts_of_file import CODECS, SPARK_ONLY, texts_of_file
@@ -66,7 +67,9 @@ def _is_document(file: str, packed: bool) -> bool:
     return is_document(b"".join(head_of(texts_of_file(file)))[:HEAD_BYTES])
 
 
-def parse_splits(batches: Iterable[pa.RecordBatch], max_line_bytes: int) -> Iterator[pa.RecordBatch]:
+def parse_splits(
+    batches: Iterable[pa.RecordBatch], max_line_bytes: int, job_defaults: JobDefaults = NO_DEFAULTS
+) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over splits_of_files: the lines that begin in each part, as batches of PARSED.
 
     A line of more than `max_line_bytes` is rejected without being held in memory. Raises InputError.
@@ -78,7 +81,7 @@ def parse_splits(batches: Iterable[pa.RecordBatch], max_line_bytes: int) -> Iter
         for uri, start, end, document in splits
         for line in (_elements(uri, max_line_bytes) if document else _lines(uri, start, end, max_line_bytes))
     )
-    return parse_each(lines, max_line_bytes)
+    return parse_each(lines, max_line_bytes, job_defaults)
 
 
 def _elements(uri: str, max_line_bytes: int) -> Iterator[Line]:

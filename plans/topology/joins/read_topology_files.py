@@ -20,6 +20,7 @@ from plans.topology.input_errors import (
     unreadable_file,
     unusable_path,
 )
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.elements_of_documents import with_elements
 from plans.topology.joins.parse_all_but_documents import parse_all_but_documents
 from plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
@@ -48,6 +49,7 @@ def read_topology_files(
     paths: Sequence[str],
     max_line_bytes: int = MAX_LINE_BYTES,
     piped: Mapping[str, pa.Table] | None = None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables:
     """JSON lines and JSON documents in files, `.gz` files, directories (with those below) and globs.
 
@@ -56,7 +58,8 @@ def read_topology_files(
     reads those on remote file systems and those that only Hadoop unpacks; documents among them take a second
     job. Bad lines and topologies, and lines or elements of documents of more than `max_line_bytes`, are rows
     of `rejected` by file and line. A path that is there is that path, even if it could be a glob. `piped`:
-    LINES of those of the paths that Spark cannot read, since they are FIFOs.
+    LINES of those of the paths that Spark cannot read, since they are FIFOs. Topologies are read with
+    `job_defaults` under what they set themselves.
 
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
@@ -65,21 +68,25 @@ def read_topology_files(
     piped = piped or {}
     # In one partition each, since its lines are counted as one block.
     parts = [
-        parsed_lines(spark.createDataFrame(lines).coalesce(1), max_line_bytes) for lines in piped.values()
+        parsed_lines(spark.createDataFrame(lines).coalesce(1), max_line_bytes, job_defaults)
+        for lines in piped.values()
     ]
     read_documents = None
     if files := [path for path in paths if path not in piped]:
         text = _text(spark, files)
         found = text.inputFiles()
         if can_be_split(found):
-            parts.append(_parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes))
+            parts.append(
+                _parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes, job_defaults)
+            )
         else:
             lines, of_pipes = _lines(text), parts
-            parts = [*of_pipes, _parsed_but_documents(lines, max_line_bytes)]
+            parts = [*of_pipes, _parsed_but_documents(lines, max_line_bytes, job_defaults)]
 
             def read_documents(documents: Sequence[str]) -> DataFrame:
                 elements = with_elements(lines, documents, max_line_bytes)
-                return reduce(DataFrame.unionByName, [*of_pipes, parsed_lines(elements, max_line_bytes)])
+                parsed = parsed_lines(elements, max_line_bytes, job_defaults)
+                return reduce(DataFrame.unionByName, [*of_pipes, parsed])
 
     tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run, read_documents)
     if tables.inputs == 0:
@@ -95,19 +102,21 @@ def _holds_data(file: str) -> bool:
     return not name.startswith(".") and not (name.startswith("_") and "=" not in name)
 
 
-def _parsed_splits(spark: SparkSession, files: Sequence[str], max_line_bytes: int) -> DataFrame:
+def _parsed_splits(
+    spark: SparkSession, files: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
+) -> DataFrame:
     """What local files hold, as PARSED."""
     try:
         splits = splits_of_files(spark, files)
     except OSError as error:
         raise unreadable_file(str(error.filename), str(error.strerror)) from None
-    parse = partial(parse_splits, max_line_bytes=max_line_bytes)
+    parse = partial(parse_splits, max_line_bytes=max_line_bytes, job_defaults=job_defaults)
     return splits.mapInArrow(parse, from_arrow_schema(PARSED))
 
 
-def _parsed_but_documents(lines: DataFrame, max_line_bytes: int) -> DataFrame:
+def _parsed_but_documents(lines: DataFrame, max_line_bytes: int, job_defaults: JobDefaults) -> DataFrame:
     """LINES as PARSED, documents left out. For remote file systems, and what only Hadoop unpacks."""
-    parse = partial(parse_all_but_documents, max_line_bytes=max_line_bytes)
+    parse = partial(parse_all_but_documents, max_line_bytes=max_line_bytes, job_defaults=job_defaults)
     return lines.mapInArrow(parse, from_arrow_schema(PARSED))
 
 

@@ -7,13 +7,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from plans.topology.columnar.lines_batch import lines_batch
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.read_topology_objects import encode
 
 
 def read_topology_objects(
-    spark: SparkSession, topologies: Iterable[Mapping[str, Any] | str | bytes]
+    spark: SparkSession,
+    topologies: Iterable[Mapping[str, Any] | str | bytes],
+    job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables:
     """Dicts as docs/topology-files.md describes them, or JSON strings of them.
 
@@ -23,7 +26,8 @@ def read_topology_objects(
     encoded = [encode(topology) for topology in topologies]
     values, problems = zip(*encoded, strict=True) if encoded else ((), ())
     lines = lines_batch(values, None, range(len(encoded)), problems)
-    return topologies_of_lines(parsed_lines(spark.createDataFrame(pa.Table.from_batches([lines]))), _run)
+    frame = spark.createDataFrame(pa.Table.from_batches([lines]))
+    return topologies_of_lines(parsed_lines(frame, job_defaults=job_defaults), _run)
 
 
 def _run(job: Callable[[], None]) -> None:

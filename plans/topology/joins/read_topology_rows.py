@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 
@@ -12,7 +13,7 @@ _HASH_BITS = 0x7FFFFFFFFFF00000
 """Of a text's hash; the other bits number rows whose hash is the same."""
 
 
-def read_topology_rows(rows: DataFrame) -> TopologyTables:
+def read_topology_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
     """Columns are the keys of a topology line; null is a key that is not set. As read_topology_objects.
 
     Rows have no order of their own: of those with one name, the hash of their text decides which is planned.
@@ -29,7 +30,7 @@ def read_topology_rows(rows: DataFrame) -> TopologyTables:
         F.lit(None).cast("long").alias("line"),
         F.lit(None).cast("long").alias("too_long_bytes"),
     )
-    return topologies_of_lines(parsed_lines(lines), _run)
+    return topologies_of_lines(parsed_lines(lines, job_defaults=job_defaults), _run)
 
 
 def _run(job: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from plans.joins.spark_schemas import conform
 from plans.message_limits import MOST_OF_A_NAME
 from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.parse_lines import parse_lines
@@ -21,9 +22,11 @@ from plans.topology.parsed_batches import PARSED
 _LINE_KEY = ("source_file", "block_start", "ordinal")
 
 
-def parsed_lines(lines: DataFrame, max_line_bytes: int | None = None) -> DataFrame:
+def parsed_lines(
+    lines: DataFrame, max_line_bytes: int | None = None, job_defaults: JobDefaults = NO_DEFAULTS
+) -> DataFrame:
     """LINES parsed, as PARSED. A line longer than `max_line_bytes` is rejected."""
-    parse = partial(parse_lines, max_line_bytes=max_line_bytes)
+    parse = partial(parse_lines, max_line_bytes=max_line_bytes, job_defaults=job_defaults)
     return lines.mapInArrow(parse, from_arrow_schema(PARSED))
 
 

@@ -1,0 +1,87 @@
+"""`penstock config`: what is configured, and where."""
+
+from typing import Annotated
+
+import orjson
+import typer
+from rich.table import Column
+
+from engine.commands.key_values import ConfigDir, Define, given_configuration
+from engine.configuration.describe_settings import Described, describe_known, describe_settings
+from engine.configuration.find_configuration import configuration_directory
+from engine.configuration.known_keys import closest_key
+from engine.configuration.merge_settings import option_of
+from engine.configuration.model import OPTIONS
+from engine.configuration.spark_properties import properties_in_use, properties_of_environment
+from engine.output.people import print_table
+from engine.output.redaction import remember_secrets
+from engine.output.say import say
+from engine.output.write_lines import write_texts
+from plans.errors import ConfigurationError
+from plans.topology.rules import shorten
+
+
+def command(
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Only this key, with all that is known of it.")
+    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List every option: its value, its default, and where the value comes from.
+
+    Values come from defaults, from the YAML files of the configuration directory, from -D and from
+    environment variables; of Spark's properties also from spark-defaults.conf. Later ones win. Secrets are
+    not shown.
+    """
+    configuration = given_configuration(config_dir, define)
+    directory = configuration_directory(config_dir)
+    properties, environment = properties_in_use(), properties_of_environment()
+    remember_secrets({setting.key: setting.text for setting in (*properties, *environment)})
+    described = describe_settings(configuration, environment, properties)
+    if key is not None:
+        _show_key(_of_key(key, described), json)
+    elif json:
+        settings = [one.as_json() for one in described]
+        listing = {"directory": str(directory.path), "named_by": directory.named_by, "settings": settings}
+        write_texts([orjson.dumps(listing, option=orjson.OPT_INDENT_2).decode()], None)
+    else:
+        say(f"YAML files of {directory.path} ({directory.named_by})")
+        rows = [(one.key, one.value, one.default, _place(one)) for one in described]
+        print_table((Column("key"), Column("value"), Column("default"), Column("from")), rows)
+
+
+def _place(one: Described) -> str:
+    return f"{one.place} ({one.note})" if one.note else one.place
+
+
+def _of_key(key: str, described: list[Described]) -> Described:
+    """What is known of a key. ConfigurationError if nobody knows it."""
+    option = option_of(key)
+    wanted = key if option is None else option.key
+    found = next((one for one in described if one.key == wanted), None) or describe_known(wanted)
+    if found is None:
+        closest = closest_key(key, frozenset(option.key for option in OPTIONS))
+        raise ConfigurationError(
+            f"{shorten(key)} is an unknown key",
+            f"did you mean {closest}?" if closest else "penstock config lists the options",
+        )
+    return found
+
+
+def _show_key(one: Described, json: bool) -> None:
+    if json:
+        write_texts([orjson.dumps(one.as_json(), option=orjson.OPT_INDENT_2).decode()], None)
+        return
+    say(f"{one.key}: {one.meaning}")
+    rows = [
+        ("value", one.value),
+        ("from", one.place),
+        ("default", one.default),
+        ("allowed", one.allowed),
+        ("deprecated keys", ", ".join(one.deprecated)),
+        ("note", one.note),
+        *(("overridden", f"{value} ({place})") for place, value in one.overridden),
+    ]
+    print_table((Column(""), Column("")), [(name, text) for name, text in rows if text or name == "value"])

@@ -1,0 +1,98 @@
+"""Settings that are right by themselves, and wrong together."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.configuration.cluster_options import (
+    CONSUMER_WEIGHTS,
+    MEMORY_FIELDS,
+    NETWORK_FIELDS,
+    PROCESS_SIZE,
+    SLOTS,
+    WEIGHT_FIELDS,
+)
+from engine.configuration.merge_settings import option_of
+from engine.configuration.option import Reader
+from engine.configuration.setting import Setting
+from plans.errors import ConfigurationError
+from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
+from plans.resources.network_options import FLINK_2_3
+from plans.resources.task_manager import TaskManager
+from plans.topology.job_settings import refusals_of_config
+
+_RANGES = ("taskmanager.memory.jvm-overhead", "taskmanager.memory.network")
+
+
+def contradictions(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
+    """Everything that contradicts another setting, or a default, each with the places of both.
+
+    `values`: of all options, `settings`: those that are set.
+    """
+    ranges = [said for prefix in _RANGES for said in _empty_range(prefix, values, settings)]
+    cluster = [] if ranges else _too_small(values, settings)
+    return [*ranges, *cluster, *_network(values, settings), *_jobs(settings)]
+
+
+def memory_options(values: Mapping[str, Any]) -> MemoryOptions:
+    """The memory of a TaskManager. Raises ConfigurationError for an empty range."""
+    weights = values[CONSUMER_WEIGHTS.key]
+    return replace(
+        FLINK_MEMORY,
+        **{field: values[key] for key, field in MEMORY_FIELDS.items()},
+        **{field: weights.get(str(use_case), 0) for use_case, field in WEIGHT_FIELDS.items()},
+    )
+
+
+def _empty_range(prefix: str, values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
+    least, most = f"{prefix}.min", f"{prefix}.max"
+    if values[least] <= values[most]:
+        return []
+    return [f"{_shown(least, settings)} is above {_shown(most, settings)}"]
+
+
+def _too_small(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
+    """A TaskManager whose memory does not hold its parts."""
+    keys = [key for key in (PROCESS_SIZE.key, *MEMORY_FIELDS, SLOTS.key) if key in settings]
+    return _refused(
+        lambda: TaskManager(values[PROCESS_SIZE.key], values[SLOTS.key], memory_options(values)),
+        keys,
+        settings,
+    )
+
+
+def _network(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
+    keys = [key for key in NETWORK_FIELDS if key in settings]
+    return _refused(
+        lambda: replace(FLINK_2_3, **{NETWORK_FIELDS[key]: values[key] for key in keys}), keys, settings
+    )
+
+
+def _refused(make: Callable[[], object], keys: list[str], settings: Mapping[str, Setting]) -> list[str]:
+    try:
+        make()
+    except ConfigurationError as error:
+        places = ", ".join(_shown(key, settings) for key in keys) or "defaults"
+        return [f"{places}: {error.message}" + (f"; {error.hint}" if error.hint else "")]
+    return []
+
+
+def _jobs(settings: Mapping[str, Setting]) -> list[str]:
+    """What Flink refuses of every job that takes these options, whatever its operators."""
+    config = {
+        setting.key: setting.text
+        for setting in settings.values()
+        if (option := option_of(setting.key)) is not None and option.reader is Reader.JOBS
+    }
+    places = {setting.key: setting.place for setting in settings.values()}
+    return [f"{_places(said, places)}: {said}" for said in refusals_of_config(config)]
+
+
+def _places(said: str, places: Mapping[str, str]) -> str:
+    named = [place for key, place in places.items() if key in said]
+    return ", ".join(dict.fromkeys(named)) or "options of jobs"
+
+
+def _shown(key: str, settings: Mapping[str, Setting]) -> str:
+    setting = settings.get(key)
+    return f"{key} (default)" if setting is None else f"{setting.place}: {setting.key} ({setting.text})"

@@ -1,0 +1,153 @@
+"""What `penstock config` shows: every option, its value, its default, and where the value comes from."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.configuration.known_keys import SPARK, flink_keys, spark_keys
+from engine.configuration.merge_settings import option_of
+from engine.configuration.model import OPTIONS, typed_values
+from engine.configuration.option import Option, option_text
+from engine.configuration.setting import Setting
+from engine.output.redaction import redact_value
+
+DEFAULT = "default"
+UNREAD = "known to Flink; read by nothing here"
+_MEMORY_NOT_READ = (
+    "read by nothing here: these sizes follow from taskmanager.memory.process.size, which configures a "
+    "TaskManager"
+)
+_NOTES = dict.fromkeys(
+    (
+        "taskmanager.memory.flink.size",
+        "taskmanager.memory.managed.size",
+        "taskmanager.memory.task.heap.size",
+    ),
+    _MEMORY_NOT_READ,
+)
+
+
+class Described(NamedTuple):
+    """One key: what it is now, by default, from where, who reads it, and what else is to be said.
+
+    `overridden`: place and value of settings that lost, the strongest first.
+    """
+
+    key: str
+    value: str
+    default: str
+    place: str
+    meaning: str
+    note: str = ""
+    allowed: str = ""
+    deprecated: tuple[str, ...] = ()
+    overridden: tuple[tuple[str, str], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """With a list for the settings that lost."""
+        lost = [{"place": place, "value": value} for place, value in self.overridden]
+        return {**self._asdict(), "deprecated": list(self.deprecated), "overridden": lost}
+
+
+def describe_settings(
+    configuration: EffectiveConfiguration, environment: Iterable[Setting], properties: Iterable[Setting]
+) -> list[Described]:
+    """Every option, then every other key that is set. Secret values are redacted.
+
+    `environment` and `properties` are settings of Spark by variables, which win, and by spark-defaults.conf,
+    which lose.
+    """
+    options = {option.key for option in OPTIONS}
+    texts = {key: setting.text for key, setting in configuration.settings.items() if key in options}
+    values, _ = typed_values(texts)
+    found = [_option(option, values[option.key], configuration) for option in OPTIONS]
+    spark = _stacked(properties, configuration, environment)
+    others = {
+        key: setting
+        for key, setting in configuration.settings.items()
+        if key not in options and not key.startswith(SPARK)
+    }
+    found += [_other(setting, configuration.overridden.get(key, ())) for key, setting in others.items()]
+    return found + [_spark(of_key) for _, of_key in sorted(spark.items())]
+
+
+def describe_known(key: str) -> Described | None:
+    """A key that is not set: an option under its own or a deprecated key, or one that Flink or Spark has."""
+    option = option_of(key)
+    if option is not None:
+        return _option(option, option.default, EffectiveConfiguration())
+    if key in spark_keys():
+        return Described(key, "", "", "not set", "a property of Spark")
+    if key in flink_keys():
+        return Described(key, "", "", "not set", "an option of Flink", _note(key))
+    return None
+
+
+def _option(option: Option, value: Any, configuration: EffectiveConfiguration) -> Described:
+    setting = configuration.settings.get(option.key)
+    text = option_text(option, value)
+    return Described(
+        option.key,
+        text if setting is None else redact_value(option.key, text),
+        option_text(option, option.default),
+        DEFAULT if setting is None else setting.place,
+        f"{option.meaning}; {option.reader}" if option.reader else option.meaning,
+        f"set under its deprecated key {setting.key}"
+        if setting is not None and setting.key != option.key
+        else "",
+        option.allowed,
+        option.deprecated,
+        _lost(configuration.overridden.get(option.key, ())),
+    )
+
+
+def _other(setting: Setting, overridden: Iterable[Setting]) -> Described:
+    value = redact_value(setting.key, setting.text)
+    return Described(
+        setting.key,
+        value,
+        "",
+        setting.place,
+        "an option of Flink",
+        _note(setting.key),
+        overridden=_lost(overridden),
+    )
+
+
+def _note(key: str) -> str:
+    newer = flink_keys().get(key)
+    note = _NOTES.get(newer or key, UNREAD)
+    return note if newer is None else f"{note}; deprecated, now {newer}"
+
+
+def _spark(of_key: list[Setting]) -> Described:
+    *lower, setting = of_key
+    known = setting.key in spark_keys()
+    return Described(
+        setting.key,
+        redact_value(setting.key, setting.text),
+        "",
+        setting.place,
+        "a property of Spark",
+        "" if known else "Spark does not declare it; handed to Spark as it is",
+        overridden=_lost(reversed(lower)),
+    )
+
+
+def _stacked(
+    properties: Iterable[Setting], configuration: EffectiveConfiguration, environment: Iterable[Setting]
+) -> Mapping[str, list[Setting]]:
+    """Settings of each Spark property, the one that wins last."""
+    found: dict[str, list[Setting]] = {}
+    for setting in properties:
+        found.setdefault(setting.key, []).append(setting)
+    for key, setting in configuration.settings.items():
+        if key.startswith(SPARK):
+            found.setdefault(key, []).extend([*reversed(configuration.overridden.get(key, ())), setting])
+    for setting in environment:
+        found.setdefault(setting.key, []).append(setting)
+    return found
+
+
+def _lost(settings: Iterable[Setting]) -> tuple[tuple[str, str], ...]:
+    return tuple((setting.place, redact_value(setting.key, setting.text)) for setting in settings)

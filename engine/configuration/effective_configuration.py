@@ -1,0 +1,27 @@
+"""What the configuration comes to: for the cluster, for jobs, for Spark."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
+from engine.configuration.setting import Setting
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+
+
+class EffectiveConfiguration(NamedTuple):
+    """Settings by key (an option's own key, whatever key it was set under), and who gets which of them.
+
+    `overridden`: settings of lower levels that a higher one replaces, by key. `scripts`: options of jobs and
+    of running (of -D all), under those of scripts. `spark`: Spark properties, above spark-defaults.conf.
+    """
+
+    settings: Mapping[str, Setting] = {}
+    overridden: Mapping[str, tuple[Setting, ...]] = {}
+    cluster: ClusterSettings = NO_CLUSTER_SETTINGS
+    job_defaults: JobDefaults = NO_DEFAULTS
+    scripts: Mapping[str, str] = {}
+    spark: Mapping[str, str] = {}
+
+
+NOTHING_CONFIGURED = EffectiveConfiguration()
+"""Neither files nor -D."""

@@ -1,0 +1,59 @@
+"""Where the configuration is: --config-dir, else PENSTOCK_CONF_DIR, else the installed spark-conf/."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.configuration.effective_configuration import NOTHING_CONFIGURED, EffectiveConfiguration
+from engine.spark.spark_conf import spark_conf_dir
+from plans.errors import ConfigurationError
+
+VARIABLE = "PENSTOCK_CONF_DIR"
+
+
+class Directory(NamedTuple):
+    """A directory, and who named it."""
+
+    path: Path
+    named_by: str
+
+
+def configuration_directory(given: str | None) -> Directory:
+    """The directory of YAML files. ConfigurationError if a named path is not a directory."""
+    named = os.environ.get(VARIABLE)
+    if given is None and not named:
+        return Directory(spark_conf_dir(), "installed")
+    directory = (
+        Directory(Path(given), "--config-dir")
+        if given is not None
+        else Directory(Path(named or ""), VARIABLE)
+    )
+    if not directory.path.is_dir():
+        what = "not a directory" if os.path.lexists(directory.path) else "no such directory"
+        raise ConfigurationError(
+            f"{directory.named_by} {directory.path}: {what}", "name a directory of YAML files"
+        )
+    return directory
+
+
+def find_configuration(
+    config_dir: str | None = None, defines: Mapping[str, str] | None = None, place_of_defines: str = "-D"
+) -> EffectiveConfiguration:
+    """The configuration of a directory, with `defines` above it; ConfigurationError for all that is wrong.
+
+    Where nothing is configured, neither pydantic nor a parser of YAML is imported.
+    """
+    directory = configuration_directory(config_dir).path
+    if not defines and config_dir is None and not _holds_yaml(directory):
+        return NOTHING_CONFIGURED
+    from engine.configuration.load_configuration import load_configuration, yaml_files
+
+    return load_configuration(yaml_files(directory), defines or {}, place_of_defines)
+
+
+def _holds_yaml(directory: Path) -> bool:
+    try:
+        return any(name.lower().endswith((".yaml", ".yml")) for name in os.listdir(directory))
+    except OSError:
+        return True  # the listing says what is wrong

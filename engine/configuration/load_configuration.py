@@ -1,0 +1,187 @@
+"""Reading the configuration: all YAML files of a directory, then -D, then the environment.
+
+Source: GlobalConfiguration.loadConfiguration, CliFrontend.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.configuration.cluster_options import (
+    CLUSTER_OPTIONS,
+    LOAD_BALANCE_MODE,
+    NETWORK_FIELDS,
+    PROCESS_SIZE,
+    SLOTS,
+    STATE_BACKEND,
+)
+from engine.configuration.cluster_settings import ClusterSettings
+from engine.configuration.contradictions import contradictions, memory_options
+from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.configuration.job_options import PARALLELISM
+from engine.configuration.known_keys import (
+    SPARK,
+    closest_key,
+    is_known_to_flink,
+    misspelled_spark_key,
+)
+from engine.configuration.merge_settings import Merged, merge_settings, option_of
+from engine.configuration.model import OPTIONS, typed_values
+from engine.configuration.option import Option, Reader, option_text
+from engine.configuration.read_yaml_settings import read_yaml_settings
+from engine.configuration.setting import Level, Setting
+from engine.output.redaction import redact_value, remember_secrets
+from plans.errors import ConfigurationError
+from plans.topology.job_defaults import JobDefaults
+from plans.topology.rules import shorten
+from plans.vocabulary import SlotSharingStrategy
+
+_BY_KEY = {option.key: option for option in OPTIONS}
+_READ = frozenset(_BY_KEY)
+_OF_SLOT_SHARING = {"TASKS": SlotSharingStrategy.TASK_BALANCED_PREFERRED}
+_WITH_OPTIONS_OF_THEIR_OWN = (SLOTS.key, PROCESS_SIZE.key, LOAD_BALANCE_MODE.key)
+
+
+def load_configuration(
+    files: list[str], defines: Mapping[str, str], place_of_defines: str = "-D"
+) -> EffectiveConfiguration:
+    """The settings of `files` and of `defines` above them.
+
+    Raises ConfigurationError with everything that is wrong: files that cannot be read, keys that are set
+    twice, keys that nobody knows, values of other types, settings that contradict each other.
+    """
+    settings: list[Setting] = []
+    problems: list[str] = []
+    for file in files:
+        read = read_yaml_settings(file)
+        settings += read.settings
+        problems += read.problems
+    settings += [
+        Setting(key.strip(), text.strip(), Level.DEFINE, place_of_defines) for key, text in defines.items()
+    ]
+    remember_secrets({setting.key: setting.text for setting in settings})
+    problems += [said for setting in settings for said in _unknown(setting)]
+    merged = merge_settings(settings)
+    values, wrong = _typed(merged)
+    problems += [*merged.problems, *wrong.values()]
+    sound = {key: setting for key, setting in merged.settings.items() if key not in wrong}
+    problems += contradictions(values, sound)
+    if problems:
+        raise _refused(problems)
+    return _effective(merged, values)
+
+
+def yaml_files(directory: Path) -> list[str]:
+    """The YAML files of a directory, by name. Raises ConfigurationError if it cannot be listed."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError as error:
+        raise ConfigurationError(
+            f"configuration directory {directory}: {error.strerror}", "name a directory of YAML files"
+        ) from None
+    return [str(directory / name) for name in names if name.lower().endswith((".yaml", ".yml"))]
+
+
+def _unknown(setting: Setting) -> list[str]:
+    """Why nobody knows the key; nothing if somebody does."""
+    key, closest = setting.key, None
+    if key.startswith(SPARK):
+        closest = misspelled_spark_key(key)
+        if closest is None:
+            return []
+    elif option_of(key) is not None or is_known_to_flink(key):
+        return []
+    closest = closest or closest_key(key, _READ)
+    hint = f"; did you mean {closest}?" if closest else ""
+    return [f"{setting.place}: {shorten(key)} is an unknown key{hint}"]
+
+
+def _typed(merged: Merged) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values of all options, and what is wrong with settings of some, by key."""
+    set_options = {key: setting for key, setting in merged.settings.items() if key in _BY_KEY}
+    lists = {key for key, setting in set_options.items() if setting.is_list and key not in _TAKE_LISTS}
+    given = {key: setting.text for key, setting in set_options.items() if key not in lists}
+    values, wrong = typed_values(given)
+    reasons = {**wrong, **dict.fromkeys(lists, "is a list")}
+    said = {key: _wrong(set_options[key], _BY_KEY[key], reason) for key, reason in reasons.items()}
+    for key, several in merged.overridden.items():
+        said |= {f"{key} at {one.place}": text for one in several for text in _wrong_below(key, one)}
+    return values, said
+
+
+def _wrong_below(key: str, setting: Setting) -> list[str]:
+    """What is wrong with a setting that a higher level replaces."""
+    option = _BY_KEY.get(key)
+    if option is None or option.is_map:
+        return []
+    try:
+        option.parse(setting.text)
+    except ValueError as error:
+        return [_wrong(setting, option, str(error))]
+    return []
+
+
+def _wrong(setting: Setting, option: Option, reason: str) -> str:
+    shown = redact_value(setting.key, shorten(setting.text))
+    return f"{setting.place}: {setting.key}: found {shown}, which {reason}; allowed: {option.allowed}"
+
+
+_TAKE_LISTS = frozenset({"pipeline.cached-files"})
+
+
+def _refused(problems: list[str]) -> ConfigurationError:
+    unique = list(dict.fromkeys(problems))
+    if len(unique) == 1:
+        return ConfigurationError(f"configuration: {unique[0]}", _HINT)
+    listed = "".join(f"\n  {one}" for one in unique)
+    return ConfigurationError(f"configuration: {len(unique)} errors{listed}", _HINT)
+
+
+_HINT = "penstock config lists the options, docs/configuration.md describes them"
+
+
+def _effective(merged: Merged, values: Mapping[str, Any]) -> EffectiveConfiguration:
+    settings = merged.settings
+    readers = {key: _BY_KEY[key].reader for key in settings if key in _BY_KEY}
+    jobs = {s.key: s.text for key, s in settings.items() if readers.get(key) is Reader.JOBS}
+    jobs.pop(PARALLELISM.key, None)
+    scripts = {
+        setting.key: setting.text
+        for key, setting in settings.items()
+        if not key.startswith(SPARK)
+        and (readers.get(key) in (Reader.JOBS, Reader.RUNS) or setting.level is Level.DEFINE)
+    }
+    spark = {key: setting.text for key, setting in settings.items() if key.startswith(SPARK)}
+    return EffectiveConfiguration(
+        settings,
+        merged.overridden,
+        _cluster(settings, values),
+        JobDefaults(values[PARALLELISM.key], jobs),
+        scripts,
+        spark,
+    )
+
+
+def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> ClusterSettings:
+    def given(key: str) -> Any:
+        return values[key] if key in settings else None
+
+    mode = given(LOAD_BALANCE_MODE.key)
+    recorded = {
+        option.key: option_text(option, values[option.key])
+        for option in CLUSTER_OPTIONS
+        if option.key not in _WITH_OPTIONS_OF_THEIR_OWN
+        and (
+            values[option.key] != option.default or (option.key in NETWORK_FIELDS and option.key in settings)
+        )
+    }
+    return ClusterSettings(
+        None if mode is None else _OF_SLOT_SHARING.get(mode, SlotSharingStrategy.LOCAL_INPUT_PREFERRED),
+        given(SLOTS.key),
+        given(PROCESS_SIZE.key),
+        memory_options(values),
+        {field: values[key] for key, field in NETWORK_FIELDS.items() if key in settings},
+        given(STATE_BACKEND.key),
+        recorded,
+    )

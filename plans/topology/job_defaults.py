@@ -1,0 +1,31 @@
+"""What the cluster's configuration says of jobs that do not say it themselves.
+
+Flink's client puts a job's own options over those of its configuration, key by key. A topology is therefore
+planned as if it held both: its fingerprint, its configuration and Flink's own plan of it follow from both.
+Source: StreamExecutionEnvironment (configure), CliFrontend.getEffectiveConfiguration.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class JobDefaults(NamedTuple):
+    """Parallelism of topologies that set none, and Flink options under each topology's own."""
+
+    parallelism: int = 1
+    config: Mapping[str, str] = {}
+
+    def under(self, topology: dict[str, Any]) -> dict[str, Any]:
+        """The topology with what it does not set; values of wrong types stay as they are."""
+        if self == NO_DEFAULTS:
+            return topology
+        filled = dict(topology)
+        filled.setdefault("parallelism", self.parallelism)
+        own = filled.get("config", {})
+        if self.config and type(own) is dict:
+            filled["config"] = {**self.config, **own}
+        return filled
+
+
+NO_DEFAULTS = JobDefaults()
+"""Flink's own: parallelism 1, and no options."""
