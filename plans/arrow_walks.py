@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
+Halves = npt.NDArray[np.uint64]
+"""Hashes of 128 bits, one row for each: the lower and the upper half."""
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:

@@ -164,6 +164,7 @@ def main() -> None:
     remember_secret_arguments(sys.argv)
     mask_arguments()
     warnings.showwarning = _warn
+    had_jvm = _has_jvm()
     try:
         app(prog_name="penstock")
     except Exception:  # --debug
@@ -172,8 +173,13 @@ def main() -> None:
     finally:
         if stopped_by() is not None:
             end_children()
-        elif "engine.spark.start_jvm" in sys.modules:
+        elif not had_jvm and "engine.spark.start_jvm" in sys.modules:
             sys.modules["engine.spark.start_jvm"].end_jvm()
+
+
+def _has_jvm() -> bool:
+    """Whether this process has a JVM already, of somebody else."""
+    return "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None
 
 
 def _warn(

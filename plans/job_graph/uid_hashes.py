@@ -4,18 +4,16 @@ from typing import NamedTuple
 
 import mmh3
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from plans.arrow_walks import Flags, Halves
 from plans.compiled import is_worth_compiling
-
-Halves = npt.NDArray[np.uint64]
 
 
 class UidHashes(NamedTuple):
     """The hash of each node's uid, if it has one."""
 
-    named: npt.NDArray[np.bool_]  #: whether there is a uid
+    named: Flags  #: whether there is a uid
     halves: Halves  #: the lower and the upper half, one row per node; no rows where no node has a uid
 
 
@@ -26,7 +24,7 @@ def uid_hashes(uids: pa.Array) -> UidHashes:
         return UidHashes(named, np.zeros((0, 2), np.uint64))
     if is_worth_compiling(len(uids)):
         # numba takes long to import.
-        from plans.job_graph.compiled_operator_ids import hash_texts
+        from plans.job_graph.murmur3 import hash_texts
 
         return UidHashes(named, hash_texts(uids, named))
     digests = (b"" if uid is None else mmh3.mmh3_x64_128_digest(uid.encode(), 0) for uid in uids.to_pylist())

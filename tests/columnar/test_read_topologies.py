@@ -25,7 +25,7 @@ COLLIDING = ("orders-analytics", "k9dlmbsb!qp~ymO}")
 
 def assert_same(spark: SparkSession, given: Any, **options: Any) -> None:
     """Both read the same out of `given`."""
-    found = read_topologies(given, **options)  # type: ignore[arg-type]
+    found = read_topologies(given, **options)
     with reading(validated(spark, read_with_spark(spark, given, **options))) as expected:
         assert found.inputs == expected.inputs
         assert frame_contents(found) == contents(expected)
