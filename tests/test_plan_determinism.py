@@ -30,7 +30,7 @@ class Run(NamedTuple):
     rows_per_block: int | None
 
 
-RUNS = (Run(2, True, False, 1, 11, None), Run(7, True, True, 2, 3, 1), Run(3, True, True, 3, 5, 5))
+RUNS = (Run(2, True, False, 1, 11, None), Run(7, True, True, 2, 3, 4))
 """Beside the one they are compared with: one partition, no adaptive execution, ANSI, rows as they came."""
 
 
