@@ -14,7 +14,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from engine.machine.available_memory import Available, available_memory
-from engine.spark.foresee_spark_memory import least_for_spark
+from engine.spark.foresee_spark_memory import least_for_spark, shown_bytes
 from plans.errors import NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 
@@ -151,8 +151,3 @@ def _require(needed_bytes: int, work: str, there: Available | None = None, hint:
             f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
             hint,
         )
-
-
-def shown_bytes(size_bytes: int) -> str:
-    """A size for people."""
-    return f"{size_bytes / 2**30:.2f} GiB"

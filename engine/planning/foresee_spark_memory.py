@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.machine.available_memory import available_memory, resident_bytes
-from engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, HINT, shown
+from engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, HINT, shown_bytes
 from plans.errors import NotEnoughMemoryError
 
 BYTES_OF_A_PLANNED_ROW = 7_000
@@ -35,7 +35,7 @@ def require_memory_on_spark(context: Any, rows: int, largest: int, partitions: i
     if needed > left.size_bytes:
         raise NotEnoughMemoryError(
             f"planning {rows:,} transformations on a local Spark, {at_once} parts at a time, takes about "
-            f"{shown(needed)} more memory; there are {shown(left.size_bytes)}, which is what "
+            f"{shown_bytes(needed)} more memory; there are {shown_bytes(left.size_bytes)}, which is what "
             f"{left.limited_by} leaves",
             f"use fewer cores (--master local[1]), or {HINT}",
         )

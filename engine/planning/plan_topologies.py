@@ -109,7 +109,8 @@ def plan_tables(
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
     if choice.planner is Planner.JOINS:
         require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_WALKED_ROW)
-        planned = _by_joins(spark, given, until, report, choices)
+        giants = _giants(given) if largest > ROWS_PER_PARTITION else {}
+        planned = _by_joins(spark, given, giants, rows, until, report, choices)
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(given, until, partitions, report, choices)
@@ -127,29 +128,28 @@ def plan_tables(
 def _by_joins(
     spark: SparkSession,
     given: TopologyTables | GivenTables,
+    giants: Mapping[int, int],
+    rows: int,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
 ) -> Planned:
-    """Topologies that a partition holds are partitioned whole; the others have blocks."""
-    giants, of_giants, of_others = _giants(given)
-    others, large = split_by_size(validated(spark, given), giants)
+    """Topologies that a partition holds are partitioned whole; `giants` (see _giants) have blocks."""
+    of_giants = sum(giants.values())
+    others, large = split_by_size(validated(spark, given), list(giants))
     plans = []
-    for found, rows, block in ((others, of_others, None), (large, of_giants, ROWS_OF_A_BLOCK)):
+    for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
         if found is not None:
-            partitions = partitions_for(spark, rows)
+            partitions = partitions_for(spark, size)
             with planning_settings(spark, partitions, block):
                 plans.append(run_passes(found, until, partitions, report, choices))
     return joined_plans(plans)
 
 
-def _giants(given: TopologyTables | GivenTables) -> tuple[list[int], int, int]:
-    """The topologies larger than a partition should be, their rows together, and the rows of the others."""
-    sizes = _sizes(given)
-    found = sizes.filter(F.col("size") > ROWS_PER_PARTITION).select(TOPOLOGY, "size").collect()
-    of_giants = sum(row["size"] for row in found)
-    total = sizes.agg(F.sum("size")).collect()[0][0] or 0
-    return [row[TOPOLOGY] for row in found], of_giants, total - of_giants
+def _giants(given: TopologyTables | GivenTables) -> dict[int, int]:
+    """Topologies that are larger than a partition should be, and how many rows each has."""
+    found = _sizes(given).filter(F.col("size") > ROWS_PER_PARTITION).select(TOPOLOGY, "size").collect()
+    return {row[TOPOLOGY]: row["size"] for row in found}
 
 
 def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:

@@ -40,13 +40,13 @@ def require_memory_for_spark() -> None:
     needed = least_for_spark(left)
     if needed > left.size_bytes:
         raise NotEnoughMemoryError(
-            f"a local Spark takes {shown(needed)} of memory at least; there are {shown(left.size_bytes)}, "
-            f"which is what {left.limited_by} leaves",
+            f"a local Spark takes {shown_bytes(needed)} of memory at least; there are "
+            f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
             HINT,
         )
 
 
-def shown(size_bytes: int) -> str:
+def shown_bytes(size_bytes: int) -> str:
     """Memory, for people."""
     return f"{size_bytes / 2**30:.2f} GiB"
 
