@@ -124,6 +124,15 @@ def command(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
     ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="On a cluster: a folder that all executors reach, for tables between the passes of joins. "
+            "Without it executors keep two copies. It is emptied at the end.",
+        ),
+    ] = None,
 ) -> None:
     """Plan every topology of INPUT and write the plans as a new version of STORE.
 
@@ -152,7 +161,7 @@ def command(
         spark=settings,
     )
     longest = _bytes(max_line_size)
-    chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
+    chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master or checkpoint_dir))
     stored = None
     if not chosen.on_spark:
         extra = 4 if chosen.planner is Planner.FLINK else 2
@@ -178,6 +187,7 @@ def command(
                 master=master,
                 conf={**configuration.spark, **settings},
                 max_line_bytes=longest,
+                checkpoint_dir=checkpoint_dir,
             )
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "

@@ -10,7 +10,14 @@ from plans.joins.blocks import rows_per_block
 
 def free(kept: DataFrame) -> None:
     """Give back the storage of what `cut_lineage` has kept; it can no longer be read then."""
-    kept._jdf.logicalPlan().rdd().unpersist(False)
+    rows = kept._jdf.logicalPlan().rdd()
+    written = rows.getCheckpointFile()
+    if written.isEmpty():
+        rows.unpersist(False)
+        return
+    context: Any = kept.sparkSession.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(written.get())
+    path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
 
 def cut_lineage(rows: DataFrame) -> DataFrame:
