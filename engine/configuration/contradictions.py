@@ -54,11 +54,13 @@ def _empty_range(prefix: str, values: Mapping[str, Any], settings: Mapping[str, 
 def _too_small(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
     """A TaskManager whose memory does not hold its parts."""
     keys = [key for key in (PROCESS_SIZE.key, *MEMORY_FIELDS, SLOTS.key) if key in settings]
-    return _refused(
-        lambda: TaskManager(values[PROCESS_SIZE.key], values[SLOTS.key], memory_options(values)),
-        keys,
-        settings,
-    )
+
+    def make() -> TaskManager:
+        memory = memory_options(values)
+        follows = PROCESS_SIZE.key not in settings and memory.decides_process_size
+        return TaskManager(None if follows else values[PROCESS_SIZE.key], values[SLOTS.key], memory)
+
+    return _refused(make, keys, settings)
 
 
 def _network(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:

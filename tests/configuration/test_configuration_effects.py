@@ -19,6 +19,7 @@ from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.plan_versions import list_versions
 from plans.columnar.read_topologies import read_topologies
 from plans.topology.columnar import parse_block
+from plans.topology.flink_values import parse_memory_size
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from tests.topology.builders import golden_lines, simple
 
@@ -234,3 +235,38 @@ def test_scripts_and_spark_get_what_they_read(conf):
 def test_where_nothing_is_configured_no_model_is_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "engine.configuration.load_configuration", None)
     assert find_configuration().settings == {}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "memory", "network", "managed"),
+    [
+        ({"flink.size": "1280m"}, 1728, "128", "256"),
+        ({"managed.size": "512m", "task.heap.size": "384m"}, 1728, "128", "256"),
+        ({"flink.size": "2g", "managed.size": "1g"}, 2560, "205", "512"),
+    ],
+)
+def test_sizes_of_parts_make_a_task_manager(tmp_path, lines, sizes, memory, network, managed):
+    store = tmp_path / "store"
+    memory_options = {f"taskmanager.memory.{key}": size for key, size in sizes.items()}
+    defined = [f"-D{key}={size}" for key, size in memory_options.items()]
+    assert run("plan", lines, "--out", store, "--slots-per-task-manager", 2, *defined)[0] == 0
+    (version,) = list_versions(DeltaRsTables(str(store)))
+    process_bytes = parse_memory_size(version.options["task_manager_memory"])
+    assert process_bytes // 2**20 == memory
+    assert set(memory_options) < set(version.options)
+    shown = run("show", store, "--topology", "bare")[1]
+    assert f"of its {network} MiB network memory, {managed} MiB managed memory per slot" in " ".join(
+        shown.split()
+    )
+    said = run("size", store, "--slots-per-task-manager", 2, *defined)[1]
+    assert (
+        said == run("size", store, "--slots-per-task-manager", 2, "--task-manager-memory", process_bytes)[1]
+    )
+
+
+def test_sizes_that_contradict_each_other_are_named(tmp_path, lines):
+    defined = ("-Dtaskmanager.memory.flink.size=1g", "-Dtaskmanager.memory.process.size=9g")
+    code, said = run("plan", lines, "--out", tmp_path / "store", *defined)
+    assert code == 2
+    assert "taskmanager.memory.flink.size (1g)" in said
+    assert "JVM overhead is what Flink memory of 1,024.0 MiB" in said
