@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from engine.configuration.find_configuration import find_configuration
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import CachedFile
@@ -22,13 +23,16 @@ from plans.printable import printable
 def run_session(slots: int) -> SparkSession:
     """The session that jobs run in: the process's own, else a new one as `use_session_settings` says.
 
+    Outside of its blocks a new one is as the configuration directory says, and the process's own as it is.
     A new one on a Spark cluster asks for as many cores as the plan has slots, unless spark.cores.max is set.
     """
-    conf = dict(_settings.conf)
-    on_cluster = (_settings.master or conf.get("spark.master", "")).startswith("spark://")
-    if on_cluster and SparkContext._active_spark_context is None:
+    is_new = SparkContext._active_spark_context is None
+    settings = _settings or SessionSettings(conf=find_configuration().spark if is_new else {})
+    conf = dict(settings.conf)
+    on_cluster = (settings.master or conf.get("spark.master", "")).startswith("spark://")
+    if on_cluster and is_new:
         conf.setdefault("spark.cores.max", str(slots))
-    return get_session(master=_settings.master, conf=conf)
+    return get_session(master=settings.master, conf=conf)
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class SessionSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-_settings = SessionSettings()
+_settings: SessionSettings | None = None
 
 
 @contextmanager

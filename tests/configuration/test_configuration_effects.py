@@ -1,6 +1,7 @@
 """What the configuration changes: plans, stores, scripts, commands; and what commands say of it."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -270,3 +271,24 @@ def test_sizes_that_contradict_each_other_are_named(tmp_path, lines):
     assert code == 2
     assert "taskmanager.memory.flink.size (1g)" in said
     assert "JVM overhead is what Flink memory of 1,024.0 MiB" in said
+
+
+PLAIN_SCRIPT = """
+from engine.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+print(env.get_parallelism(), env.from_collection([1]).print() and len(env.get_job_graph()["vertices"]))
+"""
+
+
+def test_a_plain_script_takes_the_configuration_directory(tmp_path, conf, monkeypatch):
+    def ran():
+        done = subprocess.run(
+            [sys.executable, "-c", PLAIN_SCRIPT], capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr[-500:]
+
+    monkeypatch.setenv("PENSTOCK_CONF_DIR", str(conf))
+    code, out, err = ran()
+    assert (code, out.split()[0]) == (0, "3"), err
+    (conf / "b.yaml").write_text("parallelism.default: x\n")
+    assert ran()[0] != 0
