@@ -11,9 +11,10 @@ from engine.planning.choose_planner import Choice, Planner, choose_on_spark
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
-    require_memory_on_spark,
+    require_heap_to_join,
+    require_memory_of_workers,
 )
-from engine.planning.memory_of_a_worker import memory_of_a_worker
+from engine.planning.memory_of_workers import is_local, memory_of_workers
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.planning_settings import (
@@ -99,16 +100,27 @@ def plan_tables(
     """`plan` for what read_topologies gives; checks that no topology is lost."""
     rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
-    choice = choose_on_spark(planner, largest, most_tasks, lambda: memory_of_a_worker(spark))
+    cores = spark.sparkContext.defaultParallelism
+
+    def require_memory(row_bytes: int) -> None:
+        if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+            there = memory_of_workers(spark)
+            require_memory_of_workers(rows, largest, partitions, cores, row_bytes, there)
+
+    choice = choose_on_spark(
+        planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
+    )
     if choice.planner is Planner.COLUMNAR:
         try:
-            require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_PLANNED_ROW)
+            require_memory(BYTES_OF_A_PLANNED_ROW)
         except NotEnoughMemoryError as error:
             if planner is not Planner.AUTO:
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
     if choice.planner is Planner.JOINS:
-        require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_WALKED_ROW)
+        if is_local(spark.sparkContext):
+            require_heap_to_join(spark.sparkContext)
+        require_memory(BYTES_OF_A_WALKED_ROW)
         giants = _giants(given) if largest > ROWS_PER_PARTITION else {}
         planned = _by_joins(spark, given, giants, rows, until, report, choices)
     else:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from engine.machine.stop_on_signals import stopped_by
+from engine.machine.stop_on_signals import handles_signals, take_back_interrupts
 from engine.output.redaction import redact_value, remember_secrets
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
@@ -179,6 +179,7 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
             context = SparkContext(gateway=gateway, conf=conf)
+            take_back_interrupts()
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
             return SparkSession(context)
@@ -189,8 +190,8 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not a call to the JVM that a signal has cut off, of which Py4J logs the traceback."""
-    return stopped_by() is None or not record.getMessage().endswith("while sending command.")
+    """Not a call to the JVM that was cut off, of which Py4J logs the traceback: a command says what is wrong."""
+    return not handles_signals() or not record.getMessage().endswith("while sending command.")
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
