@@ -190,7 +190,7 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not a call to the JVM that was cut off, of which Py4J logs the traceback: a command says what is wrong."""
+    """Not a call to the JVM that was cut off, of which Py4J logs the traceback: a command says why itself."""
     return not handles_signals() or not record.getMessage().endswith("while sending command.")
 
 
