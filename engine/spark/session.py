@@ -174,7 +174,9 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
-    logging.getLogger().addFilter(_is_news)
+    if handles_signals():  # calls that were cut off are tracebacks to Py4J; a command says why it ends
+        logging.getLogger().addFilter(_is_news)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
@@ -190,8 +192,8 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not a call to the JVM that was cut off, of which Py4J logs the traceback: a command says why itself."""
-    return not handles_signals() or not record.getMessage().endswith("while sending command.")
+    """Not what Py4J logs of a call to the JVM that was cut off."""
+    return not record.getMessage().endswith("while sending command.")
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
