@@ -34,10 +34,10 @@ def _with(kind: type[io.FileIO], stream: TextIO) -> TextIO:
     raw = kind(stream.fileno(), "wb", closefd=False)
     unbuffered = getattr(stream, "write_through", False)  # PYTHONUNBUFFERED
     return io.TextIOWrapper(
-        raw if unbuffered else io.BufferedWriter(raw),  # type: ignore[arg-type]
+        raw if unbuffered else io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,
-        line_buffering=stream.line_buffering,
+        line_buffering=bool(stream.line_buffering),
         write_through=unbuffered,
     )
 

@@ -3,11 +3,9 @@
 docs/scaling.md has the measurements.
 """
 
-from typing import Any
-
 from engine.machine.available_memory import Available
 from engine.machine.require_memory import require_memory, shown_bytes
-from engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTES, heap_bytes
+from engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTES
 from plans.errors import NotEnoughMemoryError
 
 BYTES_OF_A_PLANNED_ROW = 7_000
@@ -16,6 +14,9 @@ BYTES_OF_A_PLANNED_ROW = 7_000
 BYTES_OF_A_WALKED_ROW = 400
 """Of a transformation or stream node whose topology a worker walks, where joins do everything else."""
 
+BYTES_OF_A_JOINED_ROW = 4_000
+"""Of a transformation or stream node in the heap, beside LEAST_HEAP_MEBIBYTES."""
+
 _UNEVEN = 1.3
 """How many times the mean the largest partition of a fleet is."""
 
@@ -23,33 +24,35 @@ _HEAP_COUNTED = 0.9
 """Of -Xmx: what garbage collectors other than G1 say that they have may be less."""
 
 
-def require_memory_of_workers(
-    rows: int, largest: int, partitions: int, at_once: int, row_bytes: int, left: Available
-) -> None:
-    """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan.
+def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
+    """Transformations and stream nodes in the partitions that are planned at a time, if these are large ones.
 
-    `rows`: transformations and stream nodes; `largest`: of one topology; `partitions` are planned `at_once`
-    at a time; `row_bytes`: what one row takes in a worker; `left`: what memory_of_workers finds.
+    `rows`: of all topologies; `largest`: of one that lies whole in a partition.
     """
-    at_once = min(partitions, at_once)
-    in_workers = min(rows, int(at_once * rows / partitions * _UNEVEN) + largest)
-    require_memory(
-        in_workers * row_bytes,
-        f"planning {rows:,} transformations in workers of a local Spark, {at_once} parts at a time,",
-        left,
-        f"use fewer cores (--master local[1]), or {HINT}",
-    )
+    return min(rows, int(min(partitions, cores) * rows / partitions * _UNEVEN) + largest)
 
 
-def require_heap_to_join(context: Any) -> None:
-    """Raise NotEnoughMemoryError if the heap of a local Spark is too small for joins, of whatever size.
+def require_memory_of_workers(rows: int, row_bytes: int, left: Available) -> None:
+    """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan at once.
 
-    Sorts of one stage hold a page each, whose size follows from the heap; what is larger is spilled.
+    `rows`: as of rows_at_once; `row_bytes`: what one takes in a worker; `left`: what memory_of_workers finds.
     """
-    heap = heap_bytes(context)
-    least = LEAST_HEAP_MEBIBYTES * 2**20
-    if heap is not None and heap < _HEAP_COUNTED * least:
+    work = f"planning {rows:,} transformations at a time in workers of a local Spark"
+    require_memory(rows * row_bytes, work, left, f"use fewer cores (--master local[1]), or {HINT}")
+
+
+def require_heap_to_join(rows: int, heap: int | None) -> None:
+    """Raise NotEnoughMemoryError if the heap of a local Spark is too small for joins.
+
+    `rows`: as of rows_at_once; `heap`: in bytes, None where it is not known. Hash maps, and a page of each
+    sort, have to be in memory; everything else is spilled.
+    """
+    needed = LEAST_HEAP_MEBIBYTES * 2**20 + rows * BYTES_OF_A_JOINED_ROW
+    if heap is not None and heap < _HEAP_COUNTED * needed:
+        more = f"--conf spark.driver.memory={-(-needed // 2**20)}m"
         raise NotEnoughMemoryError(
-            f"joins take a heap of {shown_bytes(least)} at least; Spark's JVM has {shown_bytes(heap)}",
-            f"--conf spark.driver.memory={LEAST_HEAP_MEBIBYTES}m, or --planner columnar",
+            f"joining {rows:,} transformations at a time takes a heap of about {shown_bytes(needed)}, and "
+            f"Spark's JVM has {shown_bytes(heap)}",
+            f"give it more ({more}), join fewer at a time (--master local[1]), or use --planner columnar, "
+            "which needs less",
         )

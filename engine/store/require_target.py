@@ -65,7 +65,6 @@ def _require_empty_or_store(store: str, folder: str) -> None:
             all_writes(delta)
         require_columns_to_write(store, TABLES)
         return
-    require_not_lost(DeltaRsTables(store))
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:
         more = f" and {len(others) - _NAMES_SAID:,} more" if len(others) > _NAMES_SAID else ""
@@ -74,6 +73,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
             f"it holds {', '.join(map(repr, others[:_NAMES_SAID]))}{more}",
             "name a new folder, an empty one, or a store that penstock has written",
         )
+    require_not_lost(DeltaRsTables(store))
 
 
 def _is_table_of_store(folder: str, name: str) -> bool:

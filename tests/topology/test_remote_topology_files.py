@@ -57,7 +57,7 @@ def test_long_lines_are_rejected_where_they_stand(spark: SparkSession, far: str,
     (tmp_path / "document.json").write_bytes(document("plain"))
     (tmp_path / "document.gz").write_bytes(gzip.compress(document("gz")))
 
-    def read(path: str) -> tuple[list[tuple[str, int, str]], list[tuple[str, int, str]]]:
+    def read(path: str) -> tuple[list[tuple[str, int, str]], list[tuple[str, int, str, str]]]:
         with reading(read_topology_files(spark, [path], LONGEST)) as tables:
             assert tables.inputs == 32
             planned = [(r.source_file, r.source_line, r.name) for r in tables.topologies.collect()]

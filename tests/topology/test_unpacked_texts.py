@@ -4,6 +4,7 @@ import bz2
 import gzip
 import random
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ TEXTS = [
     bytes(DICE.choices(b'{"kind": 1}\n', k=100_000)),
     DICE.randbytes(70_000),
 ]
-PACK = {
+PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".zst": lambda text: pa.compress(text, "zstd").to_pybytes(),
