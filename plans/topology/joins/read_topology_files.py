@@ -21,9 +21,9 @@ from plans.topology.input_errors import (
     unusable_path,
 )
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from plans.topology.joins.parse_remote_files import parse_remote_files
 from plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
-from plans.topology.joins.remote_topology_files import RemoteTopologyFiles
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
@@ -53,7 +53,7 @@ def read_topology_files(
     """JSON lines and JSON documents in files, `.gz` files, directories (with those below) and globs.
 
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps.
-    Workers read local files themselves; Spark reads those on remote file systems (remote_topology_files), and
+    Workers read local files themselves; Spark reads those on remote file systems (parse_remote_files), and
     documents among them take a second job. Bad lines and topologies, and lines or elements of documents of
     more than `max_line_bytes`, are rows of `rejected` by file and line. A path that is there is that path,
     even if it could be a glob. `piped`: LINES of those of the paths that Spark cannot read, since they are
@@ -78,12 +78,12 @@ def read_topology_files(
                 _parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes, job_defaults)
             )
         else:
-            remote = RemoteTopologyFiles(spark, reader, found, max_line_bytes, job_defaults)
+            parsed = partial(parse_remote_files, spark, reader, found, max_line_bytes, job_defaults)
             of_pipes = parts
-            parts = [*of_pipes, *remote.parsed()]
+            parts = [*of_pipes, *parsed()]
 
             def read_documents(documents: Sequence[str]) -> DataFrame:
-                return reduce(DataFrame.unionByName, [*of_pipes, *remote.parsed(documents)])
+                return reduce(DataFrame.unionByName, [*of_pipes, *parsed(documents)])
 
     tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run, read_documents)
     if tables.inputs == 0:

@@ -26,58 +26,49 @@ _LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
 _LARGEST_INT = 2**31 - 1
 
 
-class RemoteTopologyFiles:
-    """Reads the files `found`, which `reader` (Spark's reader of text, called with options) finds.
+def parse_remote_files(
+    spark: SparkSession,
+    read: Callable[..., DataFrame],
+    found: Sequence[str],
+    max_line_bytes: int,
+    job_defaults: JobDefaults,
+    documents: Sequence[str] = (),
+) -> Iterator[DataFrame]:
+    """What the files `found` hold, as PARSED, in several DataFrames.
 
-    Files that a codec of the user's own unpacks are held line by line.
+    `read`: gives those files by Spark's reader of text, with options. `documents`: those of them that are
+    known to be documents; others that are documents only say so. Files that a codec of the user's own unpacks
+    are read by whole lines.
     """
+    packed, others = _endings(spark, found)
+    most = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
+    cut_bytes = min(max(max_line_bytes, most) + 2, _LARGEST_INT)
+    bounded = {_LONGEST: str(cut_bytes)}
+    path = F.col("_metadata.file_path")
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        reader: Callable[..., DataFrame],
-        found: Sequence[str],
-        max_line_bytes: int,
-        job_defaults: JobDefaults,
-    ) -> None:
-        self._reader, self._max_line_bytes, self._job_defaults = reader, max_line_bytes, job_defaults
-        self._packed, self._others = _endings(spark, found)
-        most = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
-        self._cut_bytes = min(max(max_line_bytes, most) + 2, _LARGEST_INT)
-
-    def parsed(self, documents: Sequence[str] = ()) -> Iterator[DataFrame]:
-        """What the files hold, as PARSED. A file that is a document only says so until `documents` has it."""
-        path = F.col("_metadata.file_path")
-        plain = _none_ends_in(path, [*self._packed, *self._others])
-        bounded = {_LONGEST: str(self._cut_bytes)}
-        yield self._parsed_lines(self._reader(**bounded).where(plain), documents)
-        for ending in self._packed:
-            pieces = packed_pieces(self._reader(**as_they_are(ending)).where(path.endswith(ending)))
-            parse = partial(
-                parse_packed_files,
-                ending=ending,
-                max_line_bytes=self._max_line_bytes,
-                job_defaults=self._job_defaults,
-            )
-            yield pieces.mapInArrow(parse, from_arrow_schema(PARSED))
-        for ending in self._others:
-            yield self._parsed_lines(self._reader().where(path.endswith(ending)), documents)
-        if documents:
-            text = self._reader(lineSep=PIECE_ENDS_AT, **bounded)
-            elements = elements_of_documents(text, documents, self._max_line_bytes)
-            yield parsed_lines(elements, self._max_line_bytes, self._job_defaults, self._cut_bytes)
-
-    def _parsed_lines(self, text: DataFrame, documents: Sequence[str]) -> DataFrame:
+    def parsed(text: DataFrame) -> DataFrame:
+        lines = _lines(text.where(~path.isin(list(documents))) if documents else text, max_line_bytes)
         parse = partial(
             parse_all_but_documents,
-            max_line_bytes=self._max_line_bytes,
-            job_defaults=self._job_defaults,
-            cut_bytes=self._cut_bytes,
+            max_line_bytes=max_line_bytes,
+            job_defaults=job_defaults,
+            cut_bytes=cut_bytes,
         )
-        lines = _lines(text, self._max_line_bytes)
-        if documents:
-            lines = lines.where(~F.col("source_file").isin(list(documents)))
         return lines.mapInArrow(parse, from_arrow_schema(PARSED))
+
+    yield parsed(read(**bounded).where(_none_ends_in(path, [*packed, *others])))
+    for ending in others:
+        yield parsed(read().where(path.endswith(ending)))
+    for ending in packed:
+        pieces = packed_pieces(read(**as_they_are(ending)).where(path.endswith(ending)))
+        parse = partial(
+            parse_packed_files, ending=ending, max_line_bytes=max_line_bytes, job_defaults=job_defaults
+        )
+        yield pieces.mapInArrow(parse, from_arrow_schema(PARSED))
+    if documents:
+        text = read(lineSep=PIECE_ENDS_AT, **bounded)
+        elements = elements_of_documents(text, documents, max_line_bytes)
+        yield parsed_lines(elements, max_line_bytes, job_defaults, cut_bytes)
 
 
 def _endings(spark: SparkSession, found: Sequence[str]) -> tuple[list[str], list[str]]:
