@@ -55,16 +55,20 @@ def unwinding_on_signals() -> Iterator[None]:
         _handle_with(_end_at_once)
 
 
-def take_back_interrupts() -> None:
-    """Handle SIGINT again after a library has put its own handler in place, which is called first.
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """If a library puts its own handler of SIGINT in place inside, ours stays, and calls it first.
 
-    PySpark's, of each SparkContext, cancels all jobs and raises KeyboardInterrupt.
+    PySpark's, of each SparkContext, cancels all jobs and raises KeyboardInterrupt. What ignores SIGINT still
+    ignores it.
     """
+    before = signal.getsignal(signal.SIGINT)
+    yield
     found = signal.getsignal(signal.SIGINT)
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if _Stop.handling and in_main_thread and callable(found) and found not in (_unwind, _end_at_once):
-        _Stop.on_interrupt = found
-        signal.signal(signal.SIGINT, _unwind)
+    if _Stop.handling and in_main_thread and found is not before:
+        _Stop.on_interrupt = found if callable(found) else None
+        signal.signal(signal.SIGINT, before)
 
 
 def handles_signals() -> bool:

@@ -14,7 +14,7 @@ BYTES_OF_A_PLANNED_ROW = 7_000
 BYTES_OF_A_WALKED_ROW = 400
 """Of a transformation or stream node whose topology a worker walks, where joins do everything else."""
 
-BYTES_OF_A_JOINED_ROW = 4_000
+BYTES_OF_A_JOINED_ROW = 2_500
 """Of a transformation or stream node in the heap, beside LEAST_HEAP_MEBIBYTES."""
 
 _UNEVEN = 1.3

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from engine.machine.stop_on_signals import handles_signals, take_back_interrupts
+from engine.machine.stop_on_signals import handles_signals, keeping_interrupts
 from engine.output.redaction import redact_value, remember_secrets
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
@@ -180,8 +180,8 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
-            context = SparkContext(gateway=gateway, conf=conf)
-            take_back_interrupts()
+            with keeping_interrupts():
+                context = SparkContext(gateway=gateway, conf=conf)
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
             return SparkSession(context)

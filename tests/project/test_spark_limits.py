@@ -174,11 +174,11 @@ def test_what_the_jvm_may_still_take_is_not_the_workers(monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "mebibytes", "runs"),
     [
-        (18_544, 512, False),
-        (18_544, 1024, True),
-        (249_900, 512, False),
-        (249_900, 1024, False),
-        (249_900, 2048, True),
+        (18_559, 512, False),
+        (249_537, 512, False),
+        (249_537, 1024, False),
+        (249_537, 1536, True),
+        (249_537, 2048, True),
     ],
 )
 def test_joins_that_ran_out_of_heap_are_refused(rows, mebibytes, runs):
