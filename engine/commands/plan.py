@@ -14,6 +14,7 @@ from engine.commands.key_values import (
     given_settings,
 )
 from engine.commands.overridden_settings import say_what_is_overridden
+from engine.commands.require_store import require_store
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
@@ -25,7 +26,6 @@ from engine.planning.plan_options import (
     DEFAULT_SLOTS,
     plan_options,
 )
-from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
 from plans.topology.columnar.find_topology_files import is_pipe
@@ -141,8 +141,7 @@ def command(
     """
     settings = given_settings(properties_file, conf)
     configuration = given_configuration(config_dir, define)
-    for repaired in require_target(out):
-        say_beside_output(repaired)
+    require_store(out)
     options = plan_options(
         until,
         slot_sharing,

@@ -15,6 +15,7 @@ from engine.commands.key_values import (
     given_settings,
 )
 from engine.commands.overridden_settings import say_what_is_overridden
+from engine.commands.require_store import require_store
 from engine.output.people import print_table_beside_output
 from engine.output.say import say_beside_output
 
@@ -78,9 +79,7 @@ def command(
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
-        from engine.store.require_target import require_target
-
-        require_target(to)
+        require_store(to)
     given = given_settings(properties_file, conf)
     say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
     settings = EnvironmentSettings(

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from engine.machine.stop_on_signals import stopped_by
+from engine.machine.stop_on_signals import handles_signals, keeping_interrupts
 from engine.output.redaction import redact_value, remember_secrets
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
@@ -174,11 +174,14 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
-    logging.getLogger().addFilter(_is_news)
+    if handles_signals():  # calls that were cut off are tracebacks to Py4J; a command says why it ends
+        logging.getLogger().addFilter(_is_news)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
-            context = SparkContext(gateway=gateway, conf=conf)
+            with keeping_interrupts():
+                context = SparkContext(gateway=gateway, conf=conf)
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
             return SparkSession(context)
@@ -189,8 +192,8 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not a call to the JVM that a signal has cut off, of which Py4J logs the traceback."""
-    return stopped_by() is None or not record.getMessage().endswith("while sending command.")
+    """Not what Py4J logs of a call to the JVM that was cut off."""
+    return not record.getMessage().endswith("while sending command.")
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:

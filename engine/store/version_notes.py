@@ -106,8 +106,8 @@ def lost(store: str, number: int) -> StoreError:
     """That a version was published that the manifest no longer has."""
     return StoreError(
         f"{store} is damaged: version {number} was published, but table {MANIFEST} has lost it",
-        f"penstock verify {store} --repair restores it; penstock plan of the same input writes a sound "
-        "version; --version shows older ones",
+        f"penstock verify {store} --repair restores it, and so does penstock plan --out {store}; --version "
+        "shows older ones",
     )
 
 

@@ -21,6 +21,7 @@ from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.read_topology_files import read_topology_files
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
+from tests.topology.packed_blocks import packed_blocks
 
 
 @pytest.fixture
@@ -123,6 +124,7 @@ GZIP = gzip.compress(LINES)
         ("two.gz", GZIP + gzip.compress(b"\n{}\n")),
         ("x.bz2", bz2.compress(LINES) + bz2.compress(b"\n[]")),
         ("x.zst", pa.compress(LINES, "zstd").to_pybytes()),
+        ("x.snappy", packed_blocks(LINES, ".snappy")),
         ("bom.jsonl", b"\xef\xbb\xbf" + LINES + b"\n\xef\xbb\xbf{}"),
         ("bom.gz", gzip.compress(b"\xef\xbb\xbf" + LINES)),
         ("crlf.jsonl", LINES.replace(b"\n", b"\r\n") + b"\r" + LINES),
@@ -155,7 +157,7 @@ def test_a_corrupt_gzip_is_the_same_error(spark: SparkSession, tmp_path: Path, d
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("x.deflate", zlib.compress(LINES)),
+        ("x.deflate", zlib.compress(LINES)[:-1]),
         ("x.lz4", b"x"),
         ("x.snappy", b"x"),
         ("x.bz2", bz2.compress(LINES)[:-9]),

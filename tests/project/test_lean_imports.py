@@ -110,7 +110,7 @@ TAKE_SPARK = {
         "engine/planning/plan_in_workers.py",
         "engine/planning/plan_topologies.py",
         "engine/planning/planning_settings.py",
-        "engine/planning/memory_of_a_worker.py",
+        "engine/planning/memory_of_workers.py",
         "engine/planning/split_by_size.py",
         "engine/store/spark_tables.py",
         "engine/store/scan_spark_rows.py",
