@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
+from engine.commands.given_options import given_options
 from engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -22,6 +23,7 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 
 
 def command(
+    context: typer.Context,
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API.")
     ],
@@ -67,11 +69,13 @@ def command(
     """
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.jobs.submitted_script import submitted_script
     from engine.library.run_script import run_script
     from engine.library.script_options import with_python_files
     from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.job_result import JobResult
+    from engine.runtime.list_jobs_of_script import list_jobs_of_script
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
@@ -99,7 +103,13 @@ def command(
     run_listeners.append(ended)
     try:
         spark = {**configuration.spark, **given}
-        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
+        submitted = submitted_script(script, arguments or [], given_options(context), to, master, spark)
+        with (
+            use_session_settings(master, spark),
+            runs_acknowledged_at_end(),
+            list_jobs_of_script(submitted),
+            collects_closed_at_end(),
+        ):
             run_script(
                 script,
                 list(arguments or []),

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from engine.runtime.listen_to_reports import ReportServer
@@ -151,6 +151,14 @@ class JobMonitor:
             counts = {name: sum(getattr(one, name) for one in last.values()) for name in COUNTS}
             done = sum(one.state is ExecutionState.FINISHED for one in last.values())
             return {"finished": done, "attempts": len(mine), **counts}
+
+    def snapshot(self) -> list[Attempt]:
+        """Copies of all attempts, by vertex, subtask and number."""
+        with self._lock:
+            return [
+                replace(one, state_timestamps=dict(one.state_timestamps))
+                for _, one in sorted(self.attempts.items())
+            ]
 
     def _all(self, state: ExecutionState) -> None:
         with self._lock:

@@ -50,6 +50,8 @@ class RunControl:
     cancel_requested: threading.Event = field(default_factory=threading.Event)
     submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
     state: str = "CREATED"  #: JobStatus
+    monitor: JobMonitor | None = None  #: while Spark runs it
+    on_end: "list[Callable[[JobResult], None]]" = field(default_factory=list)
 
     def cancel(self) -> None:
         """Stop the run; it ends as CANCELED."""
@@ -116,9 +118,15 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
         compiled,
         job.plan_options.recorded,
     )
-    spark = run_session(required_slots(tables))
-    named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
-    opened = begin_run(control.job_id, job.name, following.fingerprint, named)
+    for submitted in submit_listeners:
+        submitted(result, control)
+    try:
+        spark = run_session(required_slots(tables))
+        named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
+        opened = begin_run(control.job_id, job.name, following.fingerprint, named)
+    except BaseException as error:
+        _ended(control, result, error)
+        raise
     return BegunRun(job, control, spark, compiled, opened, repeated, result)
 
 
@@ -139,6 +147,7 @@ def end_job(
 
             def run(limited: CompiledJob) -> Rows:
                 with JobMonitor(_parallelism(compiled), driver_host(begun.spark), on_change) as monitor:
+                    control.monitor = monitor
                     try:
                         return _run(begun.spark, job, control, limited, monitor, address)
                     finally:
@@ -155,24 +164,36 @@ def end_job(
                 commit_run(begun.opened, committables(rows, compiled.terminals))
             else:
                 undo_run(begun.opened)
-        result.state = "FINISHED"
     except BaseException as error:
         try:
             undo_run(begun.opened)
         except Exception as left:
             say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
-        cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
-        result.state, result.failure = "CANCELED" if cancelled else "FAILED", redact(str(error))
+        _ended(control, result, error)
         raise
+    else:
+        _ended(control, result)
     finally:
-        control.state = result.state
-        result.milliseconds = now() - result.started_at
         for listener in run_listeners:
             listener(result)
     if begun.opened.sinks:
         run_is_published(begun.repeated or begun.opened.run)
     return result
 
+
+def _ended(control: RunControl, result: JobResult, error: BaseException | None = None) -> None:
+    """Say how the run has ended: in its result, to those who query it, and in the list of jobs."""
+    cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
+    result.state = "FINISHED" if error is None else "CANCELED" if cancelled else "FAILED"
+    result.failure = None if error is None else redact(str(error))
+    result.milliseconds = now() - result.started_at
+    control.state = result.state
+    for listener in control.on_end:
+        listener(result)
+
+
+#: Called with every run when it is planned and compiled, before Spark starts.
+submit_listeners: list[Callable[[JobResult, RunControl], None]] = []
 
 #: Called with every run when it has ended: `penstock run` puts what shows and records runs here.
 run_listeners: list[Callable[[JobResult], None]] = []
@@ -278,7 +299,6 @@ def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], rep
         f"{datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is committed, and ended before it "
         "could say so; the next run is a new one"
     )
-    control.state = "FINISHED"
     nothing = CompiledJob((), ())
     result = JobResult(
         control.job_id,
@@ -293,6 +313,9 @@ def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], rep
         nothing,
         job.plan_options.recorded,
     )
+    for submitted in submit_listeners:
+        submitted(result, control)
+    _ended(control, result)
     for listener in run_listeners:
         listener(result)
     run_is_published(repeated)
