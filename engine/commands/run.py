@@ -57,6 +57,14 @@ def command(
         str | None,
         typer.Option("--to", metavar="STORE", help="Record each run, with its plan, as a version of STORE."),
     ] = None,
+    detached: Annotated[
+        bool,
+        typer.Option(
+            "-d",
+            "--detached",
+            help="Print the id of the (first) job and return once it is submitted; it runs on by itself.",
+        ),
+    ] = False,
     real_pyflink: Annotated[
         bool,
         typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
@@ -67,8 +75,10 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
+    from engine.commands.run_detached import run_detached
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.jobs.detached_driver import as_detached_driver
     from engine.jobs.submitted_script import submitted_script
     from engine.library.run_script import run_script
     from engine.library.script_options import with_python_files
@@ -79,6 +89,7 @@ def command(
     from engine.runtime.record_run import write_run
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
+    from engine.runtime.start_job import jobs_end_with_script
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
@@ -87,6 +98,9 @@ def command(
         require_target(to)
     given = given_settings(properties_file, conf)
     say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    if detached:
+        run_detached(given_options(context, without=("detached",)), script, arguments or [])
+        return
     settings = EnvironmentSettings(
         parallelism=parallelism,
         config=with_python_files(configuration, py_files),
@@ -107,8 +121,9 @@ def command(
         with (
             use_session_settings(master, spark),
             runs_acknowledged_at_end(),
-            list_jobs_of_script(submitted),
+            list_jobs_of_script(submitted, as_detached_driver()),
             collects_closed_at_end(),
+            jobs_end_with_script(),
         ):
             run_script(
                 script,

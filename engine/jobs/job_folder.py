@@ -52,6 +52,7 @@ class SubmittedJob:
     store: str | None = None  #: that the run is recorded in
     kept_in: str | None = None  #: the folder of its finished data sets (`--checkpoint-dir`)
     resumed: str | None = None  #: the id of the job that it goes on with
+    kept_vertices: tuple[int, ...] = ()  #: whose results are those of that job
 
 
 def jobs_folder() -> Path:
@@ -102,7 +103,7 @@ def read_job(folder: Path) -> SubmittedJob:
         raise ValueError(f"{folder / JOB} holds no object")
     known = {one.name for one in fields(SubmittedJob)}
     given = {name: value for name, value in found.items() if name in known}
-    for name in ("arguments", "options"):
+    for name in ("arguments", "options", "kept_vertices"):
         given[name] = tuple(given.get(name, ()))
     return SubmittedJob(**given)
 

@@ -125,11 +125,16 @@ def read_again(record: JobRecord) -> JobRecord:
     return found
 
 
+def driver_lives(record: JobRecord) -> bool:
+    """Whether the process that runs the job is there; it may have further jobs."""
+    return _lives(record.submitted, record.folder)
+
+
 def _record(folder: Path) -> JobRecord | None:
     """None where the folder is not a job's, or is being removed."""
     try:
         submitted = read_job(folder)
-        lives = _driver_lives(submitted, folder)
+        lives = _lives(submitted, folder)
         (run,) = read_table(folder / RUNS).to_pylist()  # after that, or an end in between would be missed
     except (OSError, ValueError, TypeError, pa.ArrowInvalid):
         return None
@@ -144,7 +149,7 @@ def _record(folder: Path) -> JobRecord | None:
     return JobRecord(submitted, folder, "FAILED", died, run["milliseconds"], driver_died=True)
 
 
-def _driver_lives(submitted: SubmittedJob, folder: Path) -> bool:
+def _lives(submitted: SubmittedJob, folder: Path) -> bool:
     try:
         found = liveness(submitted.owner)
     except (KeyError, ValueError):

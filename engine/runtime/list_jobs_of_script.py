@@ -10,7 +10,8 @@ from pathlib import Path
 
 from engine.commits.earlier_runs import say
 from engine.commits.run_owner import this_process
-from engine.jobs.job_folder import CANCEL, JOB, SubmittedJob, make_job_folder, write_state
+from engine.jobs.detached_driver import DetachedDriver
+from engine.jobs.job_folder import CANCEL, JOB, LOG, SubmittedJob, make_job_folder, write_state
 from engine.jobs.remove_old_jobs import remove_old_jobs
 from engine.output.redaction import redact
 from engine.runtime.job_result import JobResult
@@ -26,18 +27,17 @@ _LARGEST_SHARE = 0.05
 
 
 @contextmanager
-def list_jobs_of_script(
-    script: SubmittedJob, log: Path | None = None, told: int | None = None
-) -> Iterator[None]:
+def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = None) -> Iterator[None]:
     """Inside, every job that runs has a folder (engine.jobs), as `script` with its own id and name.
 
-    `log`: the file of standard output and standard error of a detached driver. `told`: a descriptor that gets
-    a line with the id of each job once it is submitted. A folder that cannot be written is said once, and
-    stops no job.
+    `driver`: what this process is, if it is a detached driver; who started it is told the id of each job
+    once it is submitted. A folder that cannot be written is said once, and stops no job.
     """
     listed: list[_ListedJob] = []
+    log = None if driver is None else driver.log
 
     def submitted(result: JobResult, control: RunControl) -> None:
+        nonlocal log
         job = replace(
             script,
             job_id=result.job_id,
@@ -45,20 +45,25 @@ def list_jobs_of_script(
             runtime_mode="BATCH" if result.batch else "STREAMING",
             started_at=result.started_at,
             owner=this_process(),
+            detached=driver is not None,
         )
         try:
             with suppress(PenstockError, OSError):
                 remove_old_jobs()
             folder = make_job_folder(job, result.tables, tables_of_run(result), log)
+            if log is not None:
+                log = folder / LOG  # the file that the driver began with has had its time
             one = _ListedJob(folder, result, control)
             listed.append(one)
             control.on_end.append(one.end)
             one.start()
         except OSError as error:
             _say_once(error)
-        if told is not None:
+        if driver is not None:
             with suppress(OSError):  # who started this driver has ended
-                os.write(told, f"{result.job_id}\n".encode())
+                os.write(driver.told, f"{result.job_id}\n".encode())
+            with suppress(OSError):
+                driver.log.unlink()
 
     submit_listeners.append(submitted)
     try:
