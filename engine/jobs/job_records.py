@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.commits.run_owner import describe_owner, liveness
 from engine.jobs.job_folder import (
@@ -24,12 +23,12 @@ from engine.jobs.job_folder import (
 )
 from engine.machine.machine_error import machine_error
 from plans.errors import InputError
-from plans.vocabulary import ExecutionState
 
 LONGEST_SILENCE_SECONDS = 600.0
 """A driver on a machine that cannot be asked counts as dead after this time without a sign of life."""
 
-_FINAL_EXECUTIONS = [state.value for state in ExecutionState if state.value in FINAL_STATES]
+_OF_RUN = ["state", "failure", "milliseconds"]
+"""Columns that are read of `runs`; timestamps would take pandas, whose import takes long."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,10 @@ class JobRecord:
     def _ended(self, name: str, found: pa.Table) -> pa.Table:
         if name not in ("runs", "executions"):
             return found
-        place, states = found.schema.get_field_index("state"), found["state"]
-        ended = pc.if_else(pc.is_in(states, pa.array(_FINAL_EXECUTIONS)), states, "FAILED")
-        found = found.set_column(place, found.schema.field(place), ended.cast(states.type))
+        place = found.schema.get_field_index("state")
+        ended = [state if state in FINAL_STATES else "FAILED" for state in found["state"].to_pylist()]
+        field = found.schema.field(place)
+        found = found.set_column(place, field, pa.array(ended, field.type))
         if name == "runs":
             place = found.schema.get_field_index("failure")
             said = pa.array([self.failure] * len(found), found.schema.field(place).type)
@@ -135,8 +135,9 @@ def _record(folder: Path) -> JobRecord | None:
     try:
         submitted = read_job(folder)
         lives = _lives(submitted, folder)
-        (run,) = read_table(folder / RUNS).to_pylist()  # after that, or an end in between would be missed
-    except (OSError, ValueError, TypeError, pa.ArrowInvalid):
+        # read after that, or an end in between would be missed
+        (run,) = read_table(folder / RUNS).select(_OF_RUN).to_pylist()
+    except (OSError, ValueError, TypeError, KeyError, pa.ArrowInvalid):
         return None
     if submitted.job_id != folder.name:
         return None

@@ -9,6 +9,13 @@ _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
 """The first of these that a subtask is in is the state of its vertex."""
 
 
+_OF_EXECUTIONS = (
+    *("vertex", "subtask", "attempt_number", "state", "host"),
+    *("records_in", "records_out", "bytes_in", "bytes_out", "failure"),
+)
+"""Columns that are read; timestamps would take pandas, whose import takes long."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class VertexState:
     """A vertex; counts are those of the latest attempt of each subtask."""
@@ -32,7 +39,7 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
 
     Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.getAggregateJobVertexState.
     """
-    executions = record.table("executions").to_pylist()
+    executions = record.table("executions").select(_OF_EXECUTIONS).to_pylist()
     executions.sort(key=lambda row: (row["vertex"], row["subtask"], row["attempt_number"]))
     sizes = {row["vertex"]: row["parallelism"] for row in record.table("execution_job_vertices").to_pylist()}
     vertices = record.table("job_vertices").to_pylist()
