@@ -6,7 +6,7 @@ Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, 
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,14 +28,16 @@ from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
 from engine.runtime.job_fingerprint import job_fingerprint
-from engine.runtime.job_monitor import JobMonitor, now
+from engine.runtime.job_monitor import Attempt, JobMonitor, now
 from engine.runtime.job_result import JobResult
 from engine.runtime.plan_job import plan_job
+from engine.runtime.restart_backoff import Backoff, restart_backoff
 from engine.runtime.results_to_driver import ResultsToDriver
 from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.run_until_enough import run_until_enough
 from engine.runtime.ship_python import ship_python
+from engine.runtime.start_again import start_again_after_failures
 from engine.runtime.transformations import Transformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Sink
@@ -73,6 +75,7 @@ class BegunRun:
     opened: OpenRun
     repeated: Run | None  #: an earlier run that has committed what this one would
     result: JobResult
+    backoff: Backoff
 
 
 def run_job(job: Job, control: RunControl | None = None) -> JobResult:
@@ -99,6 +102,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     """
     remember_secrets(job.config)
     acknowledge_runs()
+    backoff = restart_backoff(job.config)
     tables = plan_job(job)
     following = _next_run(job)
     repeated = settle_earlier_runs(following)
@@ -127,7 +131,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     except BaseException as error:
         _ended(control, result, error)
         raise
-    return BegunRun(job, control, spark, compiled, opened, repeated, result)
+    return BegunRun(job, control, spark, compiled, opened, repeated, result, backoff)
 
 
 def end_job(
@@ -145,16 +149,23 @@ def end_job(
     try:
         with begun.opened:
 
-            def run(limited: CompiledJob) -> Rows:
-                with JobMonitor(_parallelism(compiled), driver_host(begun.spark), on_change) as monitor:
+            def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
+                with JobMonitor(
+                    _parallelism(compiled), driver_host(begun.spark), on_change, earlier
+                ) as monitor:
                     control.monitor = monitor
                     try:
                         return _run(begun.spark, job, control, limited, monitor, address)
                     finally:
                         result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
 
+            def run(limited: CompiledJob) -> Rows:
+                return start_again_after_failures(
+                    begun.backoff, control, job.name, begun.spark, lambda earlier: start(limited, earlier)
+                )
+
             if results is not None:
-                rows = run(results.compiled)
+                rows = start(results.compiled, [])  # records that are read already cannot be taken back
             else:
                 rows = run_until_enough(
                     compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())
@@ -225,6 +236,7 @@ def _run(
     dependencies = ship_python(context, job)
     files = cached_files_on_spark(context, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)
+    settings = replace(settings, first_attempts=monitor.first_attempts)
     context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
     frames = None
     try:
