@@ -57,7 +57,9 @@ class KeptScript:
                 if write_once(system, posixpath.join(path, f"claimed-{number}"), this_process()):
                     return
                 continue
-            if found != this_process() and liveness(found) != "dead":
+            if found == this_process():
+                return
+            if liveness(found) != "dead":
                 raise InputError(
                     f"{self.folder}: {describe_owner(found)} works on this run, or may do so",
                     "cancel its job first; on another machine, wait for its end",

@@ -99,8 +99,6 @@ def _say_what_is_kept(script: KeptScript) -> None:
     with suppress(OSError):
         ids = [one for _, job in script.jobs() for one in job.ids()[-1:]]
         if ids:
-            say(
-                f"what is finished is kept: penstock run --resume {ids[-1]} goes on from there"
-            )
+            say(f"what is finished is kept: penstock run --resume {ids[-1]} goes on from there")
         else:
             script.remove()
