@@ -46,7 +46,13 @@ from plans.printable import printable_lines
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
     ("info", "engine.commands.info", "Show what a script would run, without running it."),
+    ("list", "engine.commands.list", "List jobs that run, and the latest that have ended."),
+    ("status", "engine.commands.status", "Show a job, by vertex."),
+    ("cancel", "engine.commands.cancel", "Cancel a job."),
+    ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
+    ("wait", "engine.commands.wait", "Wait until a job has ended."),
     ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
+    ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store."),

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
+from engine.commands.given_options import given_options
 from engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -23,9 +24,14 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 
 
 def command(
+    context: typer.Context,
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="SCRIPT",
+            help="A Python script that uses PyFlink's or Penstock's API; may be left out with --resume.",
+        ),
+    ] = None,
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the script as sys.argv.")
     ] = None,
@@ -56,6 +62,30 @@ def command(
         str | None,
         typer.Option("--to", metavar="STORE", help="Record each run, with its plan, as a version of STORE."),
     ] = None,
+    detached: Annotated[
+        bool,
+        typer.Option(
+            "-d",
+            "--detached",
+            help="Print the id of the (first) job and return once it is submitted; it runs on by itself.",
+        ),
+    ] = False,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="Keep what each vertex has finished in DIR, which all workers see, until its job has ended.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="JOB",
+            help="Go on with what a failed or killed job has kept; by default with its script and arguments.",
+        ),
+    ] = None,
     real_pyflink: Annotated[
         bool,
         typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
@@ -66,22 +96,37 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
+    from engine.commands.resume_run import run_again, script_recovery
+    from engine.commands.run_detached import run_detached
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.jobs.detached_driver import as_detached_driver
+    from engine.jobs.submitted_script import submitted_script
     from engine.library.run_script import run_script
     from engine.library.script_options import with_python_files
     from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.job_result import JobResult
+    from engine.runtime.list_jobs_of_script import list_jobs_of_script
     from engine.runtime.record_run import write_run
+    from engine.runtime.recover_jobs import use_recovery
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
+    from engine.runtime.start_job import jobs_end_with_script
 
+    if script is None:
+        if resume is None:
+            raise typer.BadParameter("Missing argument 'SCRIPT'.")
+        run_again(context, resume, checkpoint_dir)
+        return
     configuration = given_configuration(config_dir, define)
     if to is not None:
         require_store(to)
     given = given_settings(properties_file, conf)
     say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    if detached:
+        run_detached(given_options(context, without=("detached",)), script, arguments or [])
+        return
     settings = EnvironmentSettings(
         parallelism=parallelism,
         config=with_python_files(configuration, py_files),
@@ -98,7 +143,15 @@ def command(
     run_listeners.append(ended)
     try:
         spark = {**configuration.spark, **given}
-        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
+        submitted = submitted_script(script, arguments or [], given_options(context), to, master, spark)
+        with (
+            use_session_settings(master, spark),
+            use_recovery(script_recovery(checkpoint_dir, resume)),
+            runs_acknowledged_at_end(),
+            list_jobs_of_script(submitted, as_detached_driver()),
+            collects_closed_at_end(),
+            jobs_end_with_script(),
+        ):
             run_script(
                 script,
                 list(arguments or []),
