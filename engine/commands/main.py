@@ -56,6 +56,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store."),
+    ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),

@@ -191,6 +191,8 @@ def modules_of(folder: Path, command: str) -> str:
         "verify store",
         "size store",
         "edges store --topology a",
+        "draw store --topology a --format html",
+        "draw a.jsonl --topology a",
         "runs store",
         "generate random --topologies 3 --out made.jsonl",
         "generate layered --out made",
