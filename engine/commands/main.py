@@ -45,6 +45,7 @@ from plans.printable import printable_lines
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
     ("info", "engine.commands.info", "Show what a script would run, without running it."),
+    ("session", "engine.commands.session", "Start, list and stop sessions that jobs share."),
     ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
@@ -196,6 +197,8 @@ def _load(module: str, line: str | None) -> Any:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+    if hasattr(loaded, "app"):  # a command of commands
+        return typer.main.get_command(loaded.app)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
     single.command(cls=PlainCommand, help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)

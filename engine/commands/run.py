@@ -41,6 +41,25 @@ def command(
         str | None,
         typer.Option("-m", "--master", metavar="URL", help="Spark master; default local[*]."),
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session",
+            metavar="NAME",
+            help="Run in this session; default: the one `session start` recorded.",
+        ),
+    ] = None,
+    slot_request_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--slot-request-timeout",
+            metavar="DURATION",
+            help="How long a job waits for its slots, such as 30s; default 5 min.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Say which cluster runs the jobs, and why.")
+    ] = False,
     config_dir: ConfigDir = None,
     define: Define = None,
     conf: Conf = None,
@@ -65,6 +84,12 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
+    from engine.commands.chosen_cluster import (
+        chosen_cluster,
+        default_parallelism,
+        on_cluster,
+        with_slot_request_timeout,
+    )
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.library.run_script import run_script
@@ -73,7 +98,6 @@ def command(
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.job_result import JobResult
     from engine.runtime.record_run import write_run
-    from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
 
     configuration = given_configuration(config_dir, define)
@@ -83,9 +107,11 @@ def command(
         require_target(to)
     given = given_settings(properties_file, conf)
     say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    spark = {**configuration.spark, **given}
+    cluster = chosen_cluster(master, session, spark, verbose=verbose)
     settings = EnvironmentSettings(
-        parallelism=parallelism,
-        config=with_python_files(configuration, py_files),
+        parallelism=default_parallelism(parallelism, configuration, cluster),
+        config=with_slot_request_timeout(with_python_files(configuration, py_files), slot_request_timeout),
         plan_options=plan_options(cluster=configuration.cluster),
     )
 
@@ -98,8 +124,7 @@ def command(
 
     run_listeners.append(ended)
     try:
-        spark = {**configuration.spark, **given}
-        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
+        with on_cluster(cluster, spark), runs_acknowledged_at_end(), collects_closed_at_end():
             run_script(
                 script,
                 list(arguments or []),
