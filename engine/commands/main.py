@@ -51,6 +51,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("cancel", "engine.commands.cancel", "Cancel a job."),
     ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
     ("wait", "engine.commands.wait", "Wait until a job has ended."),
+    ("session", "engine.commands.session", "Start, list and stop sessions that jobs share."),
     ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
     ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
@@ -210,6 +211,8 @@ def _load(module: str, line: str | None) -> Any:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+    if hasattr(loaded, "app"):  # a command of commands
+        return typer.main.get_command(loaded.app)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
     single.command(cls=PlainCommand, help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)

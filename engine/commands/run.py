@@ -48,6 +48,25 @@ def command(
         str | None,
         typer.Option("-m", "--master", metavar="URL", help="Spark master; default local[*]."),
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session",
+            metavar="NAME",
+            help="Run in this session; default: the one `session start` recorded.",
+        ),
+    ] = None,
+    slot_request_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--slot-request-timeout",
+            metavar="DURATION",
+            help="How long a job waits for its slots, such as 30s; default 5 min.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Say which cluster runs the jobs, and why.")
+    ] = False,
     config_dir: ConfigDir = None,
     define: Define = None,
     conf: Conf = None,
@@ -96,6 +115,12 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
+    from engine.commands.chosen_cluster import (
+        chosen_cluster,
+        default_parallelism,
+        on_cluster,
+        with_slot_request_timeout,
+    )
     from engine.commands.resume_run import run_again, script_recovery
     from engine.commands.run_detached import run_detached
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
@@ -110,7 +135,6 @@ def command(
     from engine.runtime.list_jobs_of_script import list_jobs_of_script
     from engine.runtime.record_run import write_run
     from engine.runtime.recover_jobs import use_recovery
-    from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
     from engine.runtime.start_job import jobs_end_with_script
 
@@ -127,9 +151,11 @@ def command(
     if detached:
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
+    spark = {**configuration.spark, **given}
+    cluster = chosen_cluster(master, session, spark, verbose=verbose)
     settings = EnvironmentSettings(
-        parallelism=parallelism,
-        config=with_python_files(configuration, py_files),
+        parallelism=default_parallelism(parallelism, configuration, cluster),
+        config=with_slot_request_timeout(with_python_files(configuration, py_files), slot_request_timeout),
         plan_options=plan_options(cluster=configuration.cluster),
     )
 
@@ -142,10 +168,9 @@ def command(
 
     run_listeners.append(ended)
     try:
-        spark = {**configuration.spark, **given}
-        submitted = submitted_script(script, arguments or [], given_options(context), to, master, spark)
+        submitted = submitted_script(script, arguments or [], given_options(context), to, cluster)
         with (
-            use_session_settings(master, spark),
+            on_cluster(cluster, spark),
             use_recovery(script_recovery(checkpoint_dir, resume)),
             runs_acknowledged_at_end(),
             list_jobs_of_script(submitted, as_detached_driver()),

@@ -1,8 +1,9 @@
 """What `penstock run` says of a script for all of its jobs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from engine.clusters.cluster_kinds import Cluster
 from engine.jobs.job_folder import SubmittedJob
 from engine.output.redaction import redact
 
@@ -15,14 +16,15 @@ def submitted_script(
     arguments: Sequence[str],
     options: Sequence[str],
     store: str | None,
-    master: str | None,
-    spark: Mapping[str, str],
+    cluster: Cluster,
 ) -> SubmittedJob:
     """A job without id and name: script, arguments and options without secrets, and where it runs.
 
-    `options` are those of the command; `master` and `spark` say where its jobs run.
+    `options` are those of the command.
     """
-    url = master or spark.get("spark.master") or _LOCAL
+    session = cluster.session
+    url = (cluster.master if session is None else session.master) or _LOCAL
+    kind = next((kind for start, kind in _KINDS if url.startswith(start)), "local")
     return SubmittedJob(
         job_id="",
         name="",
@@ -30,7 +32,8 @@ def submitted_script(
         arguments=tuple(map(redact, arguments)),
         options=tuple(map(redact, options)),
         working_folder=os.getcwd(),
-        cluster_kind=next((kind for start, kind in _KINDS if url.startswith(start)), "local"),
+        cluster_kind=kind if session is None else "session",
         master=redact(url),
+        session=None if session is None else session.name,
         store=None if store is None else redact(store),
     )

@@ -35,8 +35,8 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     (terminal,) = compiled.terminals
     ended = _ending_in_dataframe(compiled, terminal.node, type_info)
     spark = run_session(required_slots(tables))
-    dependencies = ship_python(spark.sparkContext, job)
-    files = cached_files_on_spark(spark.sparkContext, job.cached_files)
+    dependencies = ship_python(spark, job)
+    files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
     with spark_settings_for_runs(spark):
         frames = JobFrames(

@@ -7,11 +7,13 @@ which puts each row into exactly the Spark partition that is the subtask, and so
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel, cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
@@ -20,6 +22,7 @@ from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
 from engine.runtime.keep_vertices import KeptVertices
+from engine.runtime.spark_application import has_partitions
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
@@ -99,7 +102,8 @@ class JobFrames:
     def release(self) -> None:
         """Let go of what is kept."""
         for rows in self.kept:
-            rows.unpersist()
+            with suppress(PySparkException):  # a session that has ended
+                rows.unpersist()
 
     def _function(
         self, vertex: CompiledVertex
@@ -116,7 +120,7 @@ class JobFrames:
             given = self._dataframes.get(vertex.chain.vertex)
             if given is None:
                 return self._spark.range(0, parallelism, 1, parallelism)
-            return given if given.rdd.getNumPartitions() == parallelism else given.repartition(parallelism)
+            return given if has_partitions(given, parallelism) else given.repartition(parallelism)
         edges = [gate.edge for gate in vertex.chain.gates]
         parts = [self._read(producer, edges) for producer in vertex.producers]
         if vertex.forward_only and vertex.producers[0] not in self._in_files:

@@ -6,13 +6,13 @@ Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, 
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -39,11 +39,20 @@ from engine.runtime.run_environment import cached_files_on_spark, run_session, s
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.run_until_enough import run_until_enough
 from engine.runtime.ship_python import ship_python
+from engine.runtime.slots_of_run import slots_of_run
+from engine.runtime.spark_application import (
+    cancel_group,
+    cancel_group_and_future_jobs,
+    driver_host,
+    job_group,
+)
 from engine.runtime.start_again import start_again_after_failures
 from engine.runtime.transformations import Transformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Sink
 from operators.task.task_spec import ResultsAddress
+
+_FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
 
 
 @dataclass
@@ -57,14 +66,14 @@ class RunControl:
     monitor: JobMonitor | None = None  #: while Spark runs it
     recovered: RecoveredJob | None = None  #: what is kept of it
     on_end: "list[Callable[[JobResult], None]]" = field(default_factory=list)
+    spark: SparkSession | None = None  #: what it runs in, once it is begun
 
     def cancel(self) -> None:
         """Stop the run; it ends as CANCELED."""
         self.cancel_requested.set()
-        context = SparkContext._active_spark_context
-        if context is not None:
+        if self.spark is not None:
             # jobs of the run that Spark does not know yet are not to start either
-            context._jsc.sc().cancelJobGroupAndFutureJobs(self.job_id)
+            cancel_group_and_future_jobs(self.spark, self.job_id, lambda: self.state in _FINAL_STATES)
 
 
 @dataclass
@@ -135,7 +144,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     for submitted in submit_listeners:
         submitted(result, control)
     try:
-        spark = run_session(required_slots(tables))
+        spark = control.spark = run_session(required_slots(tables))
         named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
         opened = begin_run(control.job_id, job.name, following.fingerprint, named)
     except BaseException as error:
@@ -157,7 +166,10 @@ def end_job(
     """
     job, control, compiled, result = begun.job, begun.control, begun.compiled, begun.result
     try:
-        with begun.opened:
+        with (
+            begun.opened,
+            slots_of_run(job, begun.spark, result.tables, control.job_id, control.cancel_requested),
+        ):
 
             def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
                 parallelism = _parallelism(limited, compiled, control)
@@ -250,15 +262,13 @@ def _run(
     monitor: JobMonitor,
     address: ResultsAddress | None,
 ) -> Rows:
-    context = spark.sparkContext
-    dependencies = ship_python(context, job)
-    files = cached_files_on_spark(context, job.cached_files)
+    dependencies = ship_python(spark, job)
+    files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)
     settings = replace(settings, first_attempts=monitor.first_attempts)
-    context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
     frames = None
     try:
-        with spark_settings_for_runs(spark):
+        with job_group(spark, control.job_id, f"Penstock: {job.name}"), spark_settings_for_runs(spark):
 
             def submit() -> None:
                 monitor.submitted(None if address is None else address.here)
@@ -281,12 +291,13 @@ def _run(
         return terminal_rows(table)
     except KeyboardInterrupt as error:
         monitor.cancelling()
-        context.cancelJobGroup(control.job_id)
+        with suppress(PySparkException):  # a session that has ended
+            cancel_group(spark, control.job_id)
         monitor.ended(finished=False)
         raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from error
     except (PySparkException, Py4JError) as error:
         # on Ctrl-C PySpark's own handler cancels all jobs, which may get here before KeyboardInterrupt does
-        cancelled = control.cancel_requested.is_set() or "SPARK_JOB_CANCELLED" in str(error)
+        cancelled = control.cancel_requested.is_set() or any(sign in str(error) for sign in _SIGNS_OF_CANCEL)
         if cancelled:
             monitor.cancelling()
             monitor.ended(finished=False)
@@ -297,7 +308,6 @@ def _run(
     finally:
         if frames is not None:
             frames.release()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
@@ -369,6 +379,4 @@ def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why
     return result
 
 
-def driver_host(spark: SparkSession) -> str:
-    """Where workers reach this process."""
-    return spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+_SIGNS_OF_CANCEL = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")

@@ -1,0 +1,56 @@
+"""The cluster that a command's jobs run on, out of its options."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from engine.clusters.cluster_kinds import Asked, Cluster, choose_cluster, describe_choice
+from engine.clusters.connect_to_session import connected_to
+from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.configuration.job_options import PARALLELISM
+from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
+from engine.output.say import say_beside_output
+from plans.errors import ConfigurationError
+
+
+def chosen_cluster(
+    master: str | None, session: str | None, conf: Mapping[str, str], *, verbose: bool
+) -> Cluster:
+    """The first kind of cluster that is active; `verbose` says which and why."""
+    cluster = choose_cluster(Asked(master, session, conf))
+    if verbose:
+        for line in describe_choice(cluster):
+            say_beside_output(f"cluster: {line}")
+    return cluster
+
+
+def default_parallelism(
+    given: int | None, configuration: EffectiveConfiguration, cluster: Cluster
+) -> int | None:
+    """The parallelism of jobs that say none: that of the command, or in a session, its slots."""
+    if given is not None or cluster.session is None or PARALLELISM.key in configuration.settings:
+        return given
+    return cluster.session.slots
+
+
+def with_slot_request_timeout(options: dict[str, str], given: str | None) -> dict[str, str]:
+    """`options` with the timeout of the command. ConfigurationError if that is no duration."""
+    if given is None:
+        return options
+    try:
+        SLOT_REQUEST_TIMEOUT.parse(given)
+    except ValueError as error:
+        raise ConfigurationError(f"--slot-request-timeout {given}: {error}", "as in 30 s or 5 min") from None
+    return {**options, SLOT_REQUEST_TIMEOUT.key: given}
+
+
+@contextmanager
+def on_cluster(cluster: Cluster, conf: Mapping[str, str]) -> Iterator[None]:
+    """Jobs inside the block run on `cluster`, with Spark's settings `conf`."""
+    from engine.runtime.run_environment import use_session_settings
+
+    if cluster.session is None:
+        with use_session_settings(cluster.master, conf):
+            yield
+        return
+    with connected_to(cluster.session, conf), use_session_settings(None, conf, cluster.session):
+        yield
