@@ -177,6 +177,7 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
     assert "hunter" not in said
     assert run("run", "--config-dir", conf, "--py-files", "b.py", script)[0] == 0
     (settings, session), (without_define, _) = ran
+    assert session is not None
     assert settings.config["parallelism.default"] == "3"
     assert (settings.config["python.files"], without_define.config["python.files"]) == ("a.py", "b.py")
     assert settings.plan_options.choices.task_manager.slots == 2
