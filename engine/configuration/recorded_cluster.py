@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from engine.configuration.cluster_options import NETWORK_FIELDS, STATE_BACKEND
-from engine.configuration.contradictions import memory_options
-from engine.configuration.model import OPTIONS, typed_values
+from engine.configuration.cluster_options import CLUSTER_OPTIONS, NETWORK_FIELDS, STATE_BACKEND
+from engine.configuration.memory_options import memory_options
+from engine.configuration.option import Option
 from plans.resources.network_options import PROFILES, NetworkOptions
 from plans.resources.task_manager import TaskManager
 
@@ -20,8 +20,7 @@ class RecordedCluster(NamedTuple):
 
 def recorded_cluster(recorded: Mapping[str, str]) -> RecordedCluster:
     """What `recorded`, the options that a store records of a plan, say of its cluster."""
-    keys = {option.key for option in OPTIONS}
-    values, _ = typed_values({key: text for key, text in recorded.items() if key in keys})
+    values = {option.key: _value(option, recorded) for option in CLUSTER_OPTIONS}
     network = {field: values[key] for key, field in NETWORK_FIELDS.items() if key in recorded}
     return RecordedCluster(
         TaskManager(
@@ -32,3 +31,11 @@ def recorded_cluster(recorded: Mapping[str, str]) -> RecordedCluster:
         ),
         replace(PROFILES[recorded["network"]], **network),
     )
+
+
+def _value(option: Option, recorded: Mapping[str, str]) -> Any:
+    """The default where nothing is recorded, or a text for people only, such as "no limit"."""
+    try:
+        return option.parse(recorded[option.key]) if option.key in recorded else option.default
+    except ValueError:
+        return option.default

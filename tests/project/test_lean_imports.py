@@ -107,6 +107,7 @@ TAKE_SPARK = {
         "operators/common/pickles.py",
     },
     "engine": {
+        "engine/planning/checkpoints_in.py",
         "engine/planning/plan_in_workers.py",
         "engine/planning/plan_topologies.py",
         "engine/planning/planning_settings.py",
