@@ -178,7 +178,7 @@ def started(tmp_path):
             text=True,
         )
         processes.append(process)
-        assert until(lambda: process.poll() is not None or is_below(process.pid, below))
+        assert until(lambda: process.poll() is not None or is_below(process.pid, below), 150)
         assert process.poll() is None, process.communicate()
         trees.append(process_tree(process.pid))
         return process, trees[0] - {process.pid}
