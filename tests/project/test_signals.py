@@ -204,7 +204,6 @@ def until(true, seconds: float = 60.0) -> bool:
         (signal.SIGTERM, b"measure_planner", ["bench", "--suite", "{lines}", "--planner", "columnar"]),
         (signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "joins"]),
         (signal.SIGINT, DAEMON, ["plan", "{lines}", "--planner", "joins"]),
-        (signal.SIGTERM, JVM, ["plan", "{lines}", "--planner", "joins"]),
     ],
 )
 def test_nothing_is_left_running(given, started, tmp_path, number, below, arguments):
