@@ -61,7 +61,7 @@ def starting_jvm(settings: Mapping[str, str]) -> Iterator[Any]:
         starting.forward()
 
 
-def end_jvm(seconds: float = 10.0) -> None:
+def end_jvm(seconds: float = 30.0) -> None:
     """End the JVM that this process has started, if any, and wait for it: it removes its local files."""
     if "pyspark" not in sys.modules:
         return

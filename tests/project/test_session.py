@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -197,10 +196,8 @@ def test_a_jar_that_nobody_has_is_explained(tmp_path):
     assert "hint: is the network" in said
 
 
-def test_calls_that_a_signal_cuts_off_are_not_logged(monkeypatch):
+def test_calls_that_are_cut_off_are_not_logged():
     cut_off, other = (logging.makeLogRecord({"msg": f"{what} command."}) for what in ("while sending", "a"))
-    assert session._is_news(cut_off)
-    monkeypatch.setattr(session, "stopped_by", lambda: signal.SIGTERM)
     assert not session._is_news(cut_off)
     assert session._is_news(other)
 
