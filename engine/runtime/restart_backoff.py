@@ -23,7 +23,7 @@ def restart_backoff(config: Mapping[str, str]) -> Backoff:
     """What the options of a job say; without `restart-strategy.type` it never starts again.
 
     Flink starts jobs with checkpoints again by default: there are none here. Raises JobCompileError for a
-    value that is none, or values that contradict each other.
+    value that is wrong, and for values that contradict each other.
     """
     made = {
         options.FIXED_DELAY: _fixed_delay,
