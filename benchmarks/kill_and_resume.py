@@ -2,9 +2,9 @@
 
     python -m benchmarks.kill_and_resume
 
-A job of three vertices counts words and writes them into files and into a Delta table. It is killed at five
-points: before the first vertex is complete, after the first, after the second, within the commit of its
-sinks, and after the commit, before this is noted. `penstock run --resume` follows. A table says of each point
+A job of four vertices counts words and writes them into files and into a Delta table. It is killed at five
+points: before the first vertex is complete, after the first, after the third, within the commit of its sinks,
+and after the commit, before this is noted. `penstock run --resume` follows. A table says of each point
 which vertices ran again (table `executions`), and how often each row is there; the exit code is 1 unless only
 unfinished vertices ran, and each row is there once.
 """
@@ -68,9 +68,9 @@ env.execute("killed")
 """
 
 KILLED = (
-    ("1", "first vertex not complete", 3),
-    ("2", "first vertex complete", 2),
-    ("3", "first two complete", 1),
+    ("1", "first vertex not complete", 4),
+    ("2", "first vertex complete", 3),
+    ("3", "first three complete", 1),
     ("4", "within the commit", 0),
     ("5", "after the commit", 0),
 )
@@ -123,7 +123,7 @@ def _kill_and_resume(point: str, script: Path, folder: Path, expected: int) -> t
     right = right and resumed.state == "FINISHED" and not list(folder.glob("kept/*"))
     lines = "; ".join(said.getvalue().splitlines())
     counted = f"{files.total()}, {table.total()}"
-    return right, f"{complete} | {len(ran)} of 3 | {counted} | {'yes' if right else 'NO'} | {lines}"
+    return right, f"{complete} | {len(ran)} of 4 | {counted} | {'yes' if right else 'NO'} | {lines}"
 
 
 def _rows(folder: Path) -> tuple[Counter[str], Counter[str]]:

@@ -264,6 +264,8 @@ def _run(
                 monitor.submitted(None if address is None else address.here)
                 control.state = "RUNNING"
                 control.submitted.set()
+                if control.cancel_requested.is_set():
+                    raise KeyboardInterrupt
 
             recovered = control.recovered
             kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
@@ -272,8 +274,6 @@ def _run(
             )
             if kept is None:
                 submit()
-            if control.cancel_requested.is_set():
-                raise KeyboardInterrupt
             table = frames.terminal().toArrow()
         monitor.ended(finished=True)
         if address is not None and address.here is not None and _only_to_driver(compiled, address):
