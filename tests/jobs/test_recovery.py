@@ -123,7 +123,7 @@ def results():
 
 
 def word_counts(tmp_path, uid="counts", again=False):
-    """Five vertices, one after a forward edge; the last one fails unless the file `go` is there, and writes into `out`."""
+    """Five vertices, one after a forward edge; the last one writes `out`, and fails unless `go` is there."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
     go = tmp_path / "go"
