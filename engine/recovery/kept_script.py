@@ -151,8 +151,7 @@ class KeptJob:
 
 def new_script(checkpoint_dir: str) -> KeptScript:
     """A folder for the run of a script, claimed by this process. ConfigurationError where it cannot be."""
-    above = checkpoint_dir if "://" in checkpoint_dir else os.path.abspath(checkpoint_dir)
-    made = KeptScript(f"{above.rstrip('/')}/{uuid4().hex}")
+    made = KeptScript(f"{_absolute(checkpoint_dir)}/{uuid4().hex}")
     try:
         made.claim()
     except (OSError, ValueError) as error:
@@ -162,12 +161,17 @@ def new_script(checkpoint_dir: str) -> KeptScript:
 
 def scripts_in(checkpoint_dir: str) -> list[KeptScript]:
     """The runs of scripts that have a folder in `checkpoint_dir`; ConfigurationError if it cannot be read."""
-    above = checkpoint_dir if "://" in checkpoint_dir else os.path.abspath(checkpoint_dir)
+    above = _absolute(checkpoint_dir)
     try:
         names = _folders(above)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--checkpoint-dir {checkpoint_dir}: {error}") from error
-    return [KeptScript(f"{above.rstrip('/')}/{name}") for name in names if _SCRIPT.fullmatch(name)]
+    return [KeptScript(f"{above}/{name}") for name in names if _SCRIPT.fullmatch(name)]
+
+
+def _absolute(folder: str) -> str:
+    """`folder` from wherever it is used; URIs stay as they are."""
+    return folder.rstrip("/") if "://" in folder else os.path.abspath(folder.removeprefix("file:"))
 
 
 def _folders(folder: str) -> list[str]:

@@ -69,19 +69,12 @@ class JobFrames:
         functions = [self._function(vertex) for vertex in job.vertices]
         if kept is not None:
             kept.begin()
-        for vertex, function in zip(job.vertices, functions, strict=True):
-            if kept is not None and vertex.chain.vertex in kept:
-                rows = kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
-                self._rows[vertex.chain.vertex] = rows
-                continue
-            rows = self._input(vertex).mapInArrow(
-                function,
-                result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS,
-            )
-            if self._readers(vertex) > 1:
-                rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-                self.kept.append(rows)
-            self._rows[vertex.chain.vertex] = rows
+        try:
+            for vertex, function in zip(job.vertices, functions, strict=True):
+                self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, kept)
+        except BaseException:
+            self.release()
+            raise
 
     def terminal(self) -> DataFrame:
         """The rows for the driver, of all vertices that have any; running it runs the whole job."""
@@ -104,6 +97,22 @@ class JobFrames:
         for rows in self.kept:
             with suppress(PySparkException):  # a session that has ended
                 rows.unpersist()
+
+    def _rows_of(
+        self,
+        vertex: CompiledVertex,
+        function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        result_schema: StructType | None,
+        kept: KeptVertices | None,
+    ) -> DataFrame:
+        if kept is not None and vertex.chain.vertex in kept:
+            return kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
+        schema = result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS
+        rows = self._input(vertex).mapInArrow(function, schema)
+        if self._readers(vertex) > 1:
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            self.kept.append(rows)
+        return rows
 
     def _function(
         self, vertex: CompiledVertex

@@ -29,8 +29,11 @@ class RecoveredJob:
 
     def finished(self) -> None:
         """The job has finished; nothing of it is kept any more."""
-        self.script.note_done(self.number, self.name)
-        self.kept.remove()
+        try:
+            self.script.note_done(self.number, self.name)
+            self.kept.remove()
+        except OSError as error:
+            say(f"job {self.name!r} has finished, but {self.script.folder} cannot say so: {error}")
 
 
 class ScriptRecovery:

@@ -18,12 +18,15 @@ from engine.runtime.errors import JobCompileError
 #: Told of each failure when it is (milliseconds): milliseconds until the restart; None: there is none.
 Backoff = Callable[[int], int | None]
 
+_LONGEST = 2**62
+"""Milliseconds; where Flink's arithmetic would overflow, it starts with the first backoff again."""
+
 
 def restart_backoff(config: Mapping[str, str]) -> Backoff:
     """What the options of a job say; without `restart-strategy.type` it never starts again.
 
     Flink starts jobs with checkpoints again by default: there are none here. Raises JobCompileError for a
-    value that is none, or values that contradict each other.
+    value that is wrong, and for values that contradict each other.
     """
     made = {
         options.FIXED_DELAY: _fixed_delay,
@@ -70,19 +73,19 @@ def _exponential_delay(config: Mapping[str, str]) -> Backoff:
         )
     multiplier, jitter = _read(config, options.MULTIPLIER), _read(config, options.JITTER)
     reset_after, attempts = _read(config, options.RESET_AFTER), _read(config, options.BACKOFF_ATTEMPTS)
-    restarts, last_restart, delay = 0, 0, first
+    restarts, last_restart = 0, 0
 
     def backoff(now: int) -> int | None:
-        nonlocal restarts, last_restart, delay
-        restarts = 1 if restarts and now - last_restart >= reset_after else restarts + 1
-        if restarts > attempts:
-            return None
-        with suppress(OverflowError):  # then it is the longest, as it was before
-            delay = min(longest, int(first * multiplier ** (restarts - 1)))
-        offset = int(delay * jitter)
-        wait = max(first, min(longest, delay + random.randint(-offset, offset)))
-        last_restart = now + wait
-        return int(wait)
+        nonlocal restarts, last_restart
+        if now - last_restart >= reset_after:
+            restarts = 0
+        grown = _LONGEST
+        with suppress(OverflowError):
+            grown = min(_LONGEST, int(first * multiplier**restarts))
+        offset = int(grown * jitter)
+        wait = max(first, min(longest, grown + random.randint(-offset, offset)))
+        restarts, last_restart = restarts + 1, now + wait
+        return int(wait) if restarts <= attempts else None
 
     return backoff
 

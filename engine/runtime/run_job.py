@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
-from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
+from engine.commits.earlier_runs import say, settle_earlier_runs
 from engine.commits.journal import Run
 from engine.output.redaction import redact, remember_secrets
 from engine.runtime.compile_job import CompiledJob, compile_job
@@ -27,10 +27,10 @@ from engine.runtime.describe_failure import describe_failure
 from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
-from engine.runtime.job_fingerprint import job_fingerprint
 from engine.runtime.job_monitor import Attempt, JobMonitor, now
 from engine.runtime.job_result import JobResult
 from engine.runtime.keep_vertices import KeptVertices, finished_vertices
+from engine.runtime.next_run import next_run
 from engine.runtime.plan_job import plan_job
 from engine.runtime.recover_jobs import RecoveredJob, recovered_job
 from engine.runtime.restart_backoff import Backoff, restart_backoff
@@ -48,8 +48,8 @@ from engine.runtime.spark_application import (
 )
 from engine.runtime.start_again import start_again_after_failures
 from engine.runtime.transformations import Transformation
-from operators.connectors.recover_sinks import needs_commit, recovery_of
-from operators.connectors.sink import CollectSink, Sink
+from operators.connectors.recover_sinks import needs_commit
+from operators.connectors.sink import CollectSink
 from operators.task.task_spec import ResultsAddress
 
 _FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
@@ -116,7 +116,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     acknowledge_runs()
     backoff = restart_backoff(job.config)
     tables = plan_job(job)
-    following = _next_run(job)
+    following = next_run(job)
     repeated = settle_earlier_runs(following)
     recovered = control.recovered = recovered_job(job, tables, control.job_id)
     collects = any(isinstance(one.operator, CollectSink) for one in job.transformations)
@@ -274,6 +274,8 @@ def _run(
                 monitor.submitted(None if address is None else address.here)
                 control.state = "RUNNING"
                 control.submitted.set()
+                if control.cancel_requested.is_set():
+                    raise KeyboardInterrupt
 
             recovered = control.recovered
             kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
@@ -282,8 +284,6 @@ def _run(
             )
             if kept is None:
                 submit()
-            if control.cancel_requested.is_set():
-                raise KeyboardInterrupt
             table = frames.terminal().toArrow()
         monitor.ended(finished=True)
         if address is not None and address.here is not None and _only_to_driver(compiled, address):
@@ -323,22 +323,6 @@ def source_dataframes(compiled: CompiledJob) -> Mapping[int, DataFrame]:
         for one in vertex.chain.operators
         if one.source and getattr(one.operator, "reads_dataframe", False)
     }
-
-
-def _next_run(job: Job) -> NextRun:
-    """What earlier runs are compared with."""
-    sinks = [
-        JobSink(one.name, one.operator, one.output_type)
-        for one in job.transformations
-        if isinstance(one.operator, Sink)
-    ]
-    options = {
-        recovery.folder: given
-        for one in sinks
-        if (given := getattr(one.sink, "storage_options", None)) and (recovery := recovery_of(one.sink))
-    }
-    committed = any(needs_commit(one.sink) for one in sinks)
-    return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)
 
 
 def _is_done(control: RunControl) -> bool:

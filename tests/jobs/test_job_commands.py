@@ -30,10 +30,11 @@ from pyflink.common import Types
 from pyflink.datastream import StreamExecutionEnvironment
 
 def wait(value):
+    from engine.machine.stop_on_signals import stopped_by
     from engine.runtime import run_job
     while not Path(sys.argv[1], "go").exists():
         time.sleep(0.01)
-        if run_job.stop.is_set():
+        if run_job.stop.is_set() or stopped_by():
             raise ValueError("stopped")
     if Path(sys.argv[1], "fail").exists():
         raise ValueError("no such value")

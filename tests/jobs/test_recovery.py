@@ -123,7 +123,7 @@ def results():
 
 
 def word_counts(tmp_path, uid="counts", again=False):
-    """Three vertices; the last one fails unless the file `go` is there, and writes into `out`."""
+    """Five vertices, one after a forward edge; the last one writes `out`, and fails unless `go` is there."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
     go = tmp_path / "go"
@@ -139,7 +139,7 @@ def word_counts(tmp_path, uid="counts", again=False):
         env.execute("first job")
     pair = Types.TUPLE([Types.STRING(), Types.LONG()])
     words = env.from_collection(["to be", "or not to be"], Types.STRING())
-    ones = words.flat_map(str.split, Types.STRING()).map(lambda word: (word, 1), pair)
+    ones = words.flat_map(str.split, Types.STRING()).map(lambda word: (word, 1), pair).disable_chaining()
     counts = ones.key_by(lambda one: one[0], Types.STRING()).reduce(lambda a, b: (a[0], a[1] + b[1])).uid(uid)
     sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
     counts.rebalance().map(checked, Types.STRING()).sink_to(sink)
