@@ -15,15 +15,14 @@ def job_as_json(job: JobRecord) -> dict[str, Any]:
     """A job with its vertices, without secrets. InputError where it has been removed."""
     submitted = asdict(job.submitted)
     submitted.pop("owner")
-    return _redacted(
-        {
-            **submitted,
-            "state": job.state,
-            "failure": job.failure,
-            "milliseconds": job.milliseconds,
-            "vertices": [asdict(one) for one in vertex_states(job)],
-        }
-    )
+    described = {
+        **submitted,
+        "state": job.state,
+        "failure": job.failure,
+        "milliseconds": job.milliseconds,
+        "vertices": [asdict(one) for one in vertex_states(job)],
+    }
+    return {key: _redacted(value) for key, value in described.items()}
 
 
 def print_json(value: Any) -> None:

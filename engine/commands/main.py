@@ -51,6 +51,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
     ("wait", "engine.commands.wait", "Wait until a job has ended."),
     ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
+    ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store."),

@@ -25,8 +25,12 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 def command(
     context: typer.Context,
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="SCRIPT",
+            help="A Python script that uses PyFlink's or Penstock's API; may be left out with --resume.",
+        ),
+    ] = None,
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the script as sys.argv.")
     ] = None,
@@ -65,6 +69,22 @@ def command(
             help="Print the id of the (first) job and return once it is submitted; it runs on by itself.",
         ),
     ] = False,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="Keep what each vertex has finished in DIR, which all workers see, until its job has ended.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="JOB",
+            help="Go on with what a failed or killed job has kept; by default with its script and arguments.",
+        ),
+    ] = None,
     real_pyflink: Annotated[
         bool,
         typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
@@ -75,6 +95,7 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
+    from engine.commands.resume_run import run_again, script_recovery
     from engine.commands.run_detached import run_detached
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
@@ -87,10 +108,16 @@ def command(
     from engine.runtime.job_result import JobResult
     from engine.runtime.list_jobs_of_script import list_jobs_of_script
     from engine.runtime.record_run import write_run
+    from engine.runtime.recover_jobs import use_recovery
     from engine.runtime.run_environment import use_session_settings
     from engine.runtime.run_job import run_listeners
     from engine.runtime.start_job import jobs_end_with_script
 
+    if script is None:
+        if resume is None:
+            raise typer.BadParameter("Missing argument 'SCRIPT'.")
+        run_again(context, resume, checkpoint_dir)
+        return
     configuration = given_configuration(config_dir, define)
     if to is not None:
         from engine.store.require_target import require_target
@@ -120,6 +147,7 @@ def command(
         submitted = submitted_script(script, arguments or [], given_options(context), to, master, spark)
         with (
             use_session_settings(master, spark),
+            use_recovery(script_recovery(checkpoint_dir, resume)),
             runs_acknowledged_at_end(),
             list_jobs_of_script(submitted, as_detached_driver()),
             collects_closed_at_end(),

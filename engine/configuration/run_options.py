@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from engine.configuration.option import A_DURATION, Option, Reader
+from engine.configuration.restart_options import RESTART_OPTIONS
 from plans.topology.flink_values import parse_duration, parse_long, parse_string
 from plans.topology.option_maps import parse_map
 
@@ -79,6 +80,7 @@ RUN_OPTIONS = (
         "archives that workers extract",
     ),
     _run("python.executable", parse_string, None, "a path", "the interpreter of the workers"),
+    *RESTART_OPTIONS,
     *PENSTOCK_OPTIONS,
 )
 """What running reads beside the options of jobs."""

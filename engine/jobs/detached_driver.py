@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from engine.jobs.job_folder import jobs_folder
 from engine.machine.end_processes import end_processes
-from engine.machine.machine_error import machine_error
+from plans.errors import MachineError
 
 _VARIABLE = "PENSTOCK_DETACHED_DRIVER"
 """Environment variable that tells a process that it is a detached driver: the file of its output, and the
@@ -47,7 +47,9 @@ def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) 
         log = jobs_folder() / f".{uuid4().hex}.log"
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     except OSError as error:
-        raise machine_error(error, "a detached job needs its place in the list of jobs") or error from error
+        raise MachineError(
+            f"the list of jobs, which a detached job is in, cannot be written: {error}"
+        ) from error
     reading, writing = os.pipe()
     try:
         driver = subprocess.Popen(

@@ -31,7 +31,7 @@ class VertexState:
     bytes_in: int
     bytes_out: int
     failures: tuple[str, ...]  #: of all attempts
-    kept: bool  #: its results were those of an earlier run, and it was not run
+    kept: bool  #: an earlier run has done it: it was not run
 
 
 def vertex_states(record: JobRecord) -> list[VertexState]:
@@ -48,7 +48,8 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
         mine = [row for row in executions if row["vertex"] == vertex["vertex"]]
         latest = {row["subtask"]: row for row in mine}.values()
         states = Counter(row["state"] for row in latest)
-        kept = not mine and vertex["vertex"] in record.submitted.kept_vertices
+        done = record.state == "FINISHED" or vertex["vertex"] in record.submitted.kept_vertices
+        kept = done and not mine
         found.append(
             VertexState(
                 vertex=vertex["vertex"],

@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
+from engine.runtime.keep_vertices import KeptVertices
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
@@ -50,18 +51,28 @@ class JobFrames:
         dependencies: PythonDependencies,
         dataframes: Mapping[int, DataFrame],
         result_schema: StructType | None = None,
+        kept: KeptVertices | None = None,
     ) -> None:
         """`dataframes`: of each vertex whose source is a DataFrame, that DataFrame.
 
-        `result_schema`: of the last vertex's rows, if these are results instead of exchange rows.
+        `result_schema`: of the last vertex's rows, if these are results instead of exchange rows. `kept`:
+        vertices that are run now, one after the other, unless an earlier run has done so.
         """
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies, self._dataframes = dependencies, dataframes
         self._rows: dict[int, DataFrame] = {}
         self.kept: list[DataFrame] = []
-        for vertex in job.vertices:
+        self._in_files = kept or ()
+        functions = [self._function(vertex) for vertex in job.vertices]
+        if kept is not None:
+            kept.begin()
+        for vertex, function in zip(job.vertices, functions, strict=True):
+            if kept is not None and vertex.chain.vertex in kept:
+                rows = kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
+                self._rows[vertex.chain.vertex] = rows
+                continue
             rows = self._input(vertex).mapInArrow(
-                self._function(vertex),
+                function,
                 result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS,
             )
             if self._readers(vertex) > 1:
@@ -108,7 +119,7 @@ class JobFrames:
             return given if given.rdd.getNumPartitions() == parallelism else given.repartition(parallelism)
         edges = [gate.edge for gate in vertex.chain.gates]
         parts = [self._read(producer, edges) for producer in vertex.producers]
-        if vertex.forward_only:
+        if vertex.forward_only and vertex.producers[0] not in self._in_files:
             return parts[0]
         together = reduce(DataFrame.unionAll, [self._greetings(parallelism), *parts])
         return together.repartitionById(parallelism, F.col("target")).sortWithinPartitions(

@@ -15,6 +15,7 @@ from engine.jobs.job_folder import CANCEL, JOB, LOG, SubmittedJob, make_job_fold
 from engine.jobs.remove_old_jobs import remove_old_jobs
 from engine.output.redaction import redact
 from engine.runtime.job_result import JobResult
+from engine.runtime.keep_vertices import finished_vertices
 from engine.runtime.record_run import tables_of_run
 from engine.runtime.run_job import RunControl, submit_listeners
 from plans.errors import PenstockError
@@ -38,6 +39,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
 
     def submitted(result: JobResult, control: RunControl) -> None:
         nonlocal log
+        recovered = control.recovered
         job = replace(
             script,
             job_id=result.job_id,
@@ -46,6 +48,11 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             started_at=result.started_at,
             owner=this_process(),
             detached=driver is not None,
+            kept_in=None if recovered is None else recovered.script.folder,
+            resumed=None if recovered is None else recovered.resumed,
+            kept_vertices=tuple(
+                () if recovered is None else sorted(finished_vertices(recovered.kept, result.compiled))
+            ),
         )
         try:
             with suppress(PenstockError, OSError):

@@ -6,7 +6,7 @@ Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, 
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
+from engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
 from engine.commits.journal import Run
@@ -28,14 +28,18 @@ from engine.runtime.errors import JobCancelledError
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
 from engine.runtime.job_fingerprint import job_fingerprint
-from engine.runtime.job_monitor import JobMonitor, now
+from engine.runtime.job_monitor import Attempt, JobMonitor, now
 from engine.runtime.job_result import JobResult
+from engine.runtime.keep_vertices import KeptVertices, finished_vertices
 from engine.runtime.plan_job import plan_job
+from engine.runtime.recover_jobs import RecoveredJob, recovered_job
+from engine.runtime.restart_backoff import Backoff, restart_backoff
 from engine.runtime.results_to_driver import ResultsToDriver
 from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.run_until_enough import run_until_enough
 from engine.runtime.ship_python import ship_python
+from engine.runtime.start_again import start_again_after_failures
 from engine.runtime.transformations import Transformation
 from operators.connectors.recover_sinks import needs_commit, recovery_of
 from operators.connectors.sink import CollectSink, Sink
@@ -51,6 +55,7 @@ class RunControl:
     submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
     state: str = "CREATED"  #: JobStatus
     monitor: JobMonitor | None = None  #: while Spark runs it
+    recovered: RecoveredJob | None = None  #: what is kept of it
     on_end: "list[Callable[[JobResult], None]]" = field(default_factory=list)
 
     def cancel(self) -> None:
@@ -73,6 +78,7 @@ class BegunRun:
     opened: OpenRun
     repeated: Run | None  #: an earlier run that has committed what this one would
     result: JobResult
+    backoff: Backoff
 
 
 def run_job(job: Job, control: RunControl | None = None) -> JobResult:
@@ -99,11 +105,19 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     """
     remember_secrets(job.config)
     acknowledge_runs()
+    backoff = restart_backoff(job.config)
     tables = plan_job(job)
     following = _next_run(job)
     repeated = settle_earlier_runs(following)
-    if repeated is not None and not any(isinstance(one.operator, CollectSink) for one in job.transformations):
-        return _done_before(job, control, tables, repeated)
+    recovered = control.recovered = recovered_job(job, tables, control.job_id)
+    collects = any(isinstance(one.operator, CollectSink) for one in job.transformations)
+    if repeated is not None and not collects:
+        result = _done_before(job, control, tables, _committed_before(repeated))
+        run_is_published(repeated)
+        return result
+    if recovered is not None and recovered.done_before and not collects:
+        published_jobs[job.name] += any(needs_commit(one.sink) for one in following.sinks)
+        return _done_before(job, control, tables, "the run that is resumed has finished it")
     compiled = compile_job(job.transformations, tables, batch=job.batch)
     result = JobResult(
         control.job_id,
@@ -127,7 +141,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     except BaseException as error:
         _ended(control, result, error)
         raise
-    return BegunRun(job, control, spark, compiled, opened, repeated, result)
+    return BegunRun(job, control, spark, compiled, opened, repeated, result, backoff)
 
 
 def end_job(
@@ -145,22 +159,28 @@ def end_job(
     try:
         with begun.opened:
 
-            def run(limited: CompiledJob) -> Rows:
-                with JobMonitor(_parallelism(compiled), driver_host(begun.spark), on_change) as monitor:
+            def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
+                parallelism = _parallelism(limited, compiled, control)
+                with JobMonitor(parallelism, driver_host(begun.spark), on_change, earlier) as monitor:
                     control.monitor = monitor
                     try:
                         return _run(begun.spark, job, control, limited, monitor, address)
                     finally:
                         result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
 
+            def run(limited: CompiledJob) -> Rows:
+                return start_again_after_failures(
+                    begun.backoff, control, job.name, begun.spark, lambda earlier: start(limited, earlier)
+                )
+
             if results is not None:
-                rows = run(results.compiled)
+                rows = start(results.compiled, [])  # records that are read already cannot be taken back
             else:
                 rows = run_until_enough(
                     compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())
                 )
             result.collected = deliver(rows, compiled.terminals)
-            if begun.repeated is None:
+            if begun.repeated is None and not _is_done(control):
                 commit_run(begun.opened, committables(rows, compiled.terminals))
             else:
                 undo_run(begun.opened)
@@ -176,6 +196,8 @@ def end_job(
     finally:
         for listener in run_listeners:
             listener(result)
+    if control.recovered is not None:
+        control.recovered.finished()
     if begun.opened.sinks:
         run_is_published(begun.repeated or begun.opened.run)
     return result
@@ -204,8 +226,15 @@ def required_slots(tables: Mapping[str, pa.Table]) -> int:
     return sum(tables["required_slots"]["slots"].to_pylist())
 
 
-def _parallelism(compiled: CompiledJob) -> dict[int, int]:
-    return {vertex.chain.vertex: vertex.chain.parallelism for vertex in compiled.vertices}
+def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
+    """Of each vertex that runs: all but those of `limited` whose results are kept."""
+    recovered = control.recovered
+    kept = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
+    return {
+        vertex.chain.vertex: vertex.chain.parallelism
+        for vertex in compiled.vertices
+        if vertex.chain.vertex not in kept
+    }
 
 
 def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
@@ -225,14 +254,24 @@ def _run(
     dependencies = ship_python(context, job)
     files = cached_files_on_spark(context, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)
+    settings = replace(settings, first_attempts=monitor.first_attempts)
     context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
     frames = None
     try:
         with spark_settings_for_runs(spark):
-            frames = JobFrames(spark, compiled, settings, dependencies, source_dataframes(compiled))
-            monitor.submitted(None if address is None else address.here)
-            control.state = "RUNNING"
-            control.submitted.set()
+
+            def submit() -> None:
+                monitor.submitted(None if address is None else address.here)
+                control.state = "RUNNING"
+                control.submitted.set()
+
+            recovered = control.recovered
+            kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
+            frames = JobFrames(
+                spark, compiled, settings, dependencies, source_dataframes(compiled), kept=kept
+            )
+            if kept is None:
+                submit()
             if control.cancel_requested.is_set():
                 raise KeyboardInterrupt
             table = frames.terminal().toArrow()
@@ -292,13 +331,20 @@ def _next_run(job: Job) -> NextRun:
     return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)
 
 
-def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], repeated: Run) -> JobResult:
-    """The result of a job that an earlier run has done: no vertex has run."""
-    say(
-        f"job {job.name!r} is not run again: its run {repeated.short_id} of "
-        f"{datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is committed, and ended before it "
-        "could say so; the next run is a new one"
+def _is_done(control: RunControl) -> bool:
+    return control.recovered is not None and control.recovered.done_before
+
+
+def _committed_before(repeated: Run) -> str:
+    return (
+        f"its run {repeated.short_id} of {datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is "
+        "committed, and ended before it could say so; the next run is a new one"
     )
+
+
+def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:
+    """The result of a job that an earlier run has done: no vertex has run."""
+    say(f"job {job.name!r} is not run again: {why}")
     nothing = CompiledJob((), ())
     result = JobResult(
         control.job_id,
@@ -318,7 +364,8 @@ def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], rep
     _ended(control, result)
     for listener in run_listeners:
         listener(result)
-    run_is_published(repeated)
+    if control.recovered is not None:
+        control.recovered.finished()
     return result
 
 

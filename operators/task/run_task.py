@@ -63,6 +63,8 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
     where = TaskContext.get()
     attempt_number = where.attemptNumber() if where is not None else 0
     subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
+    if spec.chain.vertex in spec.settings.first_attempts:
+        attempt_number += spec.settings.first_attempts[spec.chain.vertex][subtask]
     return pulled(
         lambda put: _attempt(spec, subtask, attempt_number, batches, put),
         f"vertex {spec.chain.vertex}, subtask {subtask}",
