@@ -85,9 +85,9 @@ def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
 
 def _with_notes(graph: Graph, notes: dict[str, str]) -> Graph:
     """The graph with how vertices are doing in their boxes, which are wide enough for what comes."""
+    room = len(_WIDEST_NOTE)
     nodes = tuple(
-        replace(node, note=notes.get(node.key, "CREATED").ljust(len(_WIDEST_NOTE), "\u2002"))
-        for node in graph.nodes
+        replace(node, note=notes.get(node.key, "CREATED").ljust(room, "\u2002")) for node in graph.nodes
     )
     return replace(graph, nodes=nodes)
 

@@ -99,7 +99,7 @@ def _times(run: JobRecord) -> Mapping[int, _Times]:
     entered = executions["state_timestamps"].to_list()
     spans = []
     for state, stamps in zip(executions["state"].to_list(), entered, strict=True):
-        at = {one["key"]: int(one["value"].timestamp() * 1000) for one in stamps or []}
+        at = {name: int(entry.timestamp() * 1000) for name, entry in stamps.items()}
         begin = at.get("RUNNING")
         end = at.get(state, now) if state in _ENDED else now
         spans.append(0 if begin is None else max(0, end - begin))
