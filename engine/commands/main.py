@@ -55,6 +55,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
     ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
+    ("ui", "engine.commands.ui", "Show jobs and runs in a browser, live."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store."),
     ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),

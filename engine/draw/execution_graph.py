@@ -103,7 +103,7 @@ def _joined(plan: DrawnPlan, edge: Row, sizes: dict[int, int]) -> tuple[list[Nod
     facts = (("ship strategy", strategy), ("distribution", edge["distribution"]))
     if edge["distribution"] == "ALL_TO_ALL" and len(producers) * len(readers) > len(producers) + len(readers):
         hub = f"e{target}_{edge['input_index']}"
-        name = f"{strategy}: every task reads from all"
+        name = f"{strategy}, all to all"
         node = Node(key=hub, name=name, note=f"{sizes[source]:,} by {sizes[target]:,} channels", facts=facts)
         return [node], [
             *(Edge(source=f"v{source}_{one}", target=hub, facts=facts) for one in producers),

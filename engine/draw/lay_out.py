@@ -129,7 +129,8 @@ class _Level:
         is_open = inner is not None and node.key not in self.folded
         tall = min(ports, _MOST_PORTS) * _PORT + PADDING
         if is_open and inner is not None:
-            width = max(inner.size.width + 3 * PADDING, _NARROWEST)
+            title_width = 0.0 if node.note else min(text_width(node.name, SMALL), _WIDEST)
+            width = max(inner.size.width + 3 * PADDING, title_width + 3 * PADDING, _NARROWEST)
             size = Size(width, max(inner.size.height + _TITLE + 2.5 * PADDING, tall))
             title = cut(f"{node.name}", width - 2 * PADDING, SMALL)
             note = cut(node.note, width - 2 * PADDING, SMALL)

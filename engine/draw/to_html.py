@@ -23,7 +23,7 @@ def to_html(graphs: Sequence[Graph]) -> str:
     Its scripts and styles are its own, known by their hashes; names are foreign, and escaped everywhere.
     """
     layers = [layer_of_page(graph, number) for number, graph in enumerate(graphs)]
-    styles, script = f"{style()}{_file('page.css')}", _file("page.js")
+    styles, script = f"{style()}{asset('page.css')}", f"{asset('view.js')}{asset('page.js')}"
     page = (
         templates()
         .get_template("page.html.j2")
@@ -82,7 +82,8 @@ def templates() -> Environment:
     )
 
 
-def _file(name: str) -> str:
+def asset(name: str) -> str:
+    """A script or style sheet of drawn pages."""
     return files("engine.draw").joinpath(name).read_text(encoding="utf-8")
 
 
