@@ -28,11 +28,14 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
-    # what a killed client has left running is to end soon
-    "spark.connect.execute.manager.detachedTimeout": "10s",
+    # what a killed client has left running is to end soon: clients that live attach again every few seconds
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "5s",
+    "spark.connect.execute.manager.detachedTimeout": "5s",
     "spark.connect.execute.manager.maintenanceInterval": "2s",
     # of all clients: files are named by their content, and Python workers of one serve the next
     "spark.sql.artifact.isolation.enabled": "false",
+    # a wide job leaves cores for those that come after it
+    "spark.scheduler.mode": "FAIR",
     # results and stages of jobs that have ended
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "50",
