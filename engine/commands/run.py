@@ -124,7 +124,11 @@ def command(
 
     run_listeners.append(ended)
     try:
-        with on_cluster(cluster, spark), runs_acknowledged_at_end(), collects_closed_at_end():
+        with (
+            on_cluster(cluster, spark, configuration.cluster.slots),
+            runs_acknowledged_at_end(),
+            collects_closed_at_end(),
+        ):
             run_script(
                 script,
                 list(arguments or []),

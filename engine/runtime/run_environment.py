@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from engine.clusters.session_folder import Session, live_session
+from engine.clusters.session_request import EXECUTOR_CORES
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import CachedFile
@@ -24,7 +25,8 @@ from plans.printable import printable
 def run_session(slots: int) -> SparkSession:
     """The session that jobs run in: the process's own, else a new one as `use_session_settings` says.
 
-    A new one on a Spark cluster asks for as many cores as the plan has slots, unless spark.cores.max is set.
+    A new one on a cluster asks for executors (TaskManagers) with as many cores as the plan has slots: on
+    spark:// by spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
     if _settings.session is not None:
         from engine.clusters.connect_to_session import connected_session
@@ -32,9 +34,14 @@ def run_session(slots: int) -> SparkSession:
         live_session(_settings.session.name)  # it may have ended since the script began
         return cast(SparkSession, connected_session())
     conf = dict(_settings.conf)
-    on_cluster = (_settings.master or conf.get("spark.master", "")).startswith("spark://")
-    if on_cluster and SparkContext._active_spark_context is None:
-        conf.setdefault("spark.cores.max", str(slots))
+    master = _settings.master or conf.get("spark.master", "")
+    each = int(conf.get(EXECUTOR_CORES) or 1)
+    if SparkContext._active_spark_context is not None:
+        pass
+    elif master.startswith("spark://"):
+        conf.setdefault("spark.cores.max", str(-(-slots // each) * each))
+    elif master.startswith(("yarn", "k8s://")):
+        conf.setdefault("spark.executor.instances", str(-(-slots // each)))
     return get_session(master=_settings.master, conf=conf)
 
 
