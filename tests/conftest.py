@@ -1,4 +1,4 @@
-"""One Spark session for all tests, with the test profile of spark-conf."""
+"""One Spark session for all tests, with the test profile of spark-conf; and a state folder of their own."""
 
 import os
 from collections.abc import Iterator
@@ -6,8 +6,15 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.machine.state_folder import STATE_DIR
 from engine.spark.session import get_session
 from engine.spark.spark_conf import spark_conf_dir
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What outlives a command is not this user's."""
+    os.environ[STATE_DIR] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="session")

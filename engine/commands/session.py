@@ -51,7 +51,7 @@ def start(
     """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
     from engine.clusters.session_request import session_request
     from engine.clusters.start_session import start_session
-    from engine.clusters.warm_session import warm_session
+    from engine.library.warm_session import warm_session
 
     configuration = given_configuration(config_dir, define)
     cluster = configuration.cluster

@@ -127,7 +127,7 @@ def test_a_session_of_another_machine_is_left_alone():
     session = recorded()
     write_session(Session(**{**vars(session), "owner": {**session.owner, "host": "elsewhere"}}))
     with pytest.raises(ConfigurationError, match="cannot be seen here"):
-        stop_session(find_session("mine"))
+        stop_session(live_session("mine"))
 
 
 def test_what_is_no_record_is_no_session():

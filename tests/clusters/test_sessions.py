@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.clusters.connect_to_session import connected_to
-from engine.clusters.session_folder import Session, find_session, write_session
+from engine.clusters.session_folder import Session, live_session, write_session
 from engine.clusters.slot_queue import ticket
 from engine.commits.run_owner import liveness
 from engine.machine.end_processes import is_running, processes_of_session
@@ -108,7 +108,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def session(place):
-    return find_session(NAME)
+    return live_session(NAME)
 
 
 def run(place, *arguments, options=()):
@@ -136,7 +136,7 @@ def wait_for(what, seconds=60):
 
 
 def test_the_server_is_a_process_of_its_own(place, session):
-    folder, environment = place
+    _, environment = place
     server = int(session.owner["pid"])
     assert liveness(session.owner) == "alive"
     assert os.getsid(server) == server
@@ -224,7 +224,7 @@ def test_a_client_that_ends_in_the_middle_leaves_the_session_to_others(place, nu
     assert client.returncode == code, err
     if number == signal.SIGINT:
         assert "job 'slow' was cancelled" in err
-    with connected_to(find_session(NAME)) as spark:
+    with connected_to(live_session(NAME)) as spark:
         assert spark.range(10).count() == 10
 
 

@@ -55,6 +55,7 @@ def test_a_killed_client_holds_no_slots(tmp_path):
         "    print(one.ask(2, 2).has_slots, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
         assert client.stdout.readline() == b"True\n"
         with ticket(tmp_path, "next", 2) as one:
             assert one.ask(2, 2).taken == 2
