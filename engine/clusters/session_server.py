@@ -23,10 +23,11 @@ from engine.commits.run_owner import this_process
 from engine.machine.replace_file import replace_file
 from plans.errors import PenstockError
 
+LOOPBACK = "127.0.0.1"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 
 _SETTINGS = {
-    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.address": LOOPBACK,
     "spark.connect.grpc.binding.port": "0",
     # what a killed client has left running is to end soon: clients that live attach again every few seconds
     "spark.connect.execute.reattachable.senderMaxStreamDuration": "5s",

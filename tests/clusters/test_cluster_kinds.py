@@ -21,7 +21,9 @@ from engine.clusters.session_folder import (
 )
 from engine.clusters.session_request import session_request
 from engine.clusters.stop_session import stop_session
+from engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from engine.commits.run_owner import this_process
+from engine.configuration.load_configuration import load_configuration
 from engine.machine.state_folder import STATE_DIR
 from plans.errors import ConfigurationError
 
@@ -128,6 +130,22 @@ def test_a_session_of_another_machine_is_left_alone():
     write_session(Session(**{**vars(session), "owner": {**session.owner, "host": "elsewhere"}}))
     with pytest.raises(ConfigurationError, match="cannot be seen here"):
         stop_session(live_session("mine"))
+
+
+def test_cluster_mode_is_refused():
+    conf = {"spark.submit.deployMode": "cluster"}
+    with pytest.raises(ConfigurationError, match=r"deployMode: found cluster, allowed client"):
+        chosen_cluster("yarn", None, conf, verbose=False)
+
+
+def test_the_default_parallelism_in_a_session_is_its_slots(tmp_path):
+    recorded()
+    record_latest("mine")
+    cluster, nothing = chosen_cluster(None, None, {}, verbose=False), load_configuration([], {})
+    assert default_parallelism(None, nothing, cluster) == 2
+    assert default_parallelism(7, nothing, cluster) == 7
+    configured = load_configuration([], {"parallelism.default": "3"})
+    assert default_parallelism(None, configured, cluster) is None
 
 
 def test_what_is_no_record_is_no_session():
