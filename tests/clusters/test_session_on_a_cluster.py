@@ -23,7 +23,8 @@ def slow(value):
 
 pairs = env.from_collection(list(range(20)), Types.LONG()).rebalance().map(
     slow, Types.TUPLE([Types.LONG(), Types.LONG()]))
-with pairs.key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).execute_and_collect("sums") as sums:
+summed = pairs.key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+with summed.execute_and_collect("sums") as sums:
     print("last", sorted(dict(sums).items()))
 """
 LAST = "last [(0, 63), (1, 70), (2, 57)]"
