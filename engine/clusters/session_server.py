@@ -92,7 +92,7 @@ def registered_slots(context: Any) -> tuple[int, int]:
     if str(context.master).startswith("local"):
         return 1, int(context.defaultParallelism)
     backend = context._jsc.sc().schedulerBackend()
-    return int(backend.totalRegisteredExecutors().get()), int(backend.totalCoreCount().get())
+    return int(backend.totalRegisteredExecutors()), int(backend.totalCoreCount())
 
 
 def main() -> None:

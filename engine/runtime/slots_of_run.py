@@ -35,7 +35,7 @@ def slots_of_run(
     """Inside the block `job` has its slots.
 
     In a session they are shared with other clients' jobs, first come, first served. On a cluster of its own
-    the job starts once so many have registered. A local Spark has no slots: it runs the subtasks of a job
+    the job starts once these have registered. A local Spark has no slots: it runs the subtasks of a job
     that is wider than it has cores one after the other. Raises NoResourceAvailableError after
     slot.request.timeout, and JobCancelledError.
     """

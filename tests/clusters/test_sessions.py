@@ -7,12 +7,13 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.clusters.connect_to_session import connected_to
-from engine.clusters.session_folder import Session, live_session, write_session
+from engine.clusters.session_folder import live_session, write_session
 from engine.clusters.slot_queue import ticket
 from engine.commits.run_owner import liveness
 from engine.machine.end_processes import is_running, processes_of_session
@@ -212,7 +213,7 @@ def test_jobs_wait_for_their_turn(place, session):
     assert [path.name for path in queue.iterdir()] == ["lock"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_client_that_ends_in_the_middle_leaves_the_session_to_others(place, number, code):
     folder, _ = place
     for path in folder.glob("begun-*"):
@@ -222,7 +223,7 @@ def test_a_client_that_ends_in_the_middle_leaves_the_session_to_others(place, nu
     client.send_signal(number)
     _, err = client.communicate(timeout=30)
     assert client.returncode == code, err
-    if number == signal.SIGINT:
+    if number == signal.SIGTERM:
         assert "job 'slow' was cancelled" in err
     with connected_to(live_session(NAME)) as spark:
         assert spark.range(10).count() == 10
@@ -245,10 +246,10 @@ def test_a_session_runs_once(place):
 
 
 def test_a_dead_session_is_found_dead(place, session):
-    """Its record stays behind, as after a kill -9; another process may have its number."""
+    """Its record stays, as after a kill -9; another process may have its number."""
     _, environment = place
-    dead = Session(**{**vars(session), "name": "dead", "owner": {**session.owner, "started": "1"}})
-    dead = Session(**{**vars(dead), "folder": session.folder.parent / "dead"})
+    owner = {**session.owner, "started": "1"}
+    dead = replace(session, name="dead", owner=owner, folder=session.folder.parent / "dead")
     dead.folder.mkdir()
     write_session(dead)
     done = run(place, "collect", options=("--session", "dead"))
