@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.clusters.require_connect import require_connect
 from engine.clusters.session_folder import Session
-from engine.clusters.session_server import TOKEN_VARIABLE
+from engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
 from engine.output.redaction import redact_value
 from plans.errors import ConfigurationError
 
@@ -63,8 +63,17 @@ def _client(remote: str) -> Any:
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
+    class Loopback(DefaultChannelBuilder):
+        """To the address that the server has bound, not to others that `localhost` may stand for: what
+        listens there, of whichever user, would be told the token.
+        """
+
+        @property
+        def endpoint(self) -> str:
+            return f"{LOOPBACK}:{self._port}"
+
     # a proxy for the network has no business between two processes of this machine
-    channel = DefaultChannelBuilder(remote, [("grpc.enable_http_proxy", 0)])
+    channel = Loopback(remote, [("grpc.enable_http_proxy", 0)])
     spark = SparkSession(channel, userId=getpass.getuser())
     # Spark's own policy goes on for ten minutes; a server on this machine answers at once or has ended
     spark.client.set_retry_policies(

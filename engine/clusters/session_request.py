@@ -11,6 +11,8 @@ from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
 from plans.topology.flink_values import parse_memory_size
 
+EXECUTOR_CORES = "spark.executor.cores"
+
 
 @dataclass(frozen=True)
 class SessionRequest:
@@ -68,7 +70,7 @@ def executors(slots: int, each: int, memory: str | None) -> dict[str, str]:
     """Spark settings for `slots` slots in TaskManagers of `each`."""
     own = {
         "spark.cores.max": str(slots),
-        "spark.executor.cores": str(each),
+        EXECUTOR_CORES: str(each),
         "spark.executor.instances": str(slots // each),
     }
     return own if memory is None else {**own, "spark.executor.memory": _spark_memory(memory)}

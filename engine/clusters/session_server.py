@@ -23,16 +23,20 @@ from engine.commits.run_owner import this_process
 from engine.machine.replace_file import replace_file
 from plans.errors import PenstockError
 
+LOOPBACK = "127.0.0.1"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 
 _SETTINGS = {
-    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.address": LOOPBACK,
     "spark.connect.grpc.binding.port": "0",
-    # what a killed client has left running is to end soon
-    "spark.connect.execute.manager.detachedTimeout": "10s",
+    # what a killed client has left running is to end soon: clients that live attach again every few seconds
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "5s",
+    "spark.connect.execute.manager.detachedTimeout": "5s",
     "spark.connect.execute.manager.maintenanceInterval": "2s",
     # of all clients: files are named by their content, and Python workers of one serve the next
     "spark.sql.artifact.isolation.enabled": "false",
+    # a wide job leaves cores for those that come after it
+    "spark.scheduler.mode": "FAIR",
     # results and stages of jobs that have ended
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "50",
@@ -88,7 +92,7 @@ def registered_slots(context: Any) -> tuple[int, int]:
     if str(context.master).startswith("local"):
         return 1, int(context.defaultParallelism)
     backend = context._jsc.sc().schedulerBackend()
-    return int(backend.totalRegisteredExecutors().get()), int(backend.totalCoreCount().get())
+    return int(backend.totalRegisteredExecutors()), int(backend.totalCoreCount())
 
 
 def main() -> None:

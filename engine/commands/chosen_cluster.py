@@ -5,17 +5,28 @@ from contextlib import contextmanager
 
 from engine.clusters.cluster_kinds import Asked, Cluster, choose_cluster, describe_choice
 from engine.clusters.connect_to_session import connected_to
+from engine.clusters.session_request import EXECUTOR_CORES
 from engine.configuration.effective_configuration import EffectiveConfiguration
 from engine.configuration.job_options import PARALLELISM
 from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from engine.output.say import say_beside_output
 from plans.errors import ConfigurationError
 
+DEPLOY_MODE = "spark.submit.deployMode"
+
 
 def chosen_cluster(
     master: str | None, session: str | None, conf: Mapping[str, str], *, verbose: bool
 ) -> Cluster:
-    """The first kind of cluster that is active; `verbose` says which and why."""
+    """The first kind of cluster that is active; `verbose` says which and why.
+
+    Raises ConfigurationError for a session that was asked for in vain, and for Spark's cluster mode.
+    """
+    if conf.get(DEPLOY_MODE, "client") != "client":
+        raise ConfigurationError(
+            f"{DEPLOY_MODE}: found {conf[DEPLOY_MODE]}, allowed client",
+            "the driver of a job is this command; run it on a machine that stays connected with the cluster",
+        )
     cluster = choose_cluster(Asked(master, session, conf))
     if verbose:
         for line in describe_choice(cluster):
@@ -44,12 +55,18 @@ def with_slot_request_timeout(options: dict[str, str], given: str | None) -> dic
 
 
 @contextmanager
-def on_cluster(cluster: Cluster, conf: Mapping[str, str]) -> Iterator[None]:
-    """Jobs inside the block run on `cluster`, with Spark's settings `conf`."""
+def on_cluster(
+    cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None = None
+) -> Iterator[None]:
+    """Jobs inside the block run on `cluster`, with Spark's settings `conf`.
+
+    `slots_per_task_manager`, if configured, are the cores of an executor, where `conf` says nothing else.
+    """
     from engine.runtime.run_environment import use_session_settings
 
     if cluster.session is None:
-        with use_session_settings(cluster.master, conf):
+        cores = {} if slots_per_task_manager is None else {EXECUTOR_CORES: str(slots_per_task_manager)}
+        with use_session_settings(cluster.master, {**cores, **conf}):
             yield
         return
     with connected_to(cluster.session, conf), use_session_settings(None, conf, cluster.session):

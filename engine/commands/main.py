@@ -212,8 +212,8 @@ def _load(module: str, line: str | None) -> Any:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
-    if hasattr(loaded, "app"):  # a command of commands
-        return typer.main.get_command(loaded.app)
+    if isinstance(loaded.command, typer.Typer):  # of several commands
+        return typer.main.get_command(loaded.command)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
     single.command(cls=PlainCommand, help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)

@@ -170,7 +170,7 @@ def command(
     try:
         submitted = submitted_script(script, arguments or [], given_options(context), to, cluster)
         with (
-            on_cluster(cluster, spark),
+            on_cluster(cluster, spark, configuration.cluster.slots),
             use_recovery(script_recovery(checkpoint_dir, resume)),
             runs_acknowledged_at_end(),
             list_jobs_of_script(submitted, as_detached_driver()),

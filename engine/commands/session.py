@@ -20,7 +20,7 @@ from engine.output.people import print_table
 from engine.output.say import say, say_beside_output
 from plans.errors import ConfigurationError
 
-app = typer.Typer(
+command = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -30,7 +30,7 @@ app = typer.Typer(
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the session is called.")]
 
 
-@app.command("start", cls=PlainCommand)
+@command.command("start", cls=PlainCommand)
 def start(
     slots: Annotated[int, typer.Option("--slots", min=1, metavar="N", help="Slots that its jobs share.")],
     task_manager_memory: Annotated[
@@ -51,7 +51,7 @@ def start(
     """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
     from engine.clusters.session_request import session_request
     from engine.clusters.start_session import start_session
-    from engine.clusters.warm_session import warm_session
+    from engine.library.warm_session import warm_session
 
     configuration = given_configuration(config_dir, define)
     cluster = configuration.cluster
@@ -72,7 +72,7 @@ def start(
     say(session.name)
 
 
-@app.command("list", cls=PlainCommand)
+@command.command("list", cls=PlainCommand)
 def list_() -> None:
     """List sessions; * marks the one that `session start` has recorded for commands that name none."""
     latest = latest_session()
@@ -90,7 +90,7 @@ def list_() -> None:
     print_table(columns, [_row(one, one == latest) for one in list_sessions()])
 
 
-@app.command("stop", cls=PlainCommand)
+@command.command("stop", cls=PlainCommand)
 def stop(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Default: the one that was recorded.")

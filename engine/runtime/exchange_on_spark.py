@@ -22,7 +22,7 @@ from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
 from engine.runtime.keep_vertices import KeptVertices
-from engine.runtime.spark_application import has_partitions
+from engine.runtime.spark_application import has_partitions, is_remote
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
@@ -121,7 +121,8 @@ class JobFrames:
         pickled = _pickled(spec)
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
-        return task_function(pickled, folders, [install] if installed() else [], self._dependencies)
+        here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
+        return task_function(pickled, folders, [install] if installed() else [], self._dependencies, here)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism

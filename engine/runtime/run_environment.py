@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from engine.clusters.session_folder import Session, live_session
+from engine.clusters.session_request import EXECUTOR_CORES
 from engine.configuration.find_configuration import find_configuration
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
@@ -26,7 +27,8 @@ def run_session(slots: int) -> SparkSession:
     """The session that jobs run in: the process's own, else a new one as `use_session_settings` says.
 
     Outside of its blocks a new one is as the configuration directory says, and the process's own as it is.
-    A new one on a Spark cluster asks for as many cores as the plan has slots, unless spark.cores.max is set.
+    A new one on a cluster asks for executors (TaskManagers) with as many cores as the plan has slots: on
+    spark:// by spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
     if _settings is not None and _settings.session is not None:
         from engine.clusters.connect_to_session import connected_session
@@ -36,9 +38,12 @@ def run_session(slots: int) -> SparkSession:
     is_new = SparkContext._active_spark_context is None
     settings = _settings or SessionSettings(conf=find_configuration().spark if is_new else {})
     conf = dict(settings.conf)
-    on_cluster = (settings.master or conf.get("spark.master", "")).startswith("spark://")
-    if on_cluster and is_new:
-        conf.setdefault("spark.cores.max", str(slots))
+    master = settings.master or conf.get("spark.master", "")
+    each = int(conf.get(EXECUTOR_CORES) or 1)
+    if is_new and master.startswith("spark://"):
+        conf.setdefault("spark.cores.max", str(-(-slots // each) * each))
+    elif is_new and master.startswith(("yarn", "k8s://")):
+        conf.setdefault("spark.executor.instances", str(-(-slots // each)))
     return get_session(master=settings.master, conf=conf)
 
 

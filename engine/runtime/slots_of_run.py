@@ -15,8 +15,9 @@ from engine.clusters.session_folder import Session, live_session
 from engine.clusters.show_waiting import show_waiting
 from engine.clusters.slot_queue import ticket
 from engine.clusters.slot_request import SlotRequest, Supply, not_available, slot_request
+from engine.commits.run_owner import describe_owner, liveness
 from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from engine.runtime.errors import JobCancelledError
+from engine.runtime.errors import JobCancelledError, JobExecutionError
 from engine.runtime.job import Job
 from engine.runtime.run_environment import session_of_runs
 
@@ -34,7 +35,7 @@ def slots_of_run(
     """Inside the block `job` has its slots.
 
     In a session they are shared with other clients' jobs, first come, first served. On a cluster of its own
-    the job starts once so many have registered. A local Spark has no slots: it runs the subtasks of a job
+    the job starts once these have registered. A local Spark has no slots: it runs the subtasks of a job
     that is wider than it has cores one after the other. Raises NoResourceAvailableError after
     slot.request.timeout, and JobCancelledError.
     """
@@ -64,7 +65,16 @@ def slots_of_run(
             return place.has_slots, _of_session(live, total - place.taken), place.before
 
         _wait(request, look, timeout_seconds, cancel_requested)
-        yield
+        try:
+            yield
+        except JobExecutionError as error:
+            if liveness(session.owner) == "dead":
+                raise JobExecutionError(
+                    f"job {job.name!r} failed: the server of session {session.name!r}, "
+                    f"{describe_owner(session.owner)}, has ended",
+                    f"its log is {session.folder / 'log'}",
+                ) from error
+            raise
 
 
 def slot_request_timeout(config: Mapping[str, str]) -> float:
