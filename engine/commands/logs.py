@@ -1,6 +1,5 @@
 """`penstock logs`: what a detached driver has written."""
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +9,8 @@ import typer
 
 from engine.commands.job_argument import JobArgument
 from engine.jobs.job_records import JobRecord, driver_lives, find_job
-from engine.output.pieces import encodable
-from engine.output.redaction import redact
+from engine.output.say import repeat
 from plans.errors import InputError
-from plans.printable import printable_lines
 
 _LOOK_SECONDS = 0.2
 _CHUNK_BYTES = 1 << 16
@@ -36,19 +33,18 @@ def command(
             "`penstock run -d` keeps what a driver writes",
         )
     for line in _lines(record, record.log, follow):
-        sys.stdout.write(encodable(printable_lines(redact(line)), sys.stdout))
-        sys.stdout.flush()
+        repeat(line)
 
 
 def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
-    """Lines of the log, each with its line feed; the last one may have none."""
+    """Lines of the log, without their line feeds."""
     rest = b""
     with log.open("rb") as file:
         while True:
             lives = follow and driver_lives(record)  # before what it has written is read
             while chunk := file.read(_CHUNK_BYTES):
                 *whole, rest = (rest + chunk).split(b"\n")
-                yield from (line.decode(errors="replace") + "\n" for line in whole)
+                yield from (line.decode(errors="replace") for line in whole)
                 if len(rest) > _CHUNK_BYTES:
                     yield rest.decode(errors="replace")
                     rest = b""
@@ -56,4 +52,4 @@ def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
                 break
             time.sleep(_LOOK_SECONDS)
     if rest:
-        yield rest.decode(errors="replace") + "\n"
+        yield rest.decode(errors="replace")

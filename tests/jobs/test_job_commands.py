@@ -106,6 +106,7 @@ def test_a_detached_job_runs_on_by_itself(folder, here):
     assert os.getsid(driver_of(job_id)) == driver_of(job_id)
     assert record.submitted.detached
     assert record.submitted.arguments[2] == "password=*********(redacted)"
+    assert record.log is not None
     assert record.log.stat().st_mode & 0o077 == 0
     code, said, _ = here("list", "-r")
     assert (code, said.splitlines()[1].split("\t")[1:3]) == (0, ["job \\x1b[31m a", record.state])
@@ -162,7 +163,7 @@ def test_an_attached_job_is_listed_and_fails_as_it_does(folder, here):
     assert penstock("run", "script.py", folder, "a").returncode == 1
     (record,) = list_jobs()
     assert (record.state, record.log, record.submitted.detached) == ("FAILED", None, False)
-    assert "no such value" in record.failure
+    assert "no such value" in str(record.failure)
     assert here("logs", record.job_id)[0] == 3
     code, _, complaint = here("wait", record.job_id)
     assert (code, "no such value" in complaint) == (1, True)

@@ -90,7 +90,7 @@ def test_a_job_whose_driver_has_died_is_failed():
     folder = listed(1, owner=dead_owner())
     (found,) = list_jobs()
     assert (found.state, found.driver_died) == ("FAILED", True)
-    assert "its driver has died" in found.failure
+    assert "its driver has died" in str(found.failure)
     assert found.table("executions")["state"].to_pylist() == ["FINISHED", "FAILED", "FAILED"]
     (run,) = found.table("runs").to_pylist()
     assert (run["state"], run["failure"]) == ("FAILED", found.failure)

@@ -18,6 +18,7 @@ from engine.recovery.find_kept import find_kept
 from engine.recovery.identify_plan import differences, identify_plan
 from engine.recovery.kept_script import KeptFile, KeptScript, new_script, scripts_in
 from engine.runtime.errors import JobExecutionError
+from engine.runtime.job_result import JobResult
 from engine.runtime.recover_jobs import ScriptRecovery, use_recovery
 from engine.runtime.run_job import run_listeners
 from operators.task.keep_rows import keep_rows, read_rows
@@ -116,7 +117,7 @@ def test_rows_are_read_as_they_were_written(tmp_path):
 
 @pytest.fixture
 def results():
-    found = []
+    found: list[JobResult] = []
     run_listeners.append(found.append)
     yield found
     run_listeners.remove(found.append)

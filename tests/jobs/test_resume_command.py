@@ -53,7 +53,7 @@ def test_a_script_is_run_again_as_it_was(here, tmp_path, monkeypatch):
     failed = list_jobs()[0]
     assert (code, f"penstock run --resume {failed.job_id}" in complaint) == (1, True)
     assert failed.submitted.options == ("--parallelism=3", "--checkpoint-dir=kept")
-    assert failed.submitted.kept_in.startswith(str(tmp_path / "kept") + os.sep)
+    assert str(failed.submitted.kept_in).startswith(str(tmp_path / "kept") + os.sep)
 
     (tmp_path / "script.py").write_text(SCRIPT.replace("check, Types.LONG())", 'check).uid("other")'))
     code, _, complaint = here("run", "--resume", failed.job_id, "-p", 3, "script.py", "a b")

@@ -5,9 +5,8 @@ import pytest
 from engine.common import Configuration, Encoder, Types
 from engine.datastream import StreamExecutionEnvironment
 from engine.datastream.connectors.file_system import FileSink
-from engine.runtime import run_job
 from engine.runtime.errors import JobCompileError, JobExecutionError
-from engine.runtime.job_result import summaries
+from engine.runtime.job_result import JobResult, summaries
 from engine.runtime.restart_backoff import restart_backoff
 from engine.runtime.run_job import run_listeners
 from plans.vocabulary import ExecutionState
@@ -102,7 +101,7 @@ def rows(tmp_path):
 
 @pytest.fixture
 def results():
-    found = []
+    found: list[JobResult] = []
     run_listeners.append(found.append)
     yield found
     run_listeners.remove(found.append)
@@ -115,7 +114,7 @@ def test_a_job_starts_again_and_writes_each_row_once(spark, tmp_path, results, c
     assert rows(tmp_path) == list(range(20))
     (result,) = results
     last = [one for one in result.attempts if one.vertex != min(a.vertex for a in result.attempts)]
-    by_subtask = {}
+    by_subtask: dict[int, list[tuple[int, ExecutionState]]] = {}
     for one in last:
         by_subtask.setdefault(one.subtask, []).append((one.attempt_number, one.state))
     assert len(by_subtask) == 2
@@ -136,9 +135,8 @@ def test_a_job_fails_when_its_restarts_are_used_up(spark, tmp_path, results):
     assert len({one.attempt_number for one in failed}) == 2
 
 
-def test_a_run_that_waits_to_start_again_can_be_cancelled(spark, tmp_path, results, monkeypatch):
+def test_a_run_that_waits_to_start_again_can_be_cancelled(spark, tmp_path, results):
     env = failing_job(tmp_path, 9, type="fixed-delay", fixed_delay__delay="1 h")
-    monkeypatch.setattr(run_job, "start_again_after_failures", run_job.start_again_after_failures)
     client = env.execute_async("again")
     while client.get_job_status().result().name != "RESTARTING":
         pass
