@@ -16,9 +16,9 @@ from pyflink.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
 
-def slow(value):
+def slow(value, seconds=float(sys.argv[1])):
     open(f"begun-{os.getpid()}", "w").close()
-    time.sleep(float(sys.argv[1]))
+    time.sleep(seconds)
     return (value % 3, value)
 
 pairs = env.from_collection(list(range(20)), Types.LONG()).rebalance().map(
