@@ -33,7 +33,7 @@ def _own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv(STATE_DIR, str(tmp_path / "state"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[RunPageServer]:
     running = RunPageServer(0, None)
     thread = threading.Thread(target=serve_run_page, args=(running,))
