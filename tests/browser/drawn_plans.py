@@ -103,7 +103,9 @@ def test_keys_do_what_pointers_do(tmp_path):
 def test_names_stay_names(tmp_path):
     file = tmp_path / "hostile.html"
     layers = (DrawnLayer.JOB_GRAPH, DrawnLayer.STREAM_GRAPH)
-    file.write_text(to_html([graph_of_layer(planned(hostile_topology()), one) for one in layers]), encoding="utf-8")
+    file.write_text(
+        to_html([graph_of_layer(planned(hostile_topology()), one) for one in layers]), encoding="utf-8"
+    )
     with browser() as driver:
         driver.get(file.as_uri())
         assert driver.title == printable(ATTACKS[0])
