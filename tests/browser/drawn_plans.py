@@ -53,11 +53,12 @@ def overlaps(driver: Any) -> int:
     return int(
         driver.execute_script(
             """
-            const all = [...document.querySelectorAll("#picture0 .node")].filter((n) => !n.classList.contains("open"))
+            const all = [...document.querySelectorAll("#picture0 .node:not(.open)")]
               .map((n) => n.querySelector(".box").getBoundingClientRect());
             let count = 0;
             all.forEach((a, i) => all.slice(i + 1).forEach((b) => {
-              if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) count++;
+              const across = a.left < b.right - 1 && b.left < a.right - 1;
+              if (across && a.top < b.bottom - 1 && b.top < a.bottom - 1) count++;
             }));
             return count;"""
         )
@@ -97,15 +98,14 @@ def test_keys_do_what_pointers_do(tmp_path):
         search = driver.switch_to.active_element
         search.send_keys("audit", Keys.ENTER)
         assert driver.find_element(By.ID, "counted").text == "1 found"
-        assert panel(driver).startswith("×\nSink: Audit log") or "Sink: Audit log" in panel(driver)
+        assert "Sink: Audit log" in panel(driver)
 
 
 def test_names_stay_names(tmp_path):
     file = tmp_path / "hostile.html"
     layers = (DrawnLayer.JOB_GRAPH, DrawnLayer.STREAM_GRAPH)
-    file.write_text(
-        to_html([graph_of_layer(planned(hostile_topology()), one) for one in layers]), encoding="utf-8"
-    )
+    plan = planned(hostile_topology())
+    file.write_text(to_html([graph_of_layer(plan, one) for one in layers]), encoding="utf-8")
     with browser() as driver:
         driver.get(file.as_uri())
         assert driver.title == printable(ATTACKS[0])

@@ -48,7 +48,11 @@ class Answer:
 
     def __init__(self, response: http.client.HTTPResponse, text: str) -> None:
         self.status, self.text = response.status, text
-        self.header = response.getheader
+        self.headers = response.headers
+
+    def header(self, name: str) -> str:
+        """The value of a header that must be there."""
+        return str(self.headers[name])
 
 
 def ask(
