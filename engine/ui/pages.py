@@ -88,7 +88,6 @@ def _with_notes(graph: Graph, notes: dict[str, str]) -> Graph:
     nodes = tuple(
         replace(node, note=notes.get(node.key, "CREATED").ljust(_ROOM_OF_NOTE, "\u2002"))
         for node in graph.nodes
-        for node in graph.nodes
     )
     return replace(graph, nodes=nodes)
 

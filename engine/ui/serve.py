@@ -1,4 +1,4 @@
-"""The server of the run page: its own few routes, on loopback, for whoever has the token."""
+"""The server of the run page: its own few routes, on loopback, for browsers that have the token."""
 
 import json
 import re
