@@ -29,6 +29,6 @@ def command(
             f"--port {port}: {error.strerror or error}", "choose another, or leave it out"
         ) from error
     say(f"runs are shown at {server.link}")
-    say("whoever has this link may see and cancel jobs; Ctrl-C ends the page")
+    say("everybody with this link may see and cancel jobs; Ctrl-C ends the page")
     sys.stdout.flush()
     serve_run_page(server)

@@ -8,9 +8,13 @@ from engine.draw.graph import Edge, Graph, Node
 from engine.draw.layered_layout import Layout, Point, Size, layered_layout
 from engine.draw.place_in_line import place_in_line
 from engine.draw.text_width import cut, text_width
+from plans.printable import printable
 
 TEXT, SMALL = 13.0, 11.0
 """Sizes of the font, in pixels."""
+
+BOLD = 14.2
+"""The size at which plain text is as wide as bold text is at 13 pixels."""
 
 LINE, PADDING = 17.0, 8.0
 _WIDEST, _NARROWEST = 236.0, 96.0
@@ -132,16 +136,17 @@ class _Level:
             title_width = 0.0 if node.note else min(text_width(node.name, SMALL), _WIDEST)
             width = max(inner.size.width + 3 * PADDING, title_width + 3 * PADDING, _NARROWEST)
             size = Size(width, max(inner.size.height + _TITLE + 2.5 * PADDING, tall))
-            title = cut(f"{node.name}", width - 2 * PADDING, SMALL)
+            title = cut(printable(node.name), width - 2 * PADDING, SMALL)
             note = cut(node.note, width - 2 * PADDING, SMALL)
             return Box(node, 0, 0, size, (title,) if not node.note else (), note, is_open=True)
         texts = node.lines or (node.name,)
         if len(texts) > _MOST_LINES:
             texts = (*texts[: _MOST_LINES - 1], f"… {len(texts) - _MOST_LINES + 1:,} more")
         room = _WIDEST - 2 * PADDING
-        lines = tuple(cut(text, room, TEXT) for text in texts)
+        # the first is bold
+        lines = tuple(cut(printable(text), room, TEXT if place else BOLD) for place, text in enumerate(texts))
         note = cut(node.note, room, SMALL)
-        wide = max([*(text_width(line, TEXT) for line in lines), text_width(note, SMALL)]) + 2 * PADDING + 6
+        wide = max([*(text_width(line, BOLD) for line in lines), text_width(note, SMALL)]) + 2 * PADDING
         tall = max(tall, LINE * (len(lines) + bool(note)) + 2 * PADDING)
         return Box(node, 0, 0, Size(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
 

@@ -12,7 +12,7 @@ from engine.draw.place_in_line import place_in_line
 ROW_GAP = 22.0
 _BEND_SIZE, _BEND_GAP = 4.0, 10.0
 _LONGEST = 60
-"""An edge that passes more columns is drawn straight across them: so many bends cost more than they show."""
+"""An edge that passes more columns is drawn straight across them: it would have too many bends."""
 
 _SWEEPS = 6
 

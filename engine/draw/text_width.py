@@ -3,7 +3,7 @@
 from unicodedata import combining, east_asian_width
 
 _NARROW = frozenset("iljtfrI.,:;|!'`()[]{}/\\-\" ")
-_WIDE = frozenset("mwMW@%")
+_WIDE = frozenset("mwMW@%<>=+~^#&…")
 
 
 def text_width(text: str, pixels: float) -> float:

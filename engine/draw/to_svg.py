@@ -25,14 +25,14 @@ def to_svg(graph: Graph) -> str:
     top = MARGIN + 30.0
     height = top + picture.size.height + legend_height + 2 * MARGIN
     whole = f"{graph.topology}: {graph.layer}"
-    heading = cut(whole, width, 16.0)
+    heading = cut(printable(whole), width, 16.0)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock" width="{_n(width + 2 * MARGIN)}" '
         f'height="{_n(height)}" viewBox="0 0 {_n(width + 2 * MARGIN)} {_n(height)}" role="img">\n'
         f"<title>{text(whole)}</title>\n<style>{escape(style(), quote=False)}</style>\n"
         f'<rect class="back" width="100%" height="100%"/>\n'
-        f'<text class="first" x="{_n(MARGIN)}" y="{_n(MARGIN + 8)}">{text(heading)}</text>\n'
+        f'<text class="first" x="{_n(MARGIN)}" y="{_n(MARGIN + 8)}">{escape(heading)}</text>\n'
         f'<g transform="translate({_n(MARGIN)} {_n(top)})">\n{drawn(graph, picture)}</g>\n'
         f'<g transform="translate({_n(MARGIN)} {_n(top + picture.size.height + MARGIN)})">\n{legend}</g>\n'
         "</svg>\n"
@@ -84,16 +84,16 @@ def _box(box: Box) -> str:
     texts = []
     if box.is_open:
         words = box.lines[0] if box.lines else box.note
-        texts.append(f'<text class="note" x="{_n(PADDING)}" y="16">{text(words)}</text>')
+        texts.append(f'<text class="note" x="{_n(PADDING)}" y="16">{escape(words)}</text>')
     else:
         used = LINE * (len(box.lines) + bool(box.note))
         y = (height - used) / 2 + 13
         for number, line in enumerate(box.lines):
             first = ' class="first"' if number == 0 else ""
-            texts.append(f'<text{first} x="{_n(PADDING)}" y="{_n(y)}">{text(line)}</text>')
+            texts.append(f'<text{first} x="{_n(PADDING)}" y="{_n(y)}">{escape(line)}</text>')
             y += LINE
         if box.note:
-            texts.append(f'<text class="note" x="{_n(PADDING)}" y="{_n(y)}">{text(box.note)}</text>')
+            texts.append(f'<text class="note" x="{_n(PADDING)}" y="{_n(y)}">{escape(box.note)}</text>')
     return (
         f'<g class="node {kind}{group_class(box.node.group)}" data-key="{escape(box.node.key)}" '
         f'transform="translate({_n(box.x)} {_n(box.y)})"><title>{text(box.node.name)}</title>'
@@ -139,7 +139,7 @@ def line_kinds(graph: Graph) -> list[tuple[str, str]]:
 def _legend(graph: Graph, width: float) -> tuple[str, float]:
     entries: list[tuple[str, str]] = []
     for group in legend_entries(graph):
-        name = cut(f"slot sharing group {group.name}", 260.0, SMALL)
+        name = cut(f"slot sharing group {printable(group.name)}", 260.0, SMALL)
         mark = '<rect class="box" y="-10" width="16" height="12" rx="3"/>'
         entries.append((f'<g class="{group_class(group.number).strip()}">{mark}</g>', name))
     for kind, meaning in line_kinds(graph):
@@ -158,7 +158,7 @@ def _in_lines(entries: Iterable[tuple[str, str]], width: float) -> tuple[str, fl
             x, y = 0.0, y + _LEGEND_LINE
         parts.append(
             f'<g transform="translate({_n(x)} {_n(y)})">{mark}'
-            f'<text class="legend" x="30">{text(words)}</text></g>\n'
+            f'<text class="legend" x="30">{escape(words)}</text></g>\n'
         )
         x += wide
     return "".join(parts), y if parts else 0.0

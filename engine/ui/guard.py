@@ -1,4 +1,4 @@
-"""Who may ask: whoever knows the token of the link, from pages of this server only."""
+"""Who may ask: browsers with the token of the link, and pages of this server only."""
 
 import hashlib
 import hmac

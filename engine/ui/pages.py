@@ -20,7 +20,7 @@ from engine.ui.shown_run import StoredRun, tables_to_draw
 from plans.errors import PenstockError
 from plans.printable import printable
 
-_WIDEST_NOTE = "INITIALIZING 100 of 100, 100.0k in"
+_ROOM_OF_NOTE = 28
 
 
 def list_page(runs: Sequence[JobRecord], store: str | None) -> str:
@@ -85,9 +85,9 @@ def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
 
 def _with_notes(graph: Graph, notes: dict[str, str]) -> Graph:
     """The graph with how vertices are doing in their boxes, which are wide enough for what comes."""
-    room = len(_WIDEST_NOTE)
     nodes = tuple(
-        replace(node, note=notes.get(node.key, "CREATED").ljust(room, "\u2002")) for node in graph.nodes
+        replace(node, note=notes.get(node.key, "CREATED").ljust(_ROOM_OF_NOTE, "\u2002"))
+        for node in graph.nodes
     )
     return replace(graph, nodes=nodes)
 

@@ -1,4 +1,4 @@
-"""The server of the run page: its own few routes, on loopback, for whoever has the token."""
+"""The server of the run page: its own few routes, on loopback, for browsers that have the token."""
 
 import json
 import re
@@ -37,7 +37,8 @@ _HEADERS = {
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # With none, browsers do not say of forms which page they are of.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",

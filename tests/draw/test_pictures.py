@@ -142,6 +142,19 @@ def test_svg_shows_names_as_text():
     }
 
 
+def test_texts_stay_in_their_boxes():
+    root = ElementTree.fromstring(to_svg(graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)))
+    texts = 0
+    for group in root.iter(f"{SVG}g"):
+        if group.get("class", "").startswith("node"):
+            room = max(float(one.get("width", 0)) for one in group)
+            for one in group.iter(f"{SVG}text"):
+                texts += 1
+                bold = one.get("class") == "first"
+                assert text_width(one.text or "", 14.2 if bold else 11) <= room
+    assert texts == 2 * (len(ATTACKS) + 1)
+
+
 def test_graphml_and_networkx_hold_names_whole():
     graph = graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)
     read = networkx.read_graphml(StringIO(rendered([graph], "graphml")), force_multigraph=True)

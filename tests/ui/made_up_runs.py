@@ -97,4 +97,6 @@ def submit(
         owner=this_process(),
         master="local[*]",
     )
-    return make_job_folder(job, plan, state_of(plan, job.job_id, state, of_vertices or {}, failure), None), plan
+    return make_job_folder(
+        job, plan, state_of(plan, job.job_id, state, of_vertices or {}, failure), None
+    ), plan
