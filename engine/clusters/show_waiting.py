@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from engine.clusters.slot_request import SlotRequest, Supply, said_of_waiting
+from engine.output.people import status_beside_output
 from engine.output.say import say_beside_output
-from plans.printable import printable
 
 _SECONDS_WITHOUT_A_WORD = 1.0
 
@@ -27,13 +27,8 @@ def show_waiting(request: SlotRequest) -> Iterator[Callable[[Supply, int], None]
 
         yield say_once
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status(Text(f"job {printable(request.job)!r} asks for slots")) as status:
-        yield lambda supply, before: status.update(
-            Text(
-                f"{printable(said_of_waiting(request, supply, before))} (TaskManagers: {supply.designated} "
-                f"designated, {supply.pending} pending, {supply.registered} registered)"
-            )
+    with status_beside_output(f"job {request.job!r} asks for slots") as show:
+        yield lambda supply, before: show(
+            f"{said_of_waiting(request, supply, before)} (TaskManagers: {supply.designated} designated, "
+            f"{supply.pending} pending, {supply.registered} registered)"
         )

@@ -135,7 +135,7 @@ def command(
     from engine.runtime.list_jobs_of_script import list_jobs_of_script
     from engine.runtime.record_run import write_run
     from engine.runtime.recover_jobs import use_recovery
-    from engine.runtime.run_job import run_listeners
+    from engine.runtime.run_control import run_listeners
     from engine.runtime.start_job import jobs_end_with_script
 
     if script is None:

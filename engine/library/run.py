@@ -45,8 +45,8 @@ def run(
     from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.record_run import write_run
+    from engine.runtime.run_control import run_listeners
     from engine.runtime.run_environment import use_session_settings
-    from engine.runtime.run_job import run_listeners
 
     place = path("script", script)
     files = [path("py_files", file) for file in py_files]

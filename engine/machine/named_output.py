@@ -15,7 +15,10 @@ _NAME = "writing standard output"
 
 
 def name_standard_output() -> None:
-    """Replace sys.stdout and sys.stderr by streams to the same files that behave so."""
+    """Replace sys.stdout and sys.stderr by streams to the same files that behave so.
+
+    Streams that a caller has put there, and that are no files, stay.
+    """
     sys.stdout, sys.stderr = _with(_Named, sys.stdout), _with(_Silent, sys.stderr)
 
 
@@ -31,7 +34,11 @@ def nobody_reads(error: BaseException | None) -> bool:
 
 def _with(kind: type[io.FileIO], stream: TextIO) -> TextIO:
     stream.flush()
-    raw = kind(stream.fileno(), "wb", closefd=False)
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return stream
+    raw = kind(descriptor, "wb", closefd=False)
     unbuffered = getattr(stream, "write_through", False)  # PYTHONUNBUFFERED
     return io.TextIOWrapper(
         raw if unbuffered else io.BufferedWriter(raw),

@@ -17,7 +17,7 @@ from engine.output.redaction import redact
 from engine.runtime.job_result import JobResult
 from engine.runtime.keep_vertices import finished_vertices
 from engine.runtime.record_run import tables_of_run
-from engine.runtime.run_job import RunControl, submit_listeners
+from engine.runtime.run_control import RunControl, submit_listeners
 from plans.errors import PenstockError
 
 _LOOK_SECONDS = 0.5

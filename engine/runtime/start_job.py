@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 
 from engine.runtime.job import Job
 from engine.runtime.job_result import JobResult
-from engine.runtime.run_job import RunControl, run_job
+from engine.runtime.run_control import RunControl
+from engine.runtime.run_job import run_job
 
 
 class RunningJob:

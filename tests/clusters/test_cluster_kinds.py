@@ -33,6 +33,7 @@ HOSTILE = ["<script>alert(1)</script>", '"; rm -rf ~', "..", ".", "a/../../b", "
 @pytest.fixture(autouse=True)
 def _state(tmp_path, monkeypatch):
     monkeypatch.setenv(STATE_DIR, str(tmp_path / "state"))
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)  # the tests' own names a master
 
 
 def recorded(name="mine", *, alive=True):

@@ -41,7 +41,8 @@ def wait(value):
     return value
 
 from engine.runtime import run_job
-run_job.submit_listeners.append(lambda result, control: setattr(run_job, "stop", control.cancel_requested))
+from engine.runtime.run_control import submit_listeners
+submit_listeners.append(lambda result, control: setattr(run_job, "stop", control.cancel_requested))
 print("script says", *sys.argv[2:], flush=True)
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)

@@ -20,7 +20,7 @@ from engine.recovery.kept_script import KeptFile, KeptScript, new_script, script
 from engine.runtime.errors import JobExecutionError
 from engine.runtime.job_result import JobResult
 from engine.runtime.recover_jobs import ScriptRecovery, use_recovery
-from engine.runtime.run_job import run_listeners
+from engine.runtime.run_control import run_listeners
 from operators.task.keep_rows import keep_rows, read_rows
 from plans.errors import ConfigurationError, InputError
 

@@ -107,6 +107,8 @@ TAKE_SPARK = {
         "operators/common/pickles.py",
     },
     "engine": {
+        "engine/clusters/connect_to_session.py",
+        "engine/clusters/session_server.py",
         "engine/planning/checkpoints_in.py",
         "engine/planning/plan_in_workers.py",
         "engine/planning/plan_topologies.py",

@@ -8,7 +8,7 @@ from engine.datastream.connectors.file_system import FileSink
 from engine.runtime.errors import JobCompileError, JobExecutionError
 from engine.runtime.job_result import JobResult, summaries
 from engine.runtime.restart_backoff import restart_backoff
-from engine.runtime.run_job import run_listeners
+from engine.runtime.run_control import run_listeners
 from plans.vocabulary import ExecutionState
 
 
