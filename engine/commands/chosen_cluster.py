@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from engine.clusters.cluster_kinds import Asked, Cluster, choose_cluster, describe_choice
+from engine.clusters.cluster_kinds import SPARK_MASTER, Asked, Cluster, choose_cluster, describe_choice
 from engine.clusters.connect_to_session import connected_to
 from engine.clusters.session_request import EXECUTOR_CORES
 from engine.configuration.effective_configuration import EffectiveConfiguration
@@ -54,6 +54,14 @@ def with_slot_request_timeout(options: dict[str, str], given: str | None) -> dic
     return {**options, SLOT_REQUEST_TIMEOUT.key: given}
 
 
+def begin_on_cluster(cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None) -> None:
+    """Spawn the JVM that the first job will need, if it is this process's own, while the script is read."""
+    if cluster.session is None and (cluster.master or conf.get(SPARK_MASTER, "local")).startswith("local"):
+        from engine.spark.session import begin_session
+
+        begin_session(master=cluster.master, conf=_conf(conf, slots_per_task_manager))
+
+
 @contextmanager
 def on_cluster(
     cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None = None
@@ -65,9 +73,13 @@ def on_cluster(
     from engine.runtime.run_environment import use_session_settings
 
     if cluster.session is None:
-        cores = {} if slots_per_task_manager is None else {EXECUTOR_CORES: str(slots_per_task_manager)}
-        with use_session_settings(cluster.master, {**cores, **conf}):
+        with use_session_settings(cluster.master, _conf(conf, slots_per_task_manager)):
             yield
         return
     with connected_to(cluster.session, conf), use_session_settings(None, conf, cluster.session):
         yield
+
+
+def _conf(conf: Mapping[str, str], slots_per_task_manager: int | None) -> dict[str, str]:
+    cores = {} if slots_per_task_manager is None else {EXECUTOR_CORES: str(slots_per_task_manager)}
+    return {**cores, **conf}

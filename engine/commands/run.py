@@ -1,6 +1,7 @@
 """`penstock run`: a PyFlink or Penstock script on Spark."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -116,13 +117,36 @@ def command(
     standard output, progress and a summary of each run to standard error.
     """
     from engine.commands.chosen_cluster import (
+        begin_on_cluster,
         chosen_cluster,
         default_parallelism,
         on_cluster,
         with_slot_request_timeout,
     )
-    from engine.commands.resume_run import run_again, script_recovery
-    from engine.commands.run_detached import run_detached
+
+    if script is None:
+        if resume is None:
+            raise typer.BadParameter("Missing argument 'SCRIPT'.")
+        from engine.commands.resume_run import run_again
+
+        run_again(context, resume, checkpoint_dir)
+        return
+    configuration = given_configuration(config_dir, define)
+    if to is not None:
+        require_store(to)
+    given = given_settings(properties_file, conf)
+    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    if detached:
+        from engine.commands.run_detached import run_detached
+
+        run_detached(given_options(context, without=("detached",)), script, arguments or [])
+        return
+    spark = {**configuration.spark, **given}
+    cluster = chosen_cluster(master, session, spark, verbose=verbose)
+    if Path(script).is_file():
+        begin_on_cluster(cluster, spark, configuration.cluster.slots)
+
+    from engine.commands.resume_run import script_recovery
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.jobs.detached_driver import as_detached_driver
@@ -138,21 +162,6 @@ def command(
     from engine.runtime.run_control import run_listeners
     from engine.runtime.start_job import jobs_end_with_script
 
-    if script is None:
-        if resume is None:
-            raise typer.BadParameter("Missing argument 'SCRIPT'.")
-        run_again(context, resume, checkpoint_dir)
-        return
-    configuration = given_configuration(config_dir, define)
-    if to is not None:
-        require_store(to)
-    given = given_settings(properties_file, conf)
-    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
-    if detached:
-        run_detached(given_options(context, without=("detached",)), script, arguments or [])
-        return
-    spark = {**configuration.spark, **given}
-    cluster = chosen_cluster(master, session, spark, verbose=verbose)
     settings = EnvironmentSettings(
         parallelism=default_parallelism(parallelism, configuration, cluster),
         config=with_slot_request_timeout(with_python_files(configuration, py_files), slot_request_timeout),

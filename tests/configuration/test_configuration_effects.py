@@ -170,7 +170,7 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
         ran.append((settings, run_environment._settings))
 
     monkeypatch.setattr("engine.library.run_script.run_script", run_script)
-    options = ("--py-files", "b.py", "--conf", "spark.my.password=other", "-D", "python.files=a.py")
+    options = ("--py-files", "b.py", "--conf", "spark.my.password=hunter-other", "-D", "python.files=a.py")
     code, said = run("run", "--config-dir", conf, *options, script)
     assert code == 0, said
     assert f"--conf spark.my.password {redaction.REDACTED} is used, not spark.my.password" in said
@@ -181,7 +181,7 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
     assert settings.config["parallelism.default"] == "3"
     assert (settings.config["python.files"], without_define.config["python.files"]) == ("a.py", "b.py")
     assert settings.plan_options.choices.task_manager.slots == 2
-    assert session.conf == {"spark.my.password": "other"}
+    assert session.conf == {"spark.my.password": "hunter-other", "spark.executor.cores": "2"}
 
 
 def test_config_lists_everything_and_no_secrets(conf, monkeypatch):

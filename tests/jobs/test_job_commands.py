@@ -13,6 +13,7 @@ import pytest
 from engine.commands.main import main
 from engine.jobs.job_records import find_job, list_jobs
 from engine.machine.state_folder import STATE_DIR
+from tests.as_command import as_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +69,7 @@ def here(monkeypatch, capsys):
     def call(*arguments):
         capsys.readouterr()
         monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
+        with as_command(), pytest.raises(SystemExit) as ended:
             main()
         return ended.value.code or 0, *capsys.readouterr()
 

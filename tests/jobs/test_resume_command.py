@@ -8,6 +8,7 @@ import pytest
 from engine.commands.main import main
 from engine.jobs.job_records import list_jobs
 from engine.machine.state_folder import STATE_DIR
+from tests.as_command import as_command
 from tests.runtime.run_in_process import run_jobs_in_process
 
 SCRIPT = """
@@ -41,7 +42,7 @@ def here(tmp_path, monkeypatch, capsys):
     def call(*arguments):
         capsys.readouterr()
         monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
+        with as_command(), pytest.raises(SystemExit) as ended:
             main()
         return ended.value.code or 0, *capsys.readouterr()
 

@@ -20,8 +20,9 @@ from engine.planning.foresee_spark_memory import (
 from engine.spark import foresee_spark_memory as starting
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
+from engine.spark.forward_jvm_output import Silence, _without_refusals
 from engine.spark.local_folders import require_local_folders
-from engine.spark.start_jvm import _explain, _Silence, _without_refusals
+from engine.spark.start_jvm import _explain
 from engine.store.store_errors import store_errors
 from plans.errors import MachineError, NotEnoughMemoryError
 
@@ -101,13 +102,13 @@ def test_a_jvm_without_space_is_explained():
 
 
 def test_log_lines_about_a_refusal_are_left_to_the_command(monkeypatch):
-    monkeypatch.setattr(_Silence, "until", 0.0)
+    monkeypatch.setattr(Silence, "until", 0.0)
     before = b"12:00:00 WARN A: careful\njava.lang.Error: x\n        at a.b.C.d(E.java:5)\n"
     assert _without_refusals(before) == b"12:00:00 WARN A: careful\njava.lang.Error: x\n"
     said = f"12:00:00 ERROR B: failed\njava.io.IOException: {FULL}\n\tat java.base/a.B.c(D.java:1)\n".encode()
     assert _without_refusals(said + b"12:00:00 ERROR C: it follows\nprinted\n") == b""
     assert _without_refusals(b"printed by a function\n") == b"printed by a function\n"
-    monkeypatch.setattr(_Silence, "until", 0.0)
+    monkeypatch.setattr(Silence, "until", 0.0)
     memory = b"12:00:00 ERROR C: x\njava.lang.OutOfMemoryError: Java heap space\n"
     assert (_without_refusals(memory), _without_refusals(before)) == (b"", b"")
 
