@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,18 @@ from plans.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-Report = Callable[[str], None]
-"""Called with a stage's name when that stage starts; the one before it has ended then."""
+
+class Report:
+    """Called with a stage's name when that stage starts; the one before it has ended then.
+
+    Where nobody looks, it does nothing.
+    """
+
+    def __call__(self, stage: str) -> None:
+        """A stage begins."""
+
+    def note(self, text: str) -> None:
+        """How far the running stage has come."""
 
 
 @contextmanager
@@ -24,7 +34,7 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
     seconds of every stage that took one or more. Not on a terminal: nothing at all.
     """
     if console is None and not may_be_terminal(sys.stderr):
-        yield lambda stage: None
+        yield Report()
         return
     from rich.console import Console
     from rich.progress import (
@@ -39,7 +49,7 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
 
     shown = Console(file=sys.stderr) if console is None else console
     if not shown.is_terminal:
-        yield lambda stage: None
+        yield Report()
         return
     columns = (
         SpinnerColumn(),
@@ -52,10 +62,14 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
         task = bar.add_task("starting", total=total)
         started: list[tuple[str, float]] = []
 
-        def report(stage: str) -> None:
-            finish_stage()
-            started.append((stage, time.monotonic()))
-            bar.update(task, description=printable(stage))
+        class Shown(Report):
+            def __call__(self, stage: str) -> None:
+                finish_stage()
+                started.append((stage, time.monotonic()))
+                bar.update(task, description=printable(stage))
+
+            def note(self, text: str) -> None:
+                bar.update(task, description=printable(text))
 
         def finish_stage() -> None:
             if started:
@@ -65,5 +79,5 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
                 if seconds >= 1:
                     bar.console.print(Text(f"{printable(stage)} {seconds:.1f} s", "dim"))
 
-        yield report
+        yield Shown()
         finish_stage()

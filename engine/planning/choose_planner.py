@@ -12,9 +12,11 @@ from engine.planning.foresee_memory import (
     spark_fits,
 )
 from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
+from engine.store.is_local import is_local
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path
+from plans.topology.columnar.read_topology_tables import holds_tables
 
 MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
@@ -43,6 +45,7 @@ class Choice(NamedTuple):
     planner: Planner
     why: str
     on_spark: bool = False
+    topologies: int = 0  #: about how many there are, as far as anybody looked
 
 
 def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
@@ -60,15 +63,16 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
     if obstacle is not None:
         return Choice(asked, obstacle, on_spark=True)
     size = estimate_size(inputs)
+    in_parts = asked is not Planner.FLINK and is_local(out) and not any(map(holds_tables, inputs))
     if asked is not Planner.AUTO:
-        require_memory_to_plan(size)
-        return Choice(asked, "as asked")
+        require_memory_to_plan(size, in_parts=in_parts)
+        return Choice(asked, "as asked", topologies=size.topologies)
     try:
-        require_memory_to_plan(size, MARGIN if spark_fits() else 1.0)
+        require_memory_to_plan(size, MARGIN if spark_fits() else 1.0, in_parts=in_parts)
     except NotEnoughMemoryError as error:
         return on_spark_instead(asked, error)
     why = "pipes are read in this process" if any(map(is_pipe, inputs)) else f"about {size} fit in memory"
-    return Choice(Planner.COLUMNAR, why)
+    return Choice(Planner.COLUMNAR, why, topologies=size.topologies)
 
 
 def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:

@@ -33,6 +33,11 @@ BYTES_OF_A_TOPOLOGY = 10_000
 SHARE_AFTER_READING, SHARE_AFTER_READING_A_GIANT = 0.6, 0.75
 """Of all of it: what planning adds to the tables that were read."""
 
+BYTES_IN_PARTS = 1_200 * 2**20
+"""Of the parts of a fleet that are read, planned and written at a time, on two cores."""
+BYTES_OF_A_NAME = 200
+"""Of each topology that came in, to know names that occur twice."""
+
 BYTES_OF_A_TASK = 40
 BYTES_OF_A_PARTITION = 20
 BYTES_OF_AN_EDGE = 80
@@ -70,6 +75,16 @@ class Size(NamedTuple):
         return BYTES_OF_A_PROCESS + of_rows
 
     @property
+    def needed_bytes_in_parts(self) -> int:
+        """Memory that it takes to plan many topologies part by part, while they are read."""
+        if self.topologies < 2:
+            return self.needed_bytes
+        return min(
+            self.needed_bytes,
+            BYTES_OF_A_PROCESS + BYTES_IN_PARTS + self.topologies * BYTES_OF_A_NAME,
+        )
+
+    @property
     def needed_bytes_after_reading(self) -> int:
         """What planning adds to the tables that were read."""
         return int(
@@ -80,12 +95,14 @@ class Size(NamedTuple):
         return f"{self.transformations:,} transformations of {self.topologies:,} topologies"
 
 
-def require_memory_to_plan(size: Size, times: float = 1.0) -> None:
+def require_memory_to_plan(size: Size, times: float = 1.0, *, in_parts: bool = False) -> None:
     """Raise NotEnoughMemoryError if this process cannot have what an input of about that size takes.
 
-    `times`: how many times the estimate has to be there.
+    `times`: how many times the estimate has to be there. `in_parts`: topologies are planned while they are
+    read.
     """
-    _require(int(size.needed_bytes * times), f"planning about {size}")
+    needed = size.needed_bytes_in_parts if in_parts else size.needed_bytes
+    _require(int(needed * times), f"planning about {size}")
 
 
 def require_memory_after_reading(size: Size) -> None:

@@ -1,7 +1,7 @@
 """Planning without Spark: small inputs in this process, by the columnar planner."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -15,11 +15,15 @@ from engine.planning.foresee_memory import (
 )
 from engine.planning.nothing_lost import require_nothing_lost
 from plans.choices import Choices
+from plans.columnar.plan_as_read import plan_as_read
 from plans.columnar.plan_columnar import Finished
-from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
+from plans.columnar.plan_in_parts import ROWS_OF_A_PART, plan_alone, plan_in_parts
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.read_topology_files import read_topology_files_in_parts
+from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
@@ -112,6 +116,45 @@ def plan_frames(
     kept, rejected = len(tables["topologies"]), len(tables["rejected"])
     require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
     return PlannedTables(tables, inputs, kept, rejected, planned.seconds)
+
+
+def parts_in_process(
+    paths: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
+) -> Iterator[TopologyTables]:
+    """Files of topologies, in parts that are planned one by one; same errors as read_in_process."""
+    return read_topology_files_in_parts(
+        paths, ROWS_OF_A_PART, max_line_bytes, require_memory_to_read_on, job_defaults
+    )
+
+
+@without_pandas()
+def plan_parts(
+    parts: Iterator[TopologyTables],
+    until: Layer,
+    choices: Choices | None,
+    take: Callable[[dict[str, pa.Table]], None],
+    report: Callable[[int], None],
+) -> int:
+    """Plan `parts` while they are read, and hand their tables over to `take`; how many topologies came in.
+
+    `report` is told how many so far. Raises NotEnoughMemoryError before memory runs out.
+    """
+    inputs = 0
+
+    def frames() -> Iterator[dict[str, pl.DataFrame]]:
+        nonlocal inputs
+        for part in parts:
+            found = part._asdict()
+            inputs += found.pop("inputs")
+            report(inputs)
+            require_memory_after_reading(_size(found))
+            yield found
+
+    def before_tasks(rows: TaskRows) -> None:
+        require_memory_for_tasks()(rows)  # of this part alone: those before it are written
+
+    plan_as_read(frames(), until, choices or Choices(), take, before_tasks)
+    return inputs
 
 
 @without_pandas()

@@ -1,7 +1,9 @@
 """Planning an input into a store, by either planner. Spark is imported only where it is used."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.output.progress import Report
@@ -11,6 +13,8 @@ from engine.planning.plan_options import PlanOptions
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from plans.topology.columnar.topology_tables import TopologyTables
 
 
 class Stored(NamedTuple):
@@ -49,10 +53,26 @@ def plan_into_store_by_columns(
             job_defaults=options.job_defaults,
         )
     else:
-        from engine.planning.plan_in_process import is_giant, plan_frames, read_in_process
+        from engine.planning.plan_in_process import (
+            is_giant,
+            parts_in_process,
+            plan_frames,
+            read_in_process,
+        )
         from engine.store.is_local import is_local
+        from plans.topology.columnar.read_topology_tables import holds_tables
 
-        frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
+        if is_local(out) and not any(map(holds_tables, inputs)):
+            report("read topologies")
+            parts = parts_in_process(list(inputs), max_line_bytes, options.job_defaults)
+            first, second = next(parts), next(parts, None)
+            if second is not None:
+                return _write_fleet(chain([first, second], parts), out, options, report, choice)
+            frames = first._asdict()
+            count = frames.pop("inputs")
+            del first
+        else:
+            frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
         if is_giant(frames) and is_local(out):
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)
@@ -61,6 +81,42 @@ def plan_into_store_by_columns(
         DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options.recorded
     )
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
+
+
+def _write_fleet(
+    parts: "Iterator[TopologyTables]", out: str, options: PlanOptions, report: Report, choice: Choice
+) -> Stored:
+    """Many topologies, planned and written in parts while they are read."""
+    from engine.planning.plan_in_process import plan_parts
+    from engine.store.write_in_parts import WriteInParts
+
+    write = WriteInParts(out)
+    about, started = choice.topologies, time.monotonic()
+    report("plan and write topologies")
+    try:
+        inputs = plan_parts(
+            parts,
+            options.until,
+            options.choices,
+            write.add,
+            lambda count: report.note(_so_far(count, about, time.monotonic() - started)),
+        )
+        planned, ids, rejected = write.planned()
+        require_nothing_lost(inputs, planned, rejected, ids)
+        report("write the version")
+        number = write.publish(planner_version=version("penstock"), options=options.recorded)
+    except BaseException:
+        write.discard()
+        raise
+    return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
+
+
+def _so_far(count: int, about: int, seconds: float) -> str:
+    """What progress says once `count` topologies were read, of about so many."""
+    if not about > count:
+        return f"{count:,} topologies"
+    left = seconds * (about / count - 1) if count else 0.0
+    return f"{count:,} of about {about:,} topologies, {left:.0f} s left"
 
 
 def _write_giant(

@@ -89,7 +89,7 @@ class DeltaRsTables:
             for part in parts:
                 require_rows(part, table)
                 rows += len(part)
-                yield from _as_stored(part, table)
+                yield from as_stored(part, table)
 
         if made.transaction_version(application_id(write_id)) is None:
             # Not write_deltalake: where the disk is full, it prints a Rust panic.
@@ -97,12 +97,12 @@ class DeltaRsTables:
             first = next(stored, None)
             if first is not None:
                 inside = f"{WRITE_ID}={write_id}"
-                file = write_file(folder, inside, chain([first], stored), _in_files(table))
-                self._commit_file(made, table, file, rows, write_id)
+                file = write_file(folder, inside, chain([first], stored), in_files(table))
+                self.commit_file(made, table, file, rows, write_id)
         make_log_durable(folder, since)
         return rows
 
-    def _commit_file(self, made: DeltaTable, table: str, file: str, rows: int, write_id: str) -> None:
+    def commit_file(self, made: DeltaTable, table: str, file: str, rows: int, write_id: str) -> None:
         """Make a file that was written a part of the table, unless this write has one there."""
         path, folder = table_path(self.store, table), local_folder(self.store, table)
         action = add_action(folder, file, rows, {WRITE_ID: write_id})
@@ -121,7 +121,7 @@ class DeltaRsTables:
         """The rows of one write, with the declared columns or some of them."""
         names = list(columns or TABLES[table].names)
         found = to_table(DeltaTable(table_path(self.store, table)).scan(names, f"{WRITE_ID} = '{write_id}'"))
-        return found.cast(_in_files(table, names))
+        return found.cast(in_files(table, names))
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
         """Delete what these writes left in `table`."""
@@ -179,7 +179,7 @@ class DeltaRsTables:
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
         """Insert a row in the commit after the one that was `seen`; another commit there is a conflict."""
         options = list(row["options"].items())
-        rows = pa.Table.from_pylist([{**row, "options": options}], _in_files(MANIFEST))
+        rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
         self._commit(seen.state, rows, "append")
 
     @without_pandas()
@@ -193,7 +193,7 @@ class DeltaRsTables:
         ]
         place = rows.column_names.index("state")
         changed = rows.set_column(place, "state", pa.array(states, pa.string()))
-        self._commit(table, changed.cast(_in_files(MANIFEST, rows.column_names)), "overwrite")
+        self._commit(table, changed.cast(in_files(MANIFEST, rows.column_names)), "overwrite")
 
     def _commit(self, table: DeltaTable, rows: pa.Table, mode: str) -> None:
         """One commit after the state of `table`, with a file that is durable before."""
@@ -246,7 +246,7 @@ def require_rows(rows: pa.Table, table: str) -> None:
         raise SchemaError(f"table {table}: found null in {', '.join(without)}, which are declared NOT NULL")
 
 
-def _in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
+def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
     """Columns as Parquet files have them: without comments, and without write_id, which is in their paths."""
     columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
     return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])
@@ -264,19 +264,19 @@ def _manifest_rows(table: DeltaTable) -> pa.Table:
     return to_table(table.scan(known))
 
 
-def _as_stored(rows: pa.Table, table: str) -> Iterator[pa.Table]:
+def as_stored(rows: pa.Table, table: str) -> Iterator[pa.Table]:
     """Rows with the types of the store, some at a time: casting copies."""
-    schema = _in_files(table)
+    schema = in_files(table)
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
         yield rows.slice(start, _ROWS_AT_A_TIME).select(schema.names).cast(schema)
 
 
 def _tagged(rows: pa.Table, table: str, write_id: str) -> Callable[[], pa.RecordBatchReader]:
     """Rows with their write_id, as often as they are asked for."""
-    schema = _in_files(table).append(pa.field(WRITE_ID, pa.string(), False))
+    schema = in_files(table).append(pa.field(WRITE_ID, pa.string(), False))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for some in _as_stored(rows, table):
+        for some in as_stored(rows, table):
             for batch in some.to_batches():
                 columns = [*batch.columns, pa.repeat(write_id, len(batch))]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)

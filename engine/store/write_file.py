@@ -14,24 +14,48 @@ from deltalake.transaction import AddAction
 from engine.machine.make_durable import make_durable
 
 
+class OpenFile:
+    """A new Parquet file in the subfolder `inside` of `folder`, to which rows are added."""
+
+    def __init__(self, folder: str, inside: str, schema: pa.Schema) -> None:
+        """Raises OSError."""
+        self._folder = folder
+        self._path = os.path.join(inside, f"part-00000-{uuid4()}-c000.snappy.parquet")
+        self._whole = os.path.join(folder, self._path)
+        os.makedirs(os.path.dirname(self._whole), exist_ok=True)
+        self._writer = pq.ParquetWriter(self._whole, schema, compression="snappy")
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows, which are not kept in memory. Raises OSError."""
+        self._writer.write_table(rows)
+
+    def close(self) -> str:
+        """The path of the file, relative to its folder, which is durable now. Raises OSError."""
+        self._writer.close()
+        make_durable([self._whole], below=self._folder)
+        return self._path
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        with suppress(OSError):
+            self._writer.close()
+        with suppress(OSError):
+            os.unlink(self._whole)
+
+
 def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa.Schema) -> str:
     """The path, relative to `folder`, of a new durable Parquet file in its subfolder `inside`.
 
     Raises OSError; what was written of the file is removed then.
     """
-    path = os.path.join(inside, f"part-00000-{uuid4()}-c000.snappy.parquet")
-    whole = os.path.join(folder, path)
-    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    file = OpenFile(folder, inside, schema)
     try:
-        with pq.ParquetWriter(whole, schema, compression="snappy") as writer:
-            for rows in batches:
-                writer.write_table(rows)
-        make_durable([whole], below=folder)
+        for rows in batches:
+            file.write(rows)
+        return file.close()
     except BaseException:
-        with suppress(OSError):
-            os.unlink(whole)
+        file.abandon()
         raise
-    return path
 
 
 def add_action(folder: str, path: str, rows: int, partition: dict[str, str | None]) -> AddAction:

@@ -49,17 +49,17 @@ def side_by_side(
         # A thread that waits inside polars handles no signals, and the main thread has handlers to run.
         with ThreadPoolExecutor(1) as beside:
             try:
-                beside.submit(_in_polars_threads, work_off, threads).result()
+                beside.submit(in_polars_threads, work_off, threads).result()
             except BaseException as error:
                 give_up(error)
     else:
-        _in_polars_threads(work_off, threads)
+        in_polars_threads(work_off, threads)
     if errors:
         raise errors[0]
     return [done[place] for place in range(len(parts))]
 
 
-def _in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
+def in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
     """Runs the call `times` times at once: polars evaluates two or more expressions in a thread each."""
     row = pl.DataFrame({"row": [0]})
     once = pl.col("row").map_batches(call, return_dtype=pl.Int64)

@@ -5,6 +5,7 @@ import os
 import orjson
 import pytest
 
+from engine.output.progress import Report
 from engine.planning import foresee_memory
 from engine.planning.choose_planner import Choice, Planner
 from engine.planning.plan_in_process import plan_in_process
@@ -43,7 +44,7 @@ def plan_into(store, topology, folder, until=Layer.SLOTS):
         [str(file)],
         str(store),
         plan_options(until),
-        lambda stage: None,
+        Report(),
         choice=choice,
         max_line_bytes=1 << 20,
     )

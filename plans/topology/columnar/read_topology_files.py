@@ -10,7 +10,7 @@ from plans.columnar.side_by_side import one_after_the_other
 from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.parse_block import Block, parse_block
-from plans.topology.columnar.topologies_of_lines import topologies_of_lines
+from plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
 from plans.topology.input_errors import no_files_given, no_topologies
@@ -37,6 +37,37 @@ def read_topology_files(
 
     As joins.read_topology_files; files on other file systems are an InputError.
     """
+    tables = topologies_of_lines(_parsed(paths, max_line_bytes, before_block, job_defaults))
+    if tables.inputs == 0:
+        raise no_topologies(paths)
+    return tables
+
+
+def read_topology_files_in_parts(
+    paths: Sequence[str],
+    rows_of_a_part: int,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    before_block: Callable[[], None] = lambda: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> Iterator[TopologyTables]:
+    """read_topology_files, in parts of about that many transformations and stream nodes.
+
+    Parts are read as they are asked for; the first raises what is wrong with the paths.
+    """
+    inputs = 0
+    for part in topologies_in_parts(
+        _parsed(paths, max_line_bytes, before_block, job_defaults), rows_of_a_part
+    ):
+        inputs += part.inputs
+        if inputs == 0:
+            raise no_topologies(paths)
+        yield part
+
+
+def _parsed(
+    paths: Sequence[str], max_line_bytes: int, before_block: Callable[[], None], job_defaults: JobDefaults
+) -> Iterator[pa.RecordBatch]:
+    """PARSED of all lines."""
     if not paths:
         raise no_files_given()
 
@@ -46,10 +77,7 @@ def read_topology_files(
         return list(parse_lines([block], max_line_bytes, job_defaults))
 
     blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
-    tables = topologies_of_lines(chain.from_iterable(one_after_the_other(parse, blocks)))
-    if tables.inputs == 0:
-        raise no_topologies(paths)
-    return tables
+    yield from chain.from_iterable(one_after_the_other(parse, blocks))
 
 
 def blocks_of_files(

@@ -1,8 +1,8 @@
 """The topology tables out of one parse of lines, each name once, every line with its number in its file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from plans.columnar.frames import empty, from_arrow
 from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.names_seen import NamesSeen, Place
 from plans.topology.columnar.rejected_rows import Refused, rejected_rows
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.columnar.topology_tables import TopologyTables
@@ -20,20 +21,11 @@ from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, 
 NESTED = ("transformations", "stream_nodes", "stream_edges")
 """Tables whose rows come as an array of each line."""
 
+_SIZED_BY = ("transformations", "stream_nodes")
+_MOST_REFUSED_OF_A_PART = 100_000
+
 _OF_LINES = tuple(n for n in TOPOLOGIES.names if n not in (TOPOLOGY, "source_line"))
 _LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal", "line")
-
-
-class _Place(NamedTuple):
-    """File and line from 1; for an object its place among the objects, from 1."""
-
-    file: str | None
-    number: int
-
-    @property
-    def line(self) -> int | None:
-        """source_line."""
-        return None if self.file is None else self.number
 
 
 @dataclass(slots=True)
@@ -45,10 +37,24 @@ class _Sorted:
     nested: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: {table: [] for table in NESTED})
     refused: list[Refused] = field(default_factory=list)
     inputs: int = 0
-    first: dict[int, tuple[str, _Place]] = field(default_factory=dict)
-    """topology_id to the name and place of the topology that has it."""
+    seen: NamesSeen = field(default_factory=NamesSeen)
     going_on: int | None = None
     """The topology that rows with nothing but arrays belong to."""
+
+    def rows(self) -> int:
+        """Transformations and stream nodes."""
+        return sum(len(batch) for table in _SIZED_BY for batch in self.nested[table])
+
+    def tables(self) -> TopologyTables:
+        """What there is now, as frames."""
+        nested = {table: _frame(table, batches) for table, batches in self.nested.items()}
+        return TopologyTables(
+            topologies=_frame("topologies", self.topologies),
+            job_settings=_frame("job_settings", self.job_settings),
+            rejected=rejected_rows(self.refused),
+            inputs=self.inputs,
+            **nested,
+        )
 
 
 def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
@@ -60,14 +66,30 @@ def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
     found = _Sorted()
     for batch in parsed:
         _sort_out(batch, found)
-    nested = {table: _frame(table, batches) for table, batches in found.nested.items()}
-    return TopologyTables(
-        topologies=_frame("topologies", found.topologies),
-        job_settings=_frame("job_settings", found.job_settings),
-        rejected=rejected_rows(found.refused),
-        inputs=found.inputs,
-        **nested,
-    )
+    return found.tables()
+
+
+def topologies_in_parts(parsed: Iterable[pa.RecordBatch], rows_of_a_part: int) -> Iterator[TopologyTables]:
+    """topologies_of_lines, part by part: each of whole topologies with so many rows or a few more.
+
+    Together the parts are what topologies_of_lines gives: a name counts once in all of them. There is one
+    part at least.
+    """
+    found = _Sorted()
+    for batch in parsed:
+        if _begins_a_line(batch) and (
+            found.rows() >= rows_of_a_part or len(found.refused) >= _MOST_REFUSED_OF_A_PART
+        ):
+            yield found.tables()
+            found = _Sorted(seen=found.seen)
+        _sort_out(batch, found)
+    if found.inputs or not len(found.seen):
+        yield found.tables()
+
+
+def _begins_a_line(batch: pa.RecordBatch) -> bool:
+    """Whether the first row is not a piece of a line before it."""
+    return len(batch) > 0 and any(batch[name][0].is_valid for name in ("form", "error_stage", "block_lines"))
 
 
 def _frame(table: str, batches: list[pa.RecordBatch]) -> pl.DataFrame:
@@ -88,14 +110,14 @@ def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
         ids.append(None)
         found.inputs += 1
         found.going_on = None
-        place = _Place(file, (ordinal if line is None else line) + 1)
+        place = Place(file, (ordinal if line is None else line) + 1)
         if stage is not None:
             errors = batch["errors"][position].as_py()
             found.refused.append(Refused(name, file, place.line, stage, errors))
             continue
         of_name = topology_id(name)
-        first = found.first.setdefault(of_name, (name, place))
-        if first[1] is place:
+        first = found.seen.first(of_name, name, place)
+        if first is None:
             ids[position] = found.going_on = of_name
             accepted.append(position)
             lines.append(place.line)
@@ -108,7 +130,7 @@ def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
         _add_elements(batch[table], ids, found.nested[table])
 
 
-def _repeated(name: str, first_name: str, first: _Place) -> dict[str, str]:
+def _repeated(name: str, first_name: str, first: Place) -> dict[str, str]:
     """The error of a topology whose name or id another one before it has."""
     at = f"object {first.number}" if first.file is None else f"line {first.line} of {first.file}"
     same = name == first_name

@@ -1,0 +1,70 @@
+"""Rows of all tables of a write, as they come: a file and a transaction for each table, whatever the turn."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from engine.store.delta_rs_table import create_table
+from engine.store.delta_rs_tables import DeltaRsTables, as_stored, in_files, require_rows
+from engine.store.is_local import local_folder
+from engine.store.stored_tables import WRITE_ID
+from engine.store.table_path import table_path
+from engine.store.write_file import OpenFile, make_log_durable
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A table of the store before the write, and what the write has added to it so far."""
+
+    before: DeltaTable
+    rows: int = 0
+    file: OpenFile | None = None
+
+
+@dataclass(frozen=True)
+class AppendInTurn:
+    """A write to a local store under `write_id`, of which nothing is in a table before `commit`.
+
+    What a write has left that is not committed is removed by `discard`.
+    """
+
+    delta: DeltaRsTables
+    write_id: str
+    _tables: dict[str, _Growing] = field(default_factory=dict)
+
+    def add(self, table: str, rows: pa.Table) -> None:
+        """Write `rows` to the end of the table's file. Raises SchemaError and OSError."""
+        require_rows(rows, table)
+        grown = self._tables.get(table)
+        if grown is None:
+            grown = _Growing(create_table(table_path(self.delta.store, table), table))
+            self._tables[table] = grown
+        for some in as_stored(rows, table):
+            if grown.file is None:
+                folder = local_folder(self.delta.store, table)
+                grown.file = OpenFile(folder, f"{WRITE_ID}={self.write_id}", in_files(table))
+            grown.file.write(some)
+        grown.rows += len(rows)
+
+    def commit(self, threads: int) -> dict[str, int]:
+        """Make what came durable, and put it into the tables; how many rows each has got."""
+        with ThreadPoolExecutor(threads, thread_name_prefix="penstock-store") as pool:
+            for done in [pool.submit(self._commit, table) for table in self._tables]:
+                done.result()
+        return {table: grown.rows for table, grown in self._tables.items()}
+
+    def abandon(self) -> None:
+        """Close the files, which `discard` removes."""
+        for grown in self._tables.values():
+            if grown.file is not None:
+                grown.file.abandon()
+
+    def _commit(self, table: str) -> None:
+        grown = self._tables[table]
+        since = grown.before.version()
+        if grown.file is not None:
+            path = grown.file.close()
+            self.delta.commit_file(grown.before, table, path, grown.rows, self.write_id)
+        make_log_durable(local_folder(self.delta.store, table), since)

@@ -1,0 +1,70 @@
+"""Write the plan of a fleet part by part, as it is planned."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from engine.store.append_in_turn import AppendInTurn
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.discard import discard, set_aside_unreadable
+from engine.store.plan_versions import is_store, start_manifest
+from engine.store.require_target import require_target
+from engine.store.store_errors import store_errors
+from engine.store.unchanged_topologies import nothing_changed
+from engine.store.write_plan import PARALLEL_WRITES, new_write_id, publish_write, require_plan
+from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
+
+_COMPARED = ("topologies", "rejected")
+
+
+class WriteInParts:
+    """A write to a local store, of which nothing can be read before `publish`; its other end is `discard`."""
+
+    def __init__(self, store: str) -> None:
+        """Raises StoreError and MachineError where there can be no store."""
+        require_target(store)
+        self._store = store
+        self._delta = DeltaRsTables(store)
+        self._write_id = new_write_id()
+        self._append = AppendInTurn(self._delta, self._write_id)
+        self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+        self._rejected = 0
+        with store_errors(store, "writing"):
+            start_manifest(self._delta)
+            set_aside_unreadable(store, TABLES)
+
+    def add(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take a part of the plan, all its tables. Raises StoreError, MachineError and SchemaError."""
+        with store_errors(self._store, "writing"):
+            for table, rows in tables.items():
+                self._append.add(table, rows)
+        self._ids.append(tables["topologies"][TOPOLOGY].to_numpy())
+        self._rejected += len(tables["rejected"])
+
+    def planned(self) -> tuple[int, int, int]:
+        """How many topologies came planned, with how many ids, and how many rejected."""
+        ids = np.concatenate(self._ids)
+        return len(ids), len(np.unique(ids)), self._rejected
+
+    def publish(self, *, planner_version: str, options: Mapping[str, str]) -> int:
+        """The number of the version, as engine.store.write_plan: the newest one's if it has the same plan."""
+        with store_errors(self._store, "writing"):
+            rows = self._append.commit(PARALLEL_WRITES)
+            require_plan(rows)
+            if is_store(self._delta):
+                tables = {table: TABLES[table].empty_table() for table in rows}
+                tables |= {table: self._delta.read(table, self._write_id) for table in _COMPARED}
+                same = nothing_changed(self._delta, tables, planner_version=planner_version, options=options)
+                if same is not None:
+                    self.discard()
+                    return same
+            return publish_write(
+                self._delta, rows, self._write_id, planner_version=planner_version, options=options
+            )
+
+    def discard(self) -> None:
+        """Delete what was written, unless it was published."""
+        self._append.abandon()
+        discard(self._delta, TABLES, self._write_id)

@@ -1,0 +1,151 @@
+"""A fleet planned in parts while it is read, so that memory does not grow with the fleet."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+import polars as pl
+import pyarrow as pa
+
+from plans.choices import Choices
+from plans.columnar.plan_columnar import Tables, plan_columnar
+from plans.columnar.side_by_side import in_polars_threads
+from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.vocabulary import Layer
+from plans.without_pandas import without_pandas
+
+
+def plan_as_read(
+    parts: Iterator[Tables],
+    until: Layer,
+    choices: Choices,
+    take: Callable[[dict[str, pa.Table]], None],
+    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
+) -> None:
+    """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
+
+    One part is read while others are planned, as many as polars has threads, and one is taken. `before_tasks`
+    is called from the threads that plan. What any of them raises ends all, and is raised here.
+    """
+    line = _Line(parts, pl.thread_pool_size())
+
+    def plan() -> None:
+        with line.raising_here():
+            while (numbered := line.next_to_plan()) is not None:
+                place, part = numbered
+
+                def plan_part(
+                    rows: pl.Series, place: int = place, part: Tables = part, **_: object
+                ) -> pl.Series:
+                    with line.raising_here(), without_pandas():
+                        line.planned(place, plan_columnar(part, until, choices, line.go_on, before_tasks))
+                    return rows
+
+                del part
+                # For one part only: reading, which waits for polars' threads, goes on in between.
+                in_polars_threads(plan_part, 1)
+
+    with without_garbage_collection():
+        works = [line.read, *[plan] * line.threads]
+        beside = [threading.Thread(target=work, daemon=True) for work in works]
+        for thread in beside:
+            thread.start()
+        try:
+            while (tables := line.next_to_take()) is not None:
+                take(tables)
+                del tables
+        except BaseException as error:
+            line.give_up(error)
+        for thread in beside:
+            thread.join()
+    if line.error is not None:
+        raise line.error
+
+
+class _Line:
+    """Parts on their way: one that is read waits, and no more are planned ahead than there are threads."""
+
+    def __init__(self, parts: Iterator[Tables], threads: int) -> None:
+        self.threads = threads
+        self.error: BaseException | None = None
+        self._parts = parts
+        self._changed = Condition()
+        self._read: list[Tables] = []
+        self._done: dict[int, dict[str, pa.Table]] = {}
+        self._begun = self._taken = 0
+        self._all_read = False
+
+    def read(self) -> None:
+        """Read all parts, none before the one before it is being planned."""
+        with self.raising_here(), without_pandas():
+            for part in self._parts:
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._read or self.error is not None)
+                    if self.error is not None:
+                        return
+                    self._read.append(part)
+                    self._changed.notify_all()
+                del part
+            with self._changed:
+                self._all_read = True
+                self._changed.notify_all()
+
+    def next_to_plan(self) -> tuple[int, Tables] | None:
+        """A part and its place; None when there are no more."""
+
+        def is_ready() -> bool:
+            ahead = self._begun - self._taken
+            return bool(self._read) and ahead <= self.threads
+
+        with self._changed:
+            self._changed.wait_for(
+                lambda: is_ready() or self.error is not None or (self._all_read and not self._read)
+            )
+            if self.error is not None or not self._read:
+                return None
+            self._begun += 1
+            self._changed.notify_all()
+            return self._begun - 1, self._read.pop()
+
+    def planned(self, place: int, tables: dict[str, pa.Table]) -> None:
+        """Keep the tables of a part until it is its turn."""
+        with self._changed:
+            self._done[place] = tables
+            self._changed.notify_all()
+
+    def next_to_take(self) -> dict[str, pa.Table] | None:
+        """The tables of the part whose turn it is; None when there are no more, or something was raised."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._taken in self._done
+                    or self.error is not None
+                    or (self._all_read and not self._read and self._taken == self._begun)
+                )
+            )
+            if self.error is not None or self._taken not in self._done:
+                return None
+            self._taken += 1
+            self._changed.notify_all()
+            return self._done.pop(self._taken - 1)
+
+    def go_on(self, stage: str) -> None:
+        """Called when a stage of a part begins; ends the part if all is given up."""
+        if self.error is not None:
+            raise KeyboardInterrupt
+
+    def give_up(self, error: BaseException) -> None:
+        """Have all threads end; the first error counts."""
+        with self._changed:
+            self.error = self.error or error
+            self._changed.notify_all()
+
+    @contextmanager
+    def raising_here(self) -> Iterator[None]:
+        """Inside the block, what is raised ends all."""
+        try:
+            yield
+        except BaseException as error:
+            self.give_up(error)

@@ -1,0 +1,207 @@
+"""A fleet that is planned and written while it is read leaves the store that a plan in memory leaves."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from engine.output.progress import Report
+from engine.planning import plan_in_process as in_process
+from engine.planning.choose_planner import Choice, Planner
+from engine.planning.foresee_memory import Size
+from engine.planning.plan_in_process import parts_in_process, plan_in_process
+from engine.planning.plan_into_store import Stored, plan_into_store_by_columns
+from engine.planning.plan_options import plan_options
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.plan_versions import list_versions
+from engine.store.read_plan import read_plan
+from engine.store.verify_version import verify_version
+from engine.store.write_in_parts import WriteInParts
+from plans.choices import Choices
+from plans.columnar.plan_as_read import plan_as_read
+from plans.errors import InputError, MachineError
+from plans.topology import texts_of_file
+from plans.topology.job_defaults import NO_DEFAULTS
+from plans.vocabulary import Layer
+from tests.columnar.table_contents import rows_of
+from tests.columnar.test_read_topologies import COLLIDING
+from tests.reference.random_topologies import MODES, random_topology
+from tests.topology.builders import simple
+from tests.topology.hostile_lines import RAW, hostile_lines
+
+FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number in range(60)]
+"""Some of which Flink refuses."""
+TWICE = [
+    *FLEET[:20],
+    simple("both right"),
+    *FLEET[20:40],
+    simple("both right"),
+    *(simple(name) for name in COLLIDING),
+    FLEET[3],
+    {"name": "wrong"},
+    *FLEET[40:],
+    simple("wrong"),
+]
+
+
+@pytest.fixture(params=[1, 40, 100_000], autouse=True)
+def size_of_parts(request, monkeypatch) -> int:
+    """Parts of one topology, of some, and all in one; blocks are small."""
+    monkeypatch.setattr(in_process, "ROWS_OF_A_PART", request.param)
+    monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", 700)
+    return int(request.param)
+
+
+def lines_of(topologies: list[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(topology).encode() for topology in topologies]
+
+
+def plan_into(store: Path, lines: list[bytes], until: Layer = Layer.SLOTS) -> Stored:
+    file = store.parent / "lines.jsonl"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    return plan_into_store_by_columns(
+        [str(file)],
+        str(store),
+        plan_options(until),
+        Report(),
+        choice=Choice(Planner.COLUMNAR, "as asked"),
+        max_line_bytes=1 << 20,
+    )
+
+
+@pytest.mark.parametrize("lines", [lines_of(TWICE), [*hostile_lines(12, 60), *RAW]], ids=["fleet", "hostile"])
+def test_the_rows_are_those_of_a_plan_in_memory(tmp_path, lines):
+    stored = plan_into(tmp_path / "store", lines)
+    planned = plan_in_process(str(tmp_path / "lines.jsonl"), max_line_bytes=1 << 20)
+    assert stored[1:4] == planned[1:4]
+    assert stored.planned
+    assert stored.rejected
+    delta = DeltaRsTables(str(tmp_path / "store"))
+    found = read_plan(delta)
+    assert found.keys() == planned.tables.keys()
+    for name, table in planned.tables.items():
+        assert rows_of(found[name]) == rows_of(table), name
+    (version,) = list_versions(delta)
+    assert (version.topologies, version.rejected) == (stored.planned, stored.rejected)
+    assert verify_version(delta, 1)[1] == []
+
+
+def test_parts_are_small(tmp_path, size_of_parts):
+    file = tmp_path / "lines.jsonl"
+    file.write_bytes(b"\n".join(lines_of(FLEET)) + b"\n")
+    parts = [len(part.transformations) for part in parts_in_process([str(file)], 1 << 20, NO_DEFAULTS)]
+    whole = in_process.read_in_process(str(file), lambda stage: None)
+    assert sum(parts) == len(whole.frames["transformations"])
+    assert (len(parts) > 20) == (size_of_parts == 1)
+    assert (len(parts) == 1) == (size_of_parts == 100_000)
+
+
+def test_the_same_fleet_is_no_new_version_and_leaves_no_files(tmp_path):
+    store, changed = tmp_path / "store", [*FLEET[:-1], {**FLEET[-1], "parallelism": 7}]
+    wrong = [*FLEET, {"name": "wrong", "transformations": 1}]
+    for fleet, number in ((FLEET, 1), (FLEET, 1), (changed, 2), (wrong, 3), (wrong, 3), (FLEET, 4)):
+        assert plan_into(store, lines_of(fleet)).version == number
+    versions = list_versions(DeltaRsTables(str(store)))
+    assert {f.name for f in store.glob("*/write_id=*")} == {f"write_id={v.write_id}" for v in versions}
+
+
+def test_layers_that_are_not_asked_for_are_not_written(tmp_path):
+    plan_into(tmp_path / "store", lines_of(FLEET), Layer.TOPOLOGY)
+    (version,) = list_versions(DeltaRsTables(str(tmp_path / "store")))
+    assert "transformations" in version.tables
+    assert "stream_nodes" not in version.tables
+
+
+@pytest.mark.parametrize("error", [MachineError("no space"), KeyboardInterrupt()])
+def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of_parts):
+    store = tmp_path / "store"
+    plan_into(store, lines_of(FLEET[:5]))
+    before = {file for file in store.rglob("*.parquet") if os.path.isfile(file)}
+    added: list[int] = []
+    add = WriteInParts.add
+
+    def full(self, tables):
+        if added:
+            raise error
+        added.append(1)
+        add(self, tables)
+
+    monkeypatch.setattr(WriteInParts, "add", full)
+    monkeypatch.setattr(
+        "engine.planning.plan_into_store.require_nothing_lost", lambda *counts: full(None, {})
+    )
+    if size_of_parts == 100_000:
+        return
+    with pytest.raises(type(error)):
+        plan_into(store, lines_of(FLEET))
+    assert {file for file in store.rglob("*.parquet") if os.path.isfile(file)} == before
+    assert [v.version for v in list_versions(DeltaRsTables(str(store)))] == [1]
+
+
+def test_what_is_wrong_with_the_paths_is_said_before_there_is_a_store(tmp_path):
+    (tmp_path / "empty.jsonl").write_bytes(b"\n\n")
+    with pytest.raises(InputError, match="no topologies"):
+        plan_into_store_by_columns(
+            [str(tmp_path / "empty.jsonl")],
+            str(tmp_path / "store"),
+            plan_options(Layer.SLOTS),
+            Report(),
+            choice=Choice(Planner.COLUMNAR, "as asked"),
+            max_line_bytes=1 << 20,
+        )
+    assert not (tmp_path / "store").exists()
+
+
+def frames(count: int, fail_at: int | None = None) -> Iterator[dict[str, pl.DataFrame]]:
+    lines = lines_of(FLEET[:1])
+    for number in range(count):
+        if number == fail_at:
+            raise InputError("a broken file")
+        yield in_process.read_in_process(lines, lambda stage: None).frames
+
+
+@pytest.mark.parametrize("place", [0, 1, 5])
+def test_what_reading_raises_ends_all(place):
+    taken: list[int] = []
+    with pytest.raises(InputError, match="a broken file"):
+        plan_as_read(frames(8, place), Layer.JOB_GRAPH, Choices(), lambda tables: taken.append(1))
+    assert len(taken) <= place
+    assert threading.active_count() < 50
+
+
+def test_what_planning_raises_ends_all():
+    def no_memory(rows):
+        raise MachineError("no memory")
+
+    with pytest.raises(MachineError, match="no memory"):
+        plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, no_memory)
+
+
+def test_no_more_is_read_than_is_taken():
+    read = taken = 0
+
+    def counted() -> Iterator[dict[str, pl.DataFrame]]:
+        nonlocal read
+        for part in frames(20):
+            read += 1
+            assert read - taken <= pl.thread_pool_size() + 4
+            yield part
+
+    def take(tables: object) -> None:
+        nonlocal taken
+        taken += 1
+
+    plan_as_read(counted(), Layer.JOB_GRAPH, Choices(), take)
+    assert (read, taken) == (20, 20)
+
+
+def test_memory_of_a_fleet_does_not_grow_with_its_transformations():
+    small, large = Size(2_000_000, 100_000), Size(20_000_000, 100_000)
+    assert small.needed_bytes_in_parts == large.needed_bytes_in_parts < small.needed_bytes
+    assert Size(1_000, 100).needed_bytes_in_parts == Size(1_000, 100).needed_bytes
+    assert Size(2_000_000, 1).needed_bytes_in_parts == Size(2_000_000, 1).needed_bytes
