@@ -15,9 +15,9 @@ from engine.planning.foresee_memory import (
 )
 from engine.planning.nothing_lost import require_nothing_lost
 from plans.choices import Choices
-from plans.columnar.plan_as_read import plan_as_read
+from plans.columnar.plan_as_read import ROWS_AT_A_TIME, plan_as_read
 from plans.columnar.plan_columnar import Finished
-from plans.columnar.plan_in_parts import ROWS_OF_A_PART, plan_alone, plan_in_parts
+from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.execution_graph.columnar.count_task_rows import TaskRows
@@ -123,7 +123,7 @@ def parts_in_process(
 ) -> Iterator[TopologyTables]:
     """Files of topologies, in parts that are planned one by one; same errors as read_in_process."""
     return read_topology_files_in_parts(
-        paths, ROWS_OF_A_PART, max_line_bytes, require_memory_to_read_on, job_defaults
+        paths, ROWS_AT_A_TIME, max_line_bytes, require_memory_to_read_on, job_defaults
     )
 
 

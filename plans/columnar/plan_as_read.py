@@ -17,6 +17,10 @@ from plans.vocabulary import Layer
 from plans.without_pandas import without_pandas
 
 
+ROWS_AT_A_TIME = 100_000
+"""Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""
+
+
 def plan_as_read(
     parts: Iterator[Tables],
     until: Layer,

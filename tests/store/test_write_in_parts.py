@@ -52,7 +52,7 @@ TWICE = [
 @pytest.fixture(params=[1, 40, 100_000], autouse=True)
 def size_of_parts(request, monkeypatch) -> int:
     """Parts of one topology, of some, and all in one; blocks are small."""
-    monkeypatch.setattr(in_process, "ROWS_OF_A_PART", request.param)
+    monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", request.param)
     monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", 700)
     return int(request.param)
 
@@ -123,7 +123,7 @@ def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of
     store = tmp_path / "store"
     plan_into(store, lines_of(FLEET[:5]))
     before = {file for file in store.rglob("*.parquet") if os.path.isfile(file)}
-    monkeypatch.setattr(in_process, "ROWS_OF_A_PART", min(size_of_parts, 40))
+    monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", min(size_of_parts, 40))
     added: list[int] = []
     add = WriteInParts.add
 
