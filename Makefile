@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 COMPILE := $(BIN)/python -m compileall -q penstock_guard.py penstock engine operators plans
 STORE := build/demo
 
-.PHONY: demo test test-planning test-running lint format docs bench clean
+.PHONY: demo test test-planning test-running test-browser lint format docs bench clean
 
 ## Plan the bundled example topologies and show the result.
 demo: .venv/installed
@@ -33,6 +33,11 @@ test-planning: .venv/installed-dev
 test-running: .venv/installed-dev
 	$(PYTEST) --basetemp=build/pytest-running $(RUNNING:%=tests/%)
 
+## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
+test-browser: .venv/installed-dev
+	$(PIP) --editable '.[browser]'
+	$(PYTEST) tests/browser/drawn_plans.py tests/browser/run_page.py
+
 lint: .venv/installed-dev
 	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/ruff check
@@ -47,6 +52,8 @@ format: .venv/installed-dev
 docs: .venv/installed-dev
 	$(BIN)/python -m engine.output.reference_pages docs
 	$(BIN)/python -m engine.configuration.configuration_page docs
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to docs/fraud-detection.svg
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology events-etl --layer stream_graph --to docs/events-etl.svg
 	$(BIN)/mkdocs build --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from penstock_guard import require_own_packages
 
 if TYPE_CHECKING:
+    from engine.library.draw import Drawing as Drawing
+    from engine.library.draw import draw as draw
     from engine.library.open_store import open_store as open_store
     from engine.library.open_store import read_plan as read_plan
     from engine.library.plan import plan as plan
@@ -44,9 +46,11 @@ _ERRORS = (
     "StoreError",
 )
 _MODULES = {
+    "Drawing": "engine.library.draw",
     "Layer": "plans.vocabulary",
     "Plan": "engine.library.planned_tables",
     "Planner": "engine.planning.choose_planner",
+    "draw": "engine.library.draw",
     "open_store": "engine.library.open_store",
     "plan": "engine.library.plan",
     "read_plan": "engine.library.open_store",
@@ -56,6 +60,7 @@ _MODULES = {
 
 __all__ = [
     "ConfigurationError",
+    "Drawing",
     "InputError",
     "Layer",
     "LostTopologiesError",
@@ -66,6 +71,7 @@ __all__ = [
     "Planner",
     "SchemaError",
     "StoreError",
+    "draw",
     "errors",
     "open_store",
     "plan",

@@ -14,10 +14,10 @@ Transformations = list[dict[str, Any]]
 
 
 def chain() -> Transformations:
-    """20,000 operators in one chain."""
+    """11,000 operators in one chain."""
     return [
         SOURCE,
-        *({"id": i, "kind": "one_input", "name": "m", "inputs": [i - 1]} for i in range(2, 20_001)),
+        *({"id": i, "kind": "one_input", "name": "m", "inputs": [i - 1]} for i in range(2, 11_001)),
     ]
 
 
@@ -47,13 +47,13 @@ def nested_unions() -> Transformations:
 
 
 def uids() -> Transformations:
-    """20,000 operators with uids, a tree of chains: every seventh starts a vertex."""
+    """11,000 operators with uids, a tree of chains: every seventh starts a vertex."""
     return [
         {**SOURCE, "uid": "uid-1"},
         *(
             {"id": i, "kind": "one_input", "name": f"m{i}", "inputs": [i // 2], "uid": f"uid-{i}"}
             | ({} if i % 7 else {"chaining": "HEAD"})
-            for i in range(2, 20_001)
+            for i in range(2, 11_001)
         ),
     ]
 
@@ -84,10 +84,10 @@ def test_the_shapes_are_as_deep_as_they_say(topologies, plans):
     assert max(sizes.values()) > 10 * sys.getrecursionlimit()
     edges = {name: len(planned["stream_graph"]["edges"]) for name, planned in plans.items()}
     assert edges == {
-        "chain": 19_999,
+        "chain": 10_999,
         "virtual_chain": 1,
         "wide_union": 5_000,
         "nested_unions": 201,
-        "uids": 19_999,
+        "uids": 10_999,
     }
     assert len(plans["chain"]["job_graph"]["vertices"]) == 1

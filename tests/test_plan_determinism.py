@@ -17,7 +17,7 @@ from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
 from tests.reference.random_topologies import MODES, random_topology
 
-TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 538)]
+TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
 Rows = dict[str, list[str]]
 
 
@@ -91,7 +91,7 @@ def test_rows_are_equal(spark, base, run):
 
 def test_the_rows_are_not_few(base):
     counts = {table: len(rows) for table, rows in base.items()}
-    assert counts["topologies"] + counts["rejected"] == len(TOPOLOGIES) > 150
+    assert counts["topologies"] + counts["rejected"] == len(TOPOLOGIES) > 70
     assert counts["rejected"] > 5
     assert counts["stream_nodes"] == counts["chained_operators"] > 1_000
     assert min(counts.values()) > 0

@@ -18,7 +18,6 @@ from engine.flink.flink_jars import flink_jars
 from engine.machine.machine import cores, memory_bytes
 from engine.spark.find_java import MINIMUM_JAVA, find_java
 from engine.spark.foresee_spark_memory import heap_mebibytes
-from engine.spark.session import ivy_dir
 from engine.spark.spark_conf import (
     delta_coordinates,
     offline_jars,
@@ -26,6 +25,7 @@ from engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
+from engine.spark.start_settings import ivy_dir
 from plans.errors import ConfigurationError, PenstockError
 
 NOT_INSTALLED = "not installed"

@@ -8,6 +8,7 @@ from rich.table import Column
 
 from engine.commands.key_values import ConfigDir, Define, given_configuration
 from engine.commands.overridden_settings import say_what_is_overridden
+from engine.commands.require_store import require_store
 from engine.output.people import print_table
 from engine.output.say import say
 from engine.output.write_lines import write_texts
@@ -66,9 +67,7 @@ def command(
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
-        from engine.store.require_target import require_target
-
-        require_target(to)
+        require_store(to)
     captured: list[Job] = []
     say_what_is_overridden(configuration, parallelism=parallelism)
     settings = EnvironmentSettings(

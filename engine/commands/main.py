@@ -7,6 +7,7 @@ import traceback
 import warnings
 
 from engine.machine.end_processes import adopt_orphans, end_children
+from engine.machine.named_output import NOBODY_READS, name_standard_output, nobody_reads
 from engine.machine.standard_files import open_missing_standard_files
 from engine.machine.stop_on_signals import (
     end_at_once_on_signals,
@@ -45,10 +46,19 @@ from plans.printable import printable_lines
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
     ("info", "engine.commands.info", "Show what a script would run, without running it."),
+    ("list", "engine.commands.list", "List jobs that run, and the latest that have ended."),
+    ("status", "engine.commands.status", "Show a job, by vertex."),
+    ("cancel", "engine.commands.cancel", "Cancel a job."),
+    ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
+    ("wait", "engine.commands.wait", "Wait until a job has ended."),
+    ("session", "engine.commands.session", "Start, list and stop sessions that jobs share."),
     ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
+    ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
     ("runs", "engine.commands.runs", "List the runs that a store records."),
+    ("ui", "engine.commands.ui", "Show jobs and runs in a browser, live."),
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store."),
+    ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
@@ -66,7 +76,8 @@ EXIT_CODES = (
     "3 an input cannot be read; 4 the store cannot be used as asked, or is damaged; "
     "5 bench: slower than the results compared with; 7 topologies were refused: nothing planned, or any "
     "under --strict; 8 the machine refuses (no space, no permission, a read-only target, an I/O error); "
-    "9 not enough memory; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
+    "9 not enough memory; 129 hung up (SIGHUP); 130 interrupted (Ctrl-C); 141 nobody reads the output any "
+    "more (SIGPIPE); 143 terminated (SIGTERM)."
 )
 
 
@@ -161,12 +172,17 @@ def main() -> None:
     """Entry point of the console command `penstock`: a process of its own, which leaves none behind."""
     end_at_once_on_signals()
     adopt_orphans()
+    name_standard_output()
     remember_secret_arguments(sys.argv)
     mask_arguments()
     warnings.showwarning = _warn
     had_jvm = _has_jvm()
     try:
         app(prog_name="penstock")
+    except SystemExit as stop:
+        if nobody_reads(stop.__context__):  # which Rich ends with 1
+            sys.exit(NOBODY_READS)
+        raise
     except Exception:  # --debug
         complain(traceback.format_exc().rstrip())
         sys.exit(1)
@@ -196,6 +212,8 @@ def _load(module: str, line: str | None) -> Any:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+    if isinstance(loaded.command, typer.Typer):  # of several commands
+        return typer.main.get_command(loaded.command)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
     single.command(cls=PlainCommand, help=line, context_settings=settings)(loaded.command)
     return typer.main.get_command(single)
@@ -213,10 +231,12 @@ def _explain_stop(error: BaseException) -> tuple[str, int] | None:
 
 
 def _explain(error: BaseException) -> tuple[str, int] | None:
-    """What to say of `error` and the exit code; None where Typer says it (usage, exit, a closed pipe)."""
+    """What to say of `error` and the exit code; None where Typer says it (usage, exit)."""
     if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
         return str(error), error.exit_code
-    if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | BrokenPipeError | EOFError):
+    if nobody_reads(error):
+        return "", NOBODY_READS
+    if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | EOFError):
         return None
     # A panic of Rust is a BaseException, of a class that each library makes for itself.
     if not isinstance(error, Exception) and type(error).__name__ != _RUST_PANIC:
@@ -244,7 +264,8 @@ def _explain(error: BaseException) -> tuple[str, int] | None:
 def _end(said: tuple[str, int], error: BaseException) -> NoReturn:
     """End with the message and the exit code that `error` has."""
     _flush_or_let_go()
-    complain(f"penstock: {said[0]}")
+    if said[0]:
+        complain(f"penstock: {said[0]}")
     raise typer.Exit(said[1]) from error
 
 

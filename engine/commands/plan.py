@@ -14,6 +14,7 @@ from engine.commands.key_values import (
     given_settings,
 )
 from engine.commands.overridden_settings import say_what_is_overridden
+from engine.commands.require_store import require_store
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
@@ -25,7 +26,6 @@ from engine.planning.plan_options import (
     DEFAULT_SLOTS,
     plan_options,
 )
-from engine.store.require_target import require_target
 from plans.columnar.plan_columnar import stages as columnar_stages
 from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
 from plans.topology.columnar.find_topology_files import is_pipe
@@ -124,6 +124,15 @@ def command(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
     ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="On a cluster: a folder that all executors reach, for tables between the passes of joins. "
+            "Without it executors keep two copies. It is emptied at the end.",
+        ),
+    ] = None,
 ) -> None:
     """Plan every topology of INPUT and write the plans as a new version of STORE.
 
@@ -132,8 +141,7 @@ def command(
     """
     settings = given_settings(properties_file, conf)
     configuration = given_configuration(config_dir, define)
-    for repaired in require_target(out):
-        say_beside_output(repaired)
+    require_store(out)
     options = plan_options(
         until,
         slot_sharing,
@@ -152,7 +160,7 @@ def command(
         spark=settings,
     )
     longest = _bytes(max_line_size)
-    chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master))
+    chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master or checkpoint_dir))
     stored = None
     if not chosen.on_spark:
         extra = 4 if chosen.planner is Planner.FLINK else 2
@@ -178,6 +186,7 @@ def command(
                 master=master,
                 conf={**configuration.spark, **settings},
                 max_line_bytes=longest,
+                checkpoint_dir=checkpoint_dir,
             )
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "

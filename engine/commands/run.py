@@ -1,11 +1,13 @@
 """`penstock run`: a PyFlink or Penstock script on Spark."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Column
 
+from engine.commands.given_options import given_options
 from engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -15,6 +17,7 @@ from engine.commands.key_values import (
     given_settings,
 )
 from engine.commands.overridden_settings import say_what_is_overridden
+from engine.commands.require_store import require_store
 from engine.output.people import print_table_beside_output
 from engine.output.say import say_beside_output
 
@@ -22,9 +25,14 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 
 
 def command(
+    context: typer.Context,
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="SCRIPT",
+            help="A Python script that uses PyFlink's or Penstock's API; may be left out with --resume.",
+        ),
+    ] = None,
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the script as sys.argv.")
     ] = None,
@@ -41,6 +49,25 @@ def command(
         str | None,
         typer.Option("-m", "--master", metavar="URL", help="Spark master; default local[*]."),
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session",
+            metavar="NAME",
+            help="Run in this session; default: the one `session start` recorded.",
+        ),
+    ] = None,
+    slot_request_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--slot-request-timeout",
+            metavar="DURATION",
+            help="How long a job waits for its slots, such as 30s; default 5 min.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Say which cluster runs the jobs, and why.")
+    ] = False,
     config_dir: ConfigDir = None,
     define: Define = None,
     conf: Conf = None,
@@ -55,6 +82,30 @@ def command(
         str | None,
         typer.Option("--to", metavar="STORE", help="Record each run, with its plan, as a version of STORE."),
     ] = None,
+    detached: Annotated[
+        bool,
+        typer.Option(
+            "-d",
+            "--detached",
+            help="Print the id of the (first) job and return once it is submitted; it runs on by itself.",
+        ),
+    ] = False,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="Keep what each vertex has finished in DIR, which all workers see, until its job has ended.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="JOB",
+            help="Go on with what a failed or killed job has kept; by default with its script and arguments.",
+        ),
+    ] = None,
     real_pyflink: Annotated[
         bool,
         typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
@@ -65,27 +116,55 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
+    from engine.commands.chosen_cluster import (
+        begin_on_cluster,
+        chosen_cluster,
+        default_parallelism,
+        on_cluster,
+        with_slot_request_timeout,
+    )
+
+    if script is None:
+        if resume is None:
+            raise typer.BadParameter("Missing argument 'SCRIPT'.")
+        from engine.commands.resume_run import run_again
+
+        run_again(context, resume, checkpoint_dir)
+        return
+    configuration = given_configuration(config_dir, define)
+    if to is not None:
+        require_store(to)
+    given = given_settings(properties_file, conf)
+    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    if detached:
+        from engine.commands.run_detached import run_detached
+
+        run_detached(given_options(context, without=("detached",)), script, arguments or [])
+        return
+    spark = {**configuration.spark, **given}
+    cluster = chosen_cluster(master, session, spark, verbose=verbose)
+    if Path(script).is_file():
+        begin_on_cluster(cluster, spark, configuration.cluster.slots)
+
+    from engine.commands.resume_run import script_recovery
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.jobs.detached_driver import as_detached_driver
+    from engine.jobs.submitted_script import submitted_script
     from engine.library.run_script import run_script
     from engine.library.script_options import with_python_files
     from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.job_result import JobResult
+    from engine.runtime.list_jobs_of_script import list_jobs_of_script
     from engine.runtime.record_run import write_run
-    from engine.runtime.run_environment import use_session_settings
-    from engine.runtime.run_job import run_listeners
+    from engine.runtime.recover_jobs import use_recovery
+    from engine.runtime.run_control import run_listeners
+    from engine.runtime.start_job import jobs_end_with_script
 
-    configuration = given_configuration(config_dir, define)
-    if to is not None:
-        from engine.store.require_target import require_target
-
-        require_target(to)
-    given = given_settings(properties_file, conf)
-    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
     settings = EnvironmentSettings(
-        parallelism=parallelism,
-        config=with_python_files(configuration, py_files),
+        parallelism=default_parallelism(parallelism, configuration, cluster),
+        config=with_slot_request_timeout(with_python_files(configuration, py_files), slot_request_timeout),
         plan_options=plan_options(cluster=configuration.cluster),
     )
 
@@ -98,8 +177,15 @@ def command(
 
     run_listeners.append(ended)
     try:
-        spark = {**configuration.spark, **given}
-        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
+        submitted = submitted_script(script, arguments or [], given_options(context), to, cluster)
+        with (
+            on_cluster(cluster, spark, configuration.cluster.slots),
+            use_recovery(script_recovery(checkpoint_dir, resume)),
+            runs_acknowledged_at_end(),
+            list_jobs_of_script(submitted, as_detached_driver()),
+            collects_closed_at_end(),
+            jobs_end_with_script(),
+        ):
             run_script(
                 script,
                 list(arguments or []),

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from rich.table import Column
 
+from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
 from engine.output.pieces import Styled
 from engine.output.say import say
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import join_topology
 from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
-from plans.resources.network_options import PROFILES, NetworkOptions
 from plans.resources.task_manager import TaskManager
 from plans.resources.task_network_buffers import FIGURES
 from plans.tables.column_types import TOPOLOGY
@@ -33,7 +33,7 @@ def show_fleet_resources(plan: StoredPlan) -> None:
 
     The plan's options say what TaskManagers and whose network defaults it was made for.
     """
-    task_manager, _ = _cluster(plan.version.options)
+    task_manager, _ = recorded_cluster(plan.version.options)
     per_vertex = _buffers_of_vertices(plan)
     of_jobs = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
     wanted = (pl.col("slots") + task_manager.slots - 1) // task_manager.slots
@@ -61,7 +61,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
 
     `plan`: with the rows of that topology only.
     """
-    task_manager, network = _cluster(plan.version.options)
+    task_manager, network = recorded_cluster(plan.version.options)
     groups = slot_network_buffers(_buffers_of_tasks(plan), options=network).drop("vertices")
     slots_of_groups = plan.table("required_slots").collect()
     joined = join_topology(slots_of_groups, groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
@@ -95,11 +95,6 @@ def show_topology_resources(plan: StoredPlan) -> None:
     )
 
 
-def _cluster(options: Mapping[str, str]) -> tuple[TaskManager, NetworkOptions]:
-    manager = TaskManager(options["task_manager_memory"], int(options["slots_per_task_manager"]))
-    return manager, PROFILES[options["network"]]
-
-
 def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
     slots = f"{task_manager.slots} slot{'' if task_manager.slots == 1 else 's'}"
     return f"TaskManagers of {slots} and {task_manager.process_size}, {options['network']}"
@@ -107,7 +102,7 @@ def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
 
 def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
     """As task_network_buffers gives them."""
-    _, network = _cluster(plan.version.options)
+    _, network = recorded_cluster(plan.version.options)
     buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
     vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
     return task_network_buffers(*pl.collect_all([buffers, vertices]), options=network)

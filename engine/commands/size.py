@@ -14,7 +14,7 @@ from engine.commands.reads_store import reads_store
 from engine.output.people import print_table
 from engine.output.pieces import Piece, Styled
 from engine.output.say import say
-from engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS
+from engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS, configured_task_manager
 from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
 from plans.errors import ConfigurationError, StoreError
@@ -96,8 +96,10 @@ def command(
     cluster = configuration.cluster
     slots = cluster.slots or DEFAULT_SLOTS if slots_per_task_manager is None else slots_per_task_manager
     require_task_managers(slots, available)
-    configured = cluster.process_size or DEFAULT_PROCESS_SIZE
-    memory = _memory_size(configured if task_manager_memory is None else task_manager_memory)
+    if task_manager_memory is None:
+        memory = configured_task_manager(cluster, slots).process_bytes
+    else:
+        memory = _memory_size(task_manager_memory)
     plan = open_plan(store, version)
     chosen = plan.version
     if not plan.has("required_slots"):

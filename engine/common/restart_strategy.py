@@ -1,7 +1,7 @@
 """How often a failed job starts again. Source: pyflink.common.restart_strategy.
 
-PyFlink 2.3 still has these classes; Flink 2 has options instead. Here they are settings
-that nothing reads: Spark runs a failed task again as often as spark.task.maxFailures says.
+PyFlink 2.3 still has these classes, but no call that takes one: as in Flink 2, options say how often a job
+starts again (`restart-strategy.type` and those below it, engine.configuration.restart_options).
 """
 
 from __future__ import annotations

@@ -33,6 +33,9 @@ MEMORY_FIELDS = {
     "taskmanager.memory.network.max": "network_max_bytes",
     "taskmanager.memory.network.fraction": "network_fraction",
     "taskmanager.memory.managed.fraction": "managed_fraction",
+    "taskmanager.memory.flink.size": "flink_bytes",
+    "taskmanager.memory.managed.size": "managed_bytes",
+    "taskmanager.memory.task.heap.size": "task_heap_bytes",
 }
 """Key to the field of MemoryOptions."""
 
@@ -66,6 +69,9 @@ _MEANINGS = {
     "taskmanager.memory.network.max": "most network memory",
     "taskmanager.memory.network.fraction": "share of Flink's memory for network buffers",
     "taskmanager.memory.managed.fraction": "share of Flink's memory that is managed",
+    "taskmanager.memory.flink.size": "Flink's memory; none: process size without metaspace and overhead",
+    "taskmanager.memory.managed.size": "managed memory; none: managed.fraction of Flink's memory",
+    "taskmanager.memory.task.heap.size": "heap for tasks; none: what other parts leave of Flink's memory",
     "taskmanager.memory.segment-size": "size of a network buffer; a power of two",
     "taskmanager.network.memory.read-buffer.required-per-gate.max": (
         "buffers that a gate requires at most; none: by the type of its partitions"
@@ -167,7 +173,7 @@ PROCESS_SIZE = Option(
     _parse_process_size,
     TaskManager().process_size,
     A_MEMORY_SIZE,
-    "memory of a TaskManager's process",
+    "memory of a TaskManager's process; not needed beside flink.size, or managed.size and task.heap.size",
     Reader.CLUSTER,
 )
 LOAD_BALANCE_MODE = Option(

@@ -5,18 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from engine.configuration.cluster_options import (
-    CONSUMER_WEIGHTS,
     MEMORY_FIELDS,
     NETWORK_FIELDS,
     PROCESS_SIZE,
     SLOTS,
-    WEIGHT_FIELDS,
 )
+from engine.configuration.memory_options import memory_options
 from engine.configuration.merge_settings import option_of
 from engine.configuration.option import Reader
 from engine.configuration.setting import Setting
 from plans.errors import ConfigurationError
-from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
 from plans.resources.network_options import FLINK_2_3
 from plans.resources.task_manager import TaskManager
 from plans.topology.job_settings import refusals_of_config
@@ -34,16 +32,6 @@ def contradictions(values: Mapping[str, Any], settings: Mapping[str, Setting]) -
     return [*ranges, *cluster, *_network(values, settings), *_jobs(settings)]
 
 
-def memory_options(values: Mapping[str, Any]) -> MemoryOptions:
-    """The memory of a TaskManager. Raises ConfigurationError for an empty range."""
-    weights = values[CONSUMER_WEIGHTS.key]
-    return replace(
-        FLINK_MEMORY,
-        **{field: values[key] for key, field in MEMORY_FIELDS.items()},
-        **{field: weights.get(str(use_case), 0) for use_case, field in WEIGHT_FIELDS.items()},
-    )
-
-
 def _empty_range(prefix: str, values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
     least, most = f"{prefix}.min", f"{prefix}.max"
     if values[least] <= values[most]:
@@ -54,11 +42,13 @@ def _empty_range(prefix: str, values: Mapping[str, Any], settings: Mapping[str, 
 def _too_small(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
     """A TaskManager whose memory does not hold its parts."""
     keys = [key for key in (PROCESS_SIZE.key, *MEMORY_FIELDS, SLOTS.key) if key in settings]
-    return _refused(
-        lambda: TaskManager(values[PROCESS_SIZE.key], values[SLOTS.key], memory_options(values)),
-        keys,
-        settings,
-    )
+
+    def make() -> TaskManager:
+        memory = memory_options(values)
+        follows = PROCESS_SIZE.key not in settings and memory.decides_process_size
+        return TaskManager(None if follows else values[PROCESS_SIZE.key], values[SLOTS.key], memory)
+
+    return _refused(make, keys, settings)
 
 
 def _network(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:

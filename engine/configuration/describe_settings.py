@@ -13,18 +13,6 @@ from engine.output.redaction import redact_value
 
 DEFAULT = "default"
 UNREAD = "known to Flink; read by nothing here"
-_MEMORY_NOT_READ = (
-    "read by nothing here: these sizes follow from taskmanager.memory.process.size, which configures a "
-    "TaskManager"
-)
-_NOTES = dict.fromkeys(
-    (
-        "taskmanager.memory.flink.size",
-        "taskmanager.memory.managed.size",
-        "taskmanager.memory.task.heap.size",
-    ),
-    _MEMORY_NOT_READ,
-)
 
 
 class Described(NamedTuple):
@@ -116,8 +104,7 @@ def _other(setting: Setting, overridden: Iterable[Setting]) -> Described:
 
 def _note(key: str) -> str:
     newer = flink_keys().get(key)
-    note = _NOTES.get(newer or key, UNREAD)
-    return note if newer is None else f"{note}; deprecated, now {newer}"
+    return UNREAD if newer is None else f"{UNREAD}; deprecated, now {newer}"
 
 
 def _spark(of_key: list[Setting]) -> Described:

@@ -17,7 +17,7 @@ from engine.configuration.cluster_options import (
     STATE_BACKEND,
 )
 from engine.configuration.cluster_settings import ClusterSettings
-from engine.configuration.contradictions import contradictions, memory_options
+from engine.configuration.contradictions import contradictions
 from engine.configuration.effective_configuration import EffectiveConfiguration
 from engine.configuration.job_options import PARALLELISM
 from engine.configuration.known_keys import (
@@ -26,6 +26,7 @@ from engine.configuration.known_keys import (
     is_known_to_flink,
     misspelled_spark_key,
 )
+from engine.configuration.memory_options import memory_options
 from engine.configuration.merge_settings import Merged, merge_settings, option_of
 from engine.configuration.model import OPTIONS, typed_values
 from engine.configuration.option import Option, Reader, option_text

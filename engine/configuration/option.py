@@ -70,14 +70,15 @@ def option_text(option: Option, value: Any) -> str:
         return ", ".join(f"{name}: {entry}" for name, entry in value.items()) or "none"
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
-    return _size_text(value) if option.allowed == A_MEMORY_SIZE else _other_text(option, value)
+    return size_text(value) if option.allowed == A_MEMORY_SIZE else _other_text(option, value)
 
 
 def _other_text(option: Option, value: Any) -> str:
     return f"{value} ms" if option.parse is parse_duration else str(value)
 
 
-def _size_text(size: int) -> str:
+def size_text(size: int) -> str:
+    """A memory size in the largest unit that divides it, as Flink reads it; the largest is "no limit"."""
     if size == _MAX_LONG:
         return "no limit"
     return next((f"{size // unit} {name}" for unit, name in _SIZES if size and size % unit == 0), f"{size} b")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from engine.configuration.option import A_DURATION, Option, Reader
+from engine.configuration.restart_options import RESTART_OPTIONS
 from plans.topology.flink_values import parse_duration, parse_long, parse_string
 from plans.topology.option_maps import parse_map
 
@@ -53,6 +54,15 @@ SEED = _run("penstock.seed", parse_long, 0, "a 64-bit integer", "seed of the shu
 PENSTOCK_OPTIONS = (BLOCK_BYTES, SORT_MEMORY_BYTES, STATE_MEMORY_BYTES, SEED)
 """Penstock's own, set like Flink's."""
 
+SLOT_REQUEST_TIMEOUT = _run(
+    "slot.request.timeout",
+    parse_duration,
+    300_000,
+    A_DURATION,
+    "time that a job waits for its slots on a cluster or in a session",
+    ("slot.request.timeout.ms",),
+)
+
 RUN_OPTIONS = (
     _run("pipeline.auto-watermark-interval", parse_duration, 200, A_DURATION, "time between watermarks"),
     _run(
@@ -78,7 +88,9 @@ RUN_OPTIONS = (
         "zips with commas between, each with its folder after #",
         "archives that workers extract",
     ),
+    SLOT_REQUEST_TIMEOUT,
     _run("python.executable", parse_string, None, "a path", "the interpreter of the workers"),
+    *RESTART_OPTIONS,
     *PENSTOCK_OPTIONS,
 )
 """What running reads beside the options of jobs."""

@@ -1,7 +1,8 @@
 """What StreamExecutionEnvironment.get_execution_environment gives depends on how a script is started.
 
 `penstock run` and `penstock info` put their settings here before the script runs; started plainly with
-python, a script gets the defaults: a local Spark with as many cores as the machine has.
+python, a script gets what the configuration directory says (PENSTOCK_CONF_DIR, else spark-conf/), and a local
+Spark with as many cores as the machine has.
 
 Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironmentFactory;
 org.apache.flink.client.program.{StreamContextEnvironment,StreamPlanEnvironment}.
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from engine.configuration.find_configuration import find_configuration
 from engine.machine.machine import cores
 from engine.planning.plan_options import PlanOptions, plan_options
 from engine.runtime.job import Job
@@ -39,13 +41,18 @@ class EnvironmentSettings:
 
 
 #: A stack; the last entry is in force.
-_settings = [EnvironmentSettings()]
+_settings: list[EnvironmentSettings] = []
 _local_parallelism: list[int] = []
 
 
 def current_settings() -> EnvironmentSettings:
-    """The settings that new environments and `execute` use."""
-    return _settings[-1]
+    """The settings that new environments and `execute` use. ConfigurationError for files that are wrong."""
+    if _settings:
+        return _settings[-1]
+    configuration = find_configuration()
+    return EnvironmentSettings(
+        config=configuration.scripts, plan_options=plan_options(cluster=configuration.cluster)
+    )
 
 
 @contextmanager

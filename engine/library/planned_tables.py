@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from engine.library.require_store import require_store
 from engine.library.store import path_of_store
 from engine.output.html_table import html_table
 from plans.errors import ConfigurationError
@@ -78,7 +79,9 @@ class Plan:
         If the newest version holds the same topologies, planned in the same way, it is that number. Raises
         StoreError (not a place for a store) and MachineError (no space, no permission).
         """
-        return self._write(path_of_store(store))
+        place = path_of_store(store)
+        require_store(place)
+        return self._write(place)
 
     def release(self) -> None:
         """Give back what Spark keeps of its tables, which cannot be read any more; Arrow's stay."""

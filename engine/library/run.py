@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine.library.check_arguments import path, strings, whole_number
 from engine.library.library_configuration import Config, library_configuration
+from engine.library.require_store import require_store
 from plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ def run(
     from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
     from engine.runtime.record_run import write_run
+    from engine.runtime.run_control import run_listeners
     from engine.runtime.run_environment import use_session_settings
-    from engine.runtime.run_job import run_listeners
-    from engine.store.require_target import require_target
 
     place = path("script", script)
     files = [path("py_files", file) for file in py_files]
@@ -64,7 +64,7 @@ def run(
         plan_options=plan_options(cluster=configuration.cluster),
     )
     if target is not None:
-        require_target(target)
+        require_store(target)
     results: list[JobResult] = []
 
     def ended(result: "JobResult") -> None:

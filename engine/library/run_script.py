@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
+from engine.machine.named_output import is_of_standard_output
 from plans.errors import InputError, PenstockError
 
 
@@ -43,6 +44,8 @@ def run_script(
         except PenstockError:
             raise
         except Exception as error:
+            if is_of_standard_output(error):
+                raise
             raise ScriptError(_of_script(path, error)) from error
 
 

@@ -6,7 +6,8 @@ Imports little, because it is imported before everything else: until then a sign
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
@@ -23,6 +24,7 @@ class _Stop:
 
     handling = False
     number: int | None = None
+    on_interrupt: Callable[[int, FrameType | None], Any] | None = None  #: PySpark's handler of SIGINT
 
 
 def end_at_once_on_signals() -> None:
@@ -51,6 +53,27 @@ def unwinding_on_signals() -> Iterator[None]:
         yield
     finally:
         _handle_with(_end_at_once)
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """If a library puts its own handler of SIGINT in place inside, ours stays, and calls it first.
+
+    PySpark's, of each SparkContext, cancels all jobs and raises KeyboardInterrupt. What ignores SIGINT still
+    ignores it.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    found = signal.getsignal(signal.SIGINT)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if _Stop.handling and in_main_thread and found is not before:
+        _Stop.on_interrupt = found if callable(found) else None
+        signal.signal(signal.SIGINT, before)
+
+
+def handles_signals() -> bool:
+    """Whether this process is a command of Penstock's, not one that only calls it."""
+    return _Stop.handling
 
 
 def stopped_by() -> int | None:
@@ -86,9 +109,8 @@ def _unwind(number: int, frame: FrameType | None) -> None:
             _end_at_once(number, frame)
         return
     _Stop.number = number
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    if callable(on_interrupt) and on_interrupt is not _unwind:
-        on_interrupt(signal.SIGINT, frame)  # PySpark's: cancels all jobs first
+    if _Stop.on_interrupt is not None:
+        _Stop.on_interrupt(signal.SIGINT, frame)
     raise KeyboardInterrupt
 
 

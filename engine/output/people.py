@@ -4,7 +4,8 @@ Tables and lines are coloured and cut to a terminal, plain and whole where piped
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -37,6 +38,13 @@ def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) ->
 def print_table_beside_output(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on standard error, which is a terminal."""
     _print_fitting(columns, [rows], sys.stderr)
+
+
+@contextmanager
+def status_beside_output(text: str) -> Iterator[Callable[[str], None]]:
+    """Show `text` on standard error, which is a terminal, until the block ends; gives what replaces it."""
+    with _console(sys.stderr).status(printable_text(text, sys.stderr)) as status:
+        yield lambda new: status.update(printable_text(new, sys.stderr))
 
 
 def print_rows(rows: Iterable[Sequence[Cell]]) -> None:

@@ -86,7 +86,8 @@ def _pairs(argument: str) -> list[tuple[str, str]]:
 
 def _without_value(pair: re.Match[str]) -> str:
     key, value = pair["key"], pair["value"]
-    if value.startswith(REDACTED) or not any(regex.search(key) for regex in _secret_keys):
+    hidden = value.startswith(REDACTED.removesuffix(")"))  # a value ends before a parenthesis
+    if hidden or not any(regex.search(key) for regex in _secret_keys):
         return pair.group()
     return f"{key}={REDACTED}"
 

@@ -23,6 +23,12 @@ def say_beside_output(*pieces: Piece) -> None:
     _say(sys.stderr, pieces)
 
 
+def repeat(text: str) -> None:
+    """A line that somebody else has written, on standard output at once, without the secrets of settings."""
+    sys.stdout.write(encodable(printable_lines(redact(text)), sys.stdout) + "\n")
+    sys.stdout.flush()
+
+
 def complain(message: str) -> None:
     """A message of one line or more on standard error, without the secrets of settings."""
     with suppress(OSError):  # nobody may be there to read it

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from engine.machine.require_memory import shown_bytes
 from engine.planning.estimate_size import estimate_size
 from engine.planning.foresee_memory import (
     bytes_of_tasks,
@@ -11,7 +12,6 @@ from engine.planning.foresee_memory import (
     spark_fits,
 )
 from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
-from engine.spark.foresee_spark_memory import shown_bytes
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path

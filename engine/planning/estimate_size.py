@@ -12,7 +12,7 @@ from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import find_topology_files, local_path
 from plans.topology.columnar.read_topology_tables import holds_tables
 from plans.topology.json_documents import is_document
-from plans.topology.texts_of_file import CODECS
+from plans.topology.unpacked_texts import CODECS, unpacked_texts
 from plans.vocabulary import TopologyForm
 
 _SAMPLED_FILES = 16
@@ -71,9 +71,10 @@ def _unpacked(packed: bytes, codec: str) -> bytes:
     """What can be unpacked of the start of a file, up to _SAMPLE_BYTES and a little."""
     text = bytearray()
     try:
-        stream = pa.CompressedInputStream(pa.BufferReader(packed), codec)
-        while len(text) < _SAMPLE_BYTES and (more := stream.read(2**14)):
+        for more in unpacked_texts(pa.BufferReader(packed), codec, 2**14):
             text += more
+            if len(text) >= _SAMPLE_BYTES:
+                break
     except (OSError, pa.ArrowException):  # cut off, as expected
         pass
     return bytes(text)

@@ -14,7 +14,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from engine.machine.available_memory import Available, available_memory
-from engine.spark.foresee_spark_memory import least_for_spark, shown_bytes
+from engine.machine.require_memory import require_memory, shown_bytes
+from engine.spark.foresee_spark_memory import least_for_spark
 from plans.errors import NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 
@@ -144,10 +145,4 @@ def spark_fits() -> bool:
 
 
 def _require(needed_bytes: int, work: str, there: Available | None = None, hint: str = HINT) -> None:
-    left = there or available_memory()
-    if needed_bytes > left.size_bytes:
-        raise NotEnoughMemoryError(
-            f"{work} takes about {shown_bytes(needed_bytes)} of memory; there are "
-            f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
-            hint,
-        )
+    require_memory(needed_bytes, work, there or available_memory(), hint)

@@ -1,51 +1,58 @@
-"""Whether what a local Spark plans fits in memory, said before the work starts."""
+"""Whether what a local Spark plans fits in memory, said before the work starts.
 
-from typing import Any
+docs/scaling.md has the measurements.
+"""
 
-from engine.machine.available_memory import available_memory, resident_bytes
-from engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, HINT, shown_bytes
+from engine.machine.available_memory import Available
+from engine.machine.require_memory import require_memory, shown_bytes
+from engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTES
 from plans.errors import NotEnoughMemoryError
 
 BYTES_OF_A_PLANNED_ROW = 7_000
-"""Of a transformation or stream node that is planned: its tables, and blocks of Arrow in and out.
-
-Measured (PSS): one topology of 264,735 transformations takes 2.0 GiB in Python processes, of which 1.1 GiB in
-the worker that plans it.
-"""
+"""Of a transformation or stream node that is planned: its tables, and blocks of Arrow in and out."""
 
 BYTES_OF_A_WALKED_ROW = 400
 """Of a transformation or stream node whose topology a worker walks, where joins do everything else."""
 
+BYTES_OF_A_JOINED_ROW = 2_500
+"""Of a transformation or stream node in the heap, beside LEAST_HEAP_MEBIBYTES."""
+
 _UNEVEN = 1.3
 """How many times the mean the largest partition of a fleet is."""
 
+_HEAP_COUNTED = 0.9
+"""Of -Xmx: what garbage collectors other than G1 say that they have may be less."""
 
-def require_memory_on_spark(context: Any, rows: int, largest: int, partitions: int, row_bytes: int) -> None:
-    """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan.
 
-    `context`: the SparkContext. `rows`: transformations and stream nodes; `largest`: of one topology;
-    `row_bytes`: what one takes in a worker. On a cluster, nothing is foreseen: memory is the executors'.
+def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
+    """Transformations and stream nodes in the partitions that are planned at a time, if these are large ones.
+
+    `rows`: of all topologies; `largest`: of one that lies whole in a partition.
     """
-    if not str(context.master).startswith("local"):
-        return
-    at_once = min(partitions, context.defaultParallelism)
-    in_workers = min(rows, int(at_once * rows / partitions * _UNEVEN) + largest)
-    needed = in_workers * row_bytes + _growth_of_the_jvm(context)
-    left = available_memory()
-    if needed > left.size_bytes:
+    return min(rows, int(min(partitions, cores) * rows / partitions * _UNEVEN) + largest)
+
+
+def require_memory_of_workers(rows: int, row_bytes: int, left: Available) -> None:
+    """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan at once.
+
+    `rows`: as of rows_at_once; `row_bytes`: what one takes in a worker; `left`: what memory_of_workers finds.
+    """
+    work = f"planning {rows:,} transformations at a time in workers of a local Spark"
+    require_memory(rows * row_bytes, work, left, f"use fewer cores (--master local[1]), or {HINT}")
+
+
+def require_heap_to_join(rows: int, heap: int | None) -> None:
+    """Raise NotEnoughMemoryError if the heap of a local Spark is too small for joins.
+
+    `rows`: as of rows_at_once; `heap`: in bytes, None where it is not known. Hash maps, and a page of each
+    sort, have to be in memory; everything else is spilled.
+    """
+    needed = LEAST_HEAP_MEBIBYTES * 2**20 + rows * BYTES_OF_A_JOINED_ROW
+    if heap is not None and heap < _HEAP_COUNTED * needed:
+        more = f"--conf spark.driver.memory={-(-needed // 2**20)}m"
         raise NotEnoughMemoryError(
-            f"planning {rows:,} transformations on a local Spark, {at_once} parts at a time, takes about "
-            f"{shown_bytes(needed)} more memory; there are {shown_bytes(left.size_bytes)}, which is what "
-            f"{left.limited_by} leaves",
-            f"use fewer cores (--master local[1]), or {HINT}",
+            f"joining {rows:,} transformations at a time takes a heap of about {shown_bytes(needed)}, and "
+            f"Spark's JVM has {shown_bytes(heap)}",
+            f"give it more ({more}), join fewer at a time (--master local[1]), or use --planner columnar, "
+            "which needs less",
         )
-
-
-def _growth_of_the_jvm(context: Any) -> int:
-    """By how much the JVM may still grow: to its heap and what it takes beside that."""
-    process = getattr(context._gateway, "proc", None)
-    jvm = context._jvm
-    if process is None or jvm is None:
-        return 0
-    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
-    return max(0, heap + BYTES_BESIDE_A_HEAP // 2 - resident_bytes(process.pid))

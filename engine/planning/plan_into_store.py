@@ -98,8 +98,13 @@ def plan_into_store_on_spark(
     master: str | None,
     conf: Mapping[str, str],
     max_line_bytes: int,
+    checkpoint_dir: str | None = None,
 ) -> Stored:
-    """On Spark: by columns in its workers, or by the passes over DataFrames (see choose_on_spark)."""
+    """On Spark: by columns in its workers, or by the passes over DataFrames (see choose_on_spark).
+
+    `checkpoint_dir`: see checkpoints_in.
+    """
+    from engine.planning.checkpoints_in import checkpoints_in
     from engine.planning.plan_topologies import plan_tables, read_topologies
     from engine.spark.session import get_session
     from engine.store.spark_tables import SparkTables
@@ -107,16 +112,17 @@ def plan_into_store_on_spark(
 
     report("start Spark")
     spark = get_session(master=master, conf=conf, app_name="penstock plan")
-    report("read topologies")
-    given = read_topologies(spark, list(inputs), max_line_bytes, options.job_defaults)
-    planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
-    report("write the version")
-    number = write_plan(
-        SparkTables(spark, out),
-        planned.tables,
-        planner_version=version("penstock"),
-        options=options.recorded,
-        rows=dict.fromkeys(planned.tables, planned.rows_read),
-    )
+    with checkpoints_in(spark, checkpoint_dir):
+        report("read topologies")
+        given = read_topologies(spark, list(inputs), max_line_bytes, options.job_defaults)
+        planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
+        report("write the version")
+        number = write_plan(
+            SparkTables(spark, out),
+            planned.tables,
+            planner_version=version("penstock"),
+            options=options.recorded,
+            rows=dict.fromkeys(planned.tables, planned.rows_read),
+        )
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"
     return Stored(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)

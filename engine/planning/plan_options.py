@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
+from engine.configuration.option import size_text
 from plans.choices import Choices
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
@@ -45,22 +46,31 @@ def plan_options(
     """
     sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING
     slots = slots_per_task_manager if slots_per_task_manager is not None else cluster.slots or DEFAULT_SLOTS
-    memory = (
-        task_manager_memory
-        if task_manager_memory is not None
-        else cluster.process_size or DEFAULT_PROCESS_SIZE
-    )
+    task_manager = configured_task_manager(cluster, slots, task_manager_memory)
     recorded = {
         "until": until.value,
         "slot_sharing": sharing.value,
         "network": network,
         "slots_per_task_manager": str(slots),
-        "task_manager_memory": memory,
+        "task_manager_memory": task_manager.process_size or size_text(task_manager.process_bytes),
         **cluster.recorded,
     }
     choices = Choices(
         sharing,
         replace(PROFILES[network], **cluster.network),
-        TaskManager(memory, slots, cluster.memory, cluster.state_backend),
+        task_manager,
     )
     return PlanOptions(until, choices, recorded, job_defaults)
+
+
+def configured_task_manager(
+    cluster: ClusterSettings, slots: int, process_size: str | None = None
+) -> TaskManager:
+    """A TaskManager as `cluster` says, with a process size that wins over its own.
+
+    Raises ConfigurationError where its memory cannot be divided.
+    """
+    if process_size is None:
+        follows = cluster.process_size is None and cluster.memory.decides_process_size
+        process_size = None if follows else cluster.process_size or DEFAULT_PROCESS_SIZE
+    return TaskManager(process_size, slots, cluster.memory, cluster.state_backend)

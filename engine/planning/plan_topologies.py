@@ -11,9 +11,11 @@ from engine.planning.choose_planner import Choice, Planner, choose_on_spark
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
-    require_memory_on_spark,
+    require_heap_to_join,
+    require_memory_of_workers,
+    rows_at_once,
 )
-from engine.planning.memory_of_a_worker import memory_of_a_worker
+from engine.planning.memory_of_workers import is_local, memory_of_workers
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.planning_settings import (
@@ -23,6 +25,7 @@ from engine.planning.planning_settings import (
     planning_settings,
 )
 from engine.planning.split_by_size import joined_plans, split_by_size
+from engine.spark.foresee_spark_memory import heap_bytes
 from engine.spark.session import any_session, require_delta
 from plans.choices import Choices
 from plans.errors import NotEnoughMemoryError
@@ -99,16 +102,25 @@ def plan_tables(
     """`plan` for what read_topologies gives; checks that no topology is lost."""
     rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
-    choice = choose_on_spark(planner, largest, most_tasks, lambda: memory_of_a_worker(spark))
-    if choice.planner is Planner.COLUMNAR:
+    cores = spark.sparkContext.defaultParallelism
+    choice = choose_on_spark(
+        planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
+    )
+    foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
+    if choice.planner is Planner.COLUMNAR and foreseen:
         try:
-            require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_PLANNED_ROW)
+            at_once = rows_at_once(rows, largest, partitions, cores)
+            require_memory_of_workers(at_once, BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
         except NotEnoughMemoryError as error:
             if planner is not Planner.AUTO:
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
     if choice.planner is Planner.JOINS:
-        require_memory_on_spark(spark.sparkContext, rows, largest, partitions, BYTES_OF_A_WALKED_ROW)
+        if foreseen:
+            at_once = rows_at_once(rows, min(largest, ROWS_PER_PARTITION), partitions, cores)
+            require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
+            walked = rows_at_once(rows, largest, partitions, cores)
+            require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
         giants = _giants(given) if largest > ROWS_PER_PARTITION else {}
         planned = _by_joins(spark, given, giants, rows, until, report, choices)
     else:

@@ -17,7 +17,9 @@ from engine.runtime.job import Job
 from engine.runtime.job_result import JobResult
 from engine.runtime.receive_results import ResultReceiver
 from engine.runtime.results_to_driver import ResultsToDriver, results_to_driver
-from engine.runtime.run_job import BegunRun, RunControl, begin_job, driver_host, end_job
+from engine.runtime.run_control import RunControl
+from engine.runtime.run_job import BegunRun, begin_job, end_job
+from engine.runtime.spark_application import driver_host
 from operators.task.task_spec import ResultsAddress
 
 #: How long `close` waits for the job, which Spark ends as soon as it can.

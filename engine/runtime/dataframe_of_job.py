@@ -12,7 +12,8 @@ from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session
-from engine.runtime.run_job import required_slots, source_dataframes
+from engine.runtime.run_job import required_slots
+from engine.runtime.run_on_spark import source_dataframes
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
 from engine.runtime.transformations import Transformation
@@ -35,8 +36,8 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     (terminal,) = compiled.terminals
     ended = _ending_in_dataframe(compiled, terminal.node, type_info)
     spark = run_session(required_slots(tables))
-    dependencies = ship_python(spark.sparkContext, job)
-    files = cached_files_on_spark(spark.sparkContext, job.cached_files)
+    dependencies = ship_python(spark, job)
+    files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
     with spark_settings_for_runs(spark):
         frames = JobFrames(

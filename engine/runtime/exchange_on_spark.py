@@ -7,11 +7,13 @@ which puts each row into exactly the Spark partition that is the subtask, and so
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel, cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
@@ -19,6 +21,8 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
+from engine.runtime.keep_vertices import KeptVertices
+from engine.runtime.spark_application import has_partitions, is_remote
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
 from operators.exchange.channel_writer import FIRST_OF_ALL
@@ -50,24 +54,27 @@ class JobFrames:
         dependencies: PythonDependencies,
         dataframes: Mapping[int, DataFrame],
         result_schema: StructType | None = None,
+        kept: KeptVertices | None = None,
     ) -> None:
         """`dataframes`: of each vertex whose source is a DataFrame, that DataFrame.
 
-        `result_schema`: of the last vertex's rows, if these are results instead of exchange rows.
+        `result_schema`: of the last vertex's rows, if these are results instead of exchange rows. `kept`:
+        vertices that are run now, one after the other, unless an earlier run has done so.
         """
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies, self._dataframes = dependencies, dataframes
         self._rows: dict[int, DataFrame] = {}
         self.kept: list[DataFrame] = []
-        for vertex in job.vertices:
-            rows = self._input(vertex).mapInArrow(
-                self._function(vertex),
-                result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS,
-            )
-            if self._readers(vertex) > 1:
-                rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-                self.kept.append(rows)
-            self._rows[vertex.chain.vertex] = rows
+        self._in_files = kept or ()
+        functions = [self._function(vertex) for vertex in job.vertices]
+        if kept is not None:
+            kept.begin()
+        try:
+            for vertex, function in zip(job.vertices, functions, strict=True):
+                self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, kept)
+        except BaseException:
+            self.release()
+            raise
 
     def terminal(self) -> DataFrame:
         """The rows for the driver, of all vertices that have any; running it runs the whole job."""
@@ -88,7 +95,24 @@ class JobFrames:
     def release(self) -> None:
         """Let go of what is kept."""
         for rows in self.kept:
-            rows.unpersist()
+            with suppress(PySparkException):  # a session that has ended
+                rows.unpersist()
+
+    def _rows_of(
+        self,
+        vertex: CompiledVertex,
+        function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        result_schema: StructType | None,
+        kept: KeptVertices | None,
+    ) -> DataFrame:
+        if kept is not None and vertex.chain.vertex in kept:
+            return kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
+        schema = result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS
+        rows = self._input(vertex).mapInArrow(function, schema)
+        if self._readers(vertex) > 1:
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            self.kept.append(rows)
+        return rows
 
     def _function(
         self, vertex: CompiledVertex
@@ -97,7 +121,8 @@ class JobFrames:
         pickled = _pickled(spec)
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
-        return task_function(pickled, folders, [install] if installed() else [], self._dependencies)
+        here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
+        return task_function(pickled, folders, [install] if installed() else [], self._dependencies, here)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism
@@ -105,10 +130,10 @@ class JobFrames:
             given = self._dataframes.get(vertex.chain.vertex)
             if given is None:
                 return self._spark.range(0, parallelism, 1, parallelism)
-            return given if given.rdd.getNumPartitions() == parallelism else given.repartition(parallelism)
+            return given if has_partitions(given, parallelism) else given.repartition(parallelism)
         edges = [gate.edge for gate in vertex.chain.gates]
         parts = [self._read(producer, edges) for producer in vertex.producers]
-        if vertex.forward_only:
+        if vertex.forward_only and vertex.producers[0] not in self._in_files:
             return parts[0]
         together = reduce(DataFrame.unionAll, [self._greetings(parallelism), *parts])
         return together.repartitionById(parallelism, F.col("target")).sortWithinPartitions(

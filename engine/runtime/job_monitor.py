@@ -7,8 +7,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from engine.runtime.listen_to_reports import ReportServer
@@ -64,7 +64,8 @@ def now() -> int:
 class JobMonitor:
     """Listens to the subtasks of one job; a context manager.
 
-    `on_change` is called, from another thread, soon after reports.
+    `on_change` is called, from another thread, soon after reports. `earlier`: attempts of the same job before
+    it was started again; the numbers of attempts go on from there.
     """
 
     def __init__(
@@ -72,15 +73,24 @@ class JobMonitor:
         parallelism: Mapping[int, int],
         host: str,
         on_change: Callable[["JobMonitor"], None] = lambda monitor: None,
+        earlier: Sequence[Attempt] = (),
     ) -> None:
         self.parallelism = dict(parallelism)
-        self.attempts: dict[tuple[int, int, int], Attempt] = {}
+        self.attempts = {(one.vertex, one.subtask, one.attempt_number): one for one in earlier}
+        self._earlier = frozenset(self.attempts)
+        following = {one[:2]: one[2] + 1 for one in sorted(self._earlier)}
+        #: By vertex: what the numbers of each subtask's attempts begin with.
+        self.first_attempts = {
+            vertex: tuple(following.get((vertex, subtask), 0) for subtask in range(count))
+            for vertex, count in parallelism.items()
+        }
         self._lock = threading.Lock()
         self._token = secrets.token_hex(16)
         self._server = ReportServer(host, self._token, self._take, self._hung_up, lambda: on_change(self))
         for vertex, count in parallelism.items():
             for subtask in range(count):
-                self._attempt(vertex, subtask, 0).enter(ExecutionState.CREATED)
+                first = self.first_attempts[vertex][subtask]
+                self._attempt(vertex, subtask, first).enter(ExecutionState.CREATED)
 
     def __enter__(self) -> "JobMonitor":
         """Start listening."""
@@ -128,7 +138,7 @@ class JobMonitor:
 
     def first_failure(self) -> Attempt | None:
         """The attempt that failed first."""
-        failed = [attempt for attempt in self.attempts.values() if attempt.failure is not None]
+        failed = [attempt for attempt in self._of_this_start() if attempt.failure is not None]
         return min(failed, key=lambda one: one.state_timestamps.get("FAILED", 0), default=None)
 
     def first_lost(self, seconds: float = 2.0) -> Attempt | None:
@@ -136,7 +146,7 @@ class JobMonitor:
         until = time.monotonic() + seconds
         while True:
             with self._lock:
-                lost = [one for one in self.attempts.values() if one.lost_at is not None]
+                lost = [one for one in self._of_this_start() if one.lost_at is not None]
             if lost or time.monotonic() > until:
                 return min(lost, key=lambda one: one.lost_at or 0, default=None)
             time.sleep(0.02)
@@ -151,6 +161,17 @@ class JobMonitor:
             counts = {name: sum(getattr(one, name) for one in last.values()) for name in COUNTS}
             done = sum(one.state is ExecutionState.FINISHED for one in last.values())
             return {"finished": done, "attempts": len(mine), **counts}
+
+    def snapshot(self) -> list[Attempt]:
+        """Copies of all attempts, by vertex, subtask and number."""
+        with self._lock:
+            return [
+                replace(one, state_timestamps=dict(one.state_timestamps))
+                for _, one in sorted(self.attempts.items())
+            ]
+
+    def _of_this_start(self) -> list[Attempt]:
+        return [one for key, one in self.attempts.copy().items() if key not in self._earlier]
 
     def _all(self, state: ExecutionState) -> None:
         with self._lock:

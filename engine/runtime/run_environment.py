@@ -4,17 +4,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from engine.clusters.session_folder import Session, live_session
+from engine.clusters.session_request import EXECUTOR_CORES
+from engine.configuration.find_configuration import find_configuration
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import CachedFile
 from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.send_once import send_once
+from engine.runtime.spark_application import is_remote, send_file
 from engine.spark.session import get_session
 from plans.printable import printable
 
@@ -22,45 +26,70 @@ from plans.printable import printable
 def run_session(slots: int) -> SparkSession:
     """The session that jobs run in: the process's own, else a new one as `use_session_settings` says.
 
-    A new one on a Spark cluster asks for as many cores as the plan has slots, unless spark.cores.max is set.
+    Outside of its blocks a new one is as the configuration directory says, and the process's own as it is.
+    A new one on a cluster asks for executors (TaskManagers) with as many cores as the plan has slots: on
+    spark:// by spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
-    conf = dict(_settings.conf)
-    on_cluster = (_settings.master or conf.get("spark.master", "")).startswith("spark://")
-    if on_cluster and SparkContext._active_spark_context is None:
-        conf.setdefault("spark.cores.max", str(slots))
-    return get_session(master=_settings.master, conf=conf)
+    if _settings is not None and _settings.session is not None:
+        from engine.clusters.connect_to_session import connected_session
+
+        live_session(_settings.session.name)  # it may have ended since the script began
+        return cast(SparkSession, connected_session())
+    is_new = SparkContext._active_spark_context is None
+    settings = _settings or SessionSettings(conf=find_configuration().spark if is_new else {})
+    conf = dict(settings.conf)
+    master = settings.master or conf.get("spark.master", "")
+    each = int(conf.get(EXECUTOR_CORES) or 1)
+    if is_new and master.startswith("spark://"):
+        conf.setdefault("spark.cores.max", str(-(-slots // each) * each))
+    elif is_new and master.startswith(("yarn", "k8s://")):
+        conf.setdefault("spark.executor.instances", str(-(-slots // each)))
+    return get_session(master=settings.master, conf=conf)
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session is started with: a Spark master (None: local[*]) and Spark settings."""
+    """What a session is started with: a Spark master (None: local[*]) and Spark settings; or a session that
+    runs, with which this process is connected.
+    """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    session: Session | None = None
 
 
-_settings = SessionSettings()
+_settings: SessionSettings | None = None
+
+
+def session_of_runs() -> Session | None:
+    """The session that jobs run in, if they do not start a Spark of their own."""
+    return None if _settings is None else _settings.session
 
 
 @contextmanager
-def use_session_settings(master: str | None, conf: Mapping[str, str]) -> Iterator[None]:
-    """Jobs that run inside the block run on `master`."""
+def use_session_settings(
+    master: str | None, conf: Mapping[str, str], session: Session | None = None
+) -> Iterator[None]:
+    """Jobs that run inside the block run on `master`, or in `session`."""
     global _settings  # noqa: PLW0603 scripts start jobs through an environment
-    before, _settings = _settings, SessionSettings(master, conf)
+    before, _settings = _settings, SessionSettings(master, conf, session)
     try:
         yield
     finally:
         _settings = before
 
 
-def cached_files_on_spark(context: SparkContext, files: Mapping[str, CachedFile]) -> dict[str, str]:
+def cached_files_on_spark(spark: SparkSession, files: Mapping[str, CachedFile]) -> dict[str, str]:
     """Send the files of the distributed cache to the workers; name to the file's name among Spark's."""
     sent = {}
     for name, file in files.items():
         path = Path(file.path.removeprefix("file://"))
         if not path.exists():
             raise JobCompileError(f"cached file {name!r}: {path} does not exist")
-        send_once(context, context.addFile, str(path), path.is_dir())
+        if is_remote(spark):  # on the machine of the server; other clients may have sent this name
+            sent[name] = str(path.absolute())
+            continue
+        send_file(spark, str(path), is_folder=path.is_dir())
         sent[name] = path.name
     return sent
 

@@ -3,61 +3,43 @@
 Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of things.
 """
 
-import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from engine.commits.acknowledge_runs import acknowledge_runs, run_is_published
+from engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
-from engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
+from engine.commits.earlier_runs import say, settle_earlier_runs
 from engine.commits.journal import Run
-from engine.output.redaction import redact, remember_secrets
+from engine.output.redaction import remember_secrets
 from engine.runtime.compile_job import CompiledJob, compile_job
-from engine.runtime.deliver_rows import Rows, committables, deliver, terminal_rows
-from engine.runtime.describe_failure import describe_failure
-from engine.runtime.errors import JobCancelledError
-from engine.runtime.exchange_on_spark import JobFrames
+from engine.runtime.deliver_rows import Rows, committables, deliver
 from engine.runtime.job import Job
-from engine.runtime.job_fingerprint import job_fingerprint
-from engine.runtime.job_monitor import JobMonitor, now
+from engine.runtime.job_done_before import committed_before, job_done_before
+from engine.runtime.job_monitor import Attempt, JobMonitor, now
 from engine.runtime.job_result import JobResult
+from engine.runtime.keep_vertices import finished_vertices
+from engine.runtime.next_run import next_run
 from engine.runtime.plan_job import plan_job
+from engine.runtime.recover_jobs import recovered_job
+from engine.runtime.restart_backoff import Backoff, restart_backoff
 from engine.runtime.results_to_driver import ResultsToDriver
-from engine.runtime.run_environment import cached_files_on_spark, run_session, show_run
-from engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
+from engine.runtime.run_environment import run_session, show_run
+from engine.runtime.run_on_spark import run_on_spark
 from engine.runtime.run_until_enough import run_until_enough
-from engine.runtime.ship_python import ship_python
+from engine.runtime.slots_of_run import slots_of_run
+from engine.runtime.spark_application import (
+    driver_host,
+)
+from engine.runtime.start_again import start_again_after_failures
 from engine.runtime.transformations import Transformation
-from operators.connectors.recover_sinks import needs_commit, recovery_of
-from operators.connectors.sink import CollectSink, Sink
+from operators.connectors.recover_sinks import needs_commit
+from operators.connectors.sink import CollectSink
 from operators.task.task_spec import ResultsAddress
-
-
-@dataclass
-class RunControl:
-    """A run while it lasts: its id, its state, and whether it was asked to stop."""
-
-    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    cancel_requested: threading.Event = field(default_factory=threading.Event)
-    submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
-    state: str = "CREATED"  #: JobStatus
-
-    def cancel(self) -> None:
-        """Stop the run; it ends as CANCELED."""
-        self.cancel_requested.set()
-        context = SparkContext._active_spark_context
-        if context is not None:
-            # jobs of the run that Spark does not know yet are not to start either
-            context._jsc.sc().cancelJobGroupAndFutureJobs(self.job_id)
 
 
 @dataclass
@@ -71,6 +53,7 @@ class BegunRun:
     opened: OpenRun
     repeated: Run | None  #: an earlier run that has committed what this one would
     result: JobResult
+    backoff: Backoff
 
 
 def run_job(job: Job, control: RunControl | None = None) -> JobResult:
@@ -97,11 +80,19 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     """
     remember_secrets(job.config)
     acknowledge_runs()
+    backoff = restart_backoff(job.config)
     tables = plan_job(job)
-    following = _next_run(job)
+    following = next_run(job)
     repeated = settle_earlier_runs(following)
-    if repeated is not None and not any(isinstance(one.operator, CollectSink) for one in job.transformations):
-        return _done_before(job, control, tables, repeated)
+    recovered = control.recovered = recovered_job(job, tables, control.job_id)
+    collects = any(isinstance(one.operator, CollectSink) for one in job.transformations)
+    if repeated is not None and not collects:
+        result = job_done_before(job, control, tables, committed_before(repeated))
+        run_is_published(repeated)
+        return result
+    if recovered is not None and recovered.done_before and not collects:
+        published_jobs[job.name] += any(needs_commit(one.sink) for one in following.sinks)
+        return job_done_before(job, control, tables, "the run that is resumed has finished it")
     compiled = compile_job(job.transformations, tables, batch=job.batch)
     result = JobResult(
         control.job_id,
@@ -116,10 +107,16 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
         compiled,
         job.plan_options.recorded,
     )
-    spark = run_session(required_slots(tables))
-    named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
-    opened = begin_run(control.job_id, job.name, following.fingerprint, named)
-    return BegunRun(job, control, spark, compiled, opened, repeated, result)
+    for submitted in submit_listeners:
+        submitted(result, control)
+    try:
+        spark = control.spark = run_session(required_slots(tables))
+        named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
+        opened = begin_run(control.job_id, job.name, following.fingerprint, named)
+    except BaseException as error:
+        ended(control, result, error)
+        raise
+    return BegunRun(job, control, spark, compiled, opened, repeated, result, backoff)
 
 
 def end_job(
@@ -135,47 +132,53 @@ def end_job(
     """
     job, control, compiled, result = begun.job, begun.control, begun.compiled, begun.result
     try:
-        with begun.opened:
+        with (
+            begun.opened,
+            slots_of_run(job, begun.spark, result.tables, control.job_id, control.cancel_requested),
+        ):
 
-            def run(limited: CompiledJob) -> Rows:
-                with JobMonitor(_parallelism(compiled), driver_host(begun.spark), on_change) as monitor:
+            def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
+                parallelism = _parallelism(limited, compiled, control)
+                with JobMonitor(parallelism, driver_host(begun.spark), on_change, earlier) as monitor:
+                    control.monitor = monitor
                     try:
-                        return _run(begun.spark, job, control, limited, monitor, address)
+                        return run_on_spark(begun.spark, job, control, limited, monitor, address)
                     finally:
                         result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
 
+            def run(limited: CompiledJob) -> Rows:
+                return start_again_after_failures(
+                    begun.backoff, control, job.name, begun.spark, lambda earlier: start(limited, earlier)
+                )
+
             if results is not None:
-                rows = run(results.compiled)
+                rows = start(results.compiled, [])  # records that are read already cannot be taken back
             else:
                 rows = run_until_enough(
                     compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())
                 )
             result.collected = deliver(rows, compiled.terminals)
-            if begun.repeated is None:
+            if begun.repeated is None and not _is_done(control):
                 commit_run(begun.opened, committables(rows, compiled.terminals))
             else:
                 undo_run(begun.opened)
-        result.state = "FINISHED"
     except BaseException as error:
         try:
             undo_run(begun.opened)
         except Exception as left:
             say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
-        cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
-        result.state, result.failure = "CANCELED" if cancelled else "FAILED", redact(str(error))
+        ended(control, result, error)
         raise
+    else:
+        ended(control, result)
     finally:
-        control.state = result.state
-        result.milliseconds = now() - result.started_at
         for listener in run_listeners:
             listener(result)
+    if control.recovered is not None:
+        control.recovered.finished()
     if begun.opened.sinks:
         run_is_published(begun.repeated or begun.opened.run)
     return result
-
-
-#: Called with every run when it has ended: `penstock run` puts what shows and records runs here.
-run_listeners: list[Callable[[JobResult], None]] = []
 
 
 def required_slots(tables: Mapping[str, pa.Table]) -> int:
@@ -183,8 +186,15 @@ def required_slots(tables: Mapping[str, pa.Table]) -> int:
     return sum(tables["required_slots"]["slots"].to_pylist())
 
 
-def _parallelism(compiled: CompiledJob) -> dict[int, int]:
-    return {vertex.chain.vertex: vertex.chain.parallelism for vertex in compiled.vertices}
+def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
+    """Of each vertex that runs: all but those of `limited` whose results are kept."""
+    recovered = control.recovered
+    kept = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
+    return {
+        vertex.chain.vertex: vertex.chain.parallelism
+        for vertex in compiled.vertices
+        if vertex.chain.vertex not in kept
+    }
 
 
 def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
@@ -192,113 +202,5 @@ def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
     return iter(run_job(job).collected[sink.created])
 
 
-def _run(
-    spark: SparkSession,
-    job: Job,
-    control: RunControl,
-    compiled: CompiledJob,
-    monitor: JobMonitor,
-    address: ResultsAddress | None,
-) -> Rows:
-    context = spark.sparkContext
-    dependencies = ship_python(context, job)
-    files = cached_files_on_spark(context, job.cached_files)
-    settings = task_settings(job, control.job_id, monitor.address, files, address)
-    context.setJobGroup(control.job_id, f"Penstock: {job.name}", interruptOnCancel=True)
-    frames = None
-    try:
-        with spark_settings_for_runs(spark):
-            frames = JobFrames(spark, compiled, settings, dependencies, source_dataframes(compiled))
-            monitor.submitted(None if address is None else address.here)
-            control.state = "RUNNING"
-            control.submitted.set()
-            if control.cancel_requested.is_set():
-                raise KeyboardInterrupt
-            table = frames.terminal().toArrow()
-        monitor.ended(finished=True)
-        if address is not None and address.here is not None and _only_to_driver(compiled, address):
-            monitor.count_here(address.here, address.vertices)
-        return terminal_rows(table)
-    except KeyboardInterrupt as error:
-        monitor.cancelling()
-        context.cancelJobGroup(control.job_id)
-        monitor.ended(finished=False)
-        raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from error
-    except (PySparkException, Py4JError) as error:
-        # on Ctrl-C PySpark's own handler cancels all jobs, which may get here before KeyboardInterrupt does
-        cancelled = control.cancel_requested.is_set() or "SPARK_JOB_CANCELLED" in str(error)
-        if cancelled:
-            monitor.cancelling()
-            monitor.ended(finished=False)
-            raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from None
-        failure = describe_failure(job.name, compiled, monitor, error)
-        monitor.ended(finished=False)
-        raise failure from None
-    finally:
-        if frames is not None:
-            frames.release()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-
-
-def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
-    writers = [one.chain for one in compiled.vertices if one.chain.vertex in address.vertices]
-    return all(output.to_driver for chain in writers for output in chain.outputs)
-
-
-def source_dataframes(compiled: CompiledJob) -> Mapping[int, DataFrame]:
-    """Of each vertex that reads a DataFrame, that DataFrame."""
-    return {
-        vertex.chain.vertex: one.operator.dataframe()
-        for vertex in compiled.vertices
-        for one in vertex.chain.operators
-        if one.source and getattr(one.operator, "reads_dataframe", False)
-    }
-
-
-def _next_run(job: Job) -> NextRun:
-    """What earlier runs are compared with."""
-    sinks = [
-        JobSink(one.name, one.operator, one.output_type)
-        for one in job.transformations
-        if isinstance(one.operator, Sink)
-    ]
-    options = {
-        recovery.folder: given
-        for one in sinks
-        if (given := getattr(one.sink, "storage_options", None)) and (recovery := recovery_of(one.sink))
-    }
-    committed = any(needs_commit(one.sink) for one in sinks)
-    return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)
-
-
-def _done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], repeated: Run) -> JobResult:
-    """The result of a job that an earlier run has done: no vertex has run."""
-    say(
-        f"job {job.name!r} is not run again: its run {repeated.short_id} of "
-        f"{datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is committed, and ended before it "
-        "could say so; the next run is a new one"
-    )
-    control.state = "FINISHED"
-    nothing = CompiledJob((), ())
-    result = JobResult(
-        control.job_id,
-        job.name,
-        job.batch,
-        "FINISHED",
-        None,
-        now(),
-        0,
-        [],
-        tables,
-        nothing,
-        job.plan_options.recorded,
-    )
-    for listener in run_listeners:
-        listener(result)
-    run_is_published(repeated)
-    return result
-
-
-def driver_host(spark: SparkSession) -> str:
-    """Where workers reach this process."""
-    return spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+def _is_done(control: RunControl) -> bool:
+    return control.recovered is not None and control.recovered.done_before

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from pyspark import SparkContext
-
 _sent: dict[str, set[str]] = {}
 
 
-def send_once(context: SparkContext, send: Callable[..., None], path: str, *arguments: Any) -> None:
-    """Call `send(path, *arguments)`, unless this Spark application has sent the path before."""
-    sent = _sent.setdefault(context.applicationId, set())
+def send_once(application: str, send: Callable[..., None], path: str, *arguments: Any) -> None:
+    """Call `send(path, *arguments)`, unless the path has been sent to this Spark application before."""
+    sent = _sent.setdefault(application, set())
     if path not in sent:
         send(path, *arguments)
         sent.add(path)

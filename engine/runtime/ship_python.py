@@ -12,12 +12,12 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-from pyspark import SparkContext, SparkFiles
+from pyspark.sql import SparkSession
 
 from engine.commits.temporary_folders import temporary_folder
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import Job
-from engine.runtime.send_once import send_once
+from engine.runtime.spark_application import local_path_of_sent, send_file
 from operators.task.extract_archive import is_tar
 from operators.task.python_dependencies import (
     PythonDependencies,
@@ -28,39 +28,39 @@ from operators.task.python_dependencies import (
 )
 
 
-def ship_python(context: SparkContext, job: Job) -> PythonDependencies:
+def ship_python(spark: SparkSession, job: Job) -> PythonDependencies:
     """Send what the functions of `job` need, and make its modules known to this process too.
 
     JobCompileError names a file that does not exist, is no archive, or may not be put where it is wanted, and
     requirements that pip cannot install.
     """
-    modules = [_module(context, file, number) for number, file in enumerate(job.python_files)]
+    modules = [_module(spark, file, number) for number, file in enumerate(job.python_files)]
     if job.requirements is not None:
         installed = _installed(job.requirements, job.requirements_cache)
-        modules.append(_shipped(context, installed, installed.name, "requirements", is_archive=True))
-    archives = [_archive(context, path, folder) for path, folder in job.archives]
+        modules.append(_shipped(spark, installed, installed.name, "requirements", is_archive=True))
+    archives = [_archive(spark, path, folder) for path, folder in job.archives]
     dependencies = PythonDependencies(tuple(modules), tuple(archives))
     if modules:
         # results are unpickled here, and may be of these modules' classes
         own = PythonDependencies(dependencies.modules)
-        here = module_folders(own, prepared_folder(own, SparkFiles.get))
+        here = module_folders(own, prepared_folder(own, local_path_of_sent(spark, _folder_of_sent())))
         sys.path[:] = [*(folder for folder in sys.path if not is_prepared(folder)), *here]
     return dependencies
 
 
-def _module(context: SparkContext, given: str, number: int) -> ShippedFile:
+def _module(spark: SparkSession, given: str, number: int) -> ShippedFile:
     folder = str(number)
     if _is_remote(given):
         name = given.rsplit("/", 1)[-1]
-        return _shipped(context, given, name, folder, is_archive=not name.endswith(".py"))
+        return _shipped(spark, given, name, folder, is_archive=not name.endswith(".py"))
     path = _local(given, "python file")
     if path.is_dir():
-        return _shipped(context, _zipped(path), f"{path.name}.zip", folder, is_archive=True)
+        return _shipped(spark, _zipped(path), f"{path.name}.zip", folder, is_archive=True)
     is_archive = path.suffix != ".py" and (zipfile.is_zipfile(path) or is_tar(path.name))
-    return _shipped(context, path, path.name, folder, is_archive=is_archive)
+    return _shipped(spark, path, path.name, folder, is_archive=is_archive)
 
 
-def _archive(context: SparkContext, given: str, folder: str | None) -> ShippedFile:
+def _archive(spark: SparkSession, given: str, folder: str | None) -> ShippedFile:
     name = given.rstrip("/").rsplit("/", 1)[-1]
     target = name if folder is None else folder
     if Path(target).is_absolute() or ".." in Path(target).parts:
@@ -69,14 +69,14 @@ def _archive(context: SparkContext, given: str, folder: str | None) -> ShippedFi
             "give a relative path without .."
         )
     if _is_remote(given):
-        return _shipped(context, given, name, target, is_archive=True)
+        return _shipped(spark, given, name, target, is_archive=True)
     path = _local(given, "python archive")
     if path.is_dir() or not (tarfile.is_tarfile(path) if is_tar(path.name) else zipfile.is_zipfile(path)):
         found = "a folder" if path.is_dir() else f"no {'tar' if is_tar(path.name) else 'zip'} file"
         raise JobCompileError(
             f"python archive {given} is {found}; archives are .zip, .jar, .whl, .tar, .tar.gz or .tgz files"
         )
-    return _shipped(context, path, path.name, target, is_archive=True)
+    return _shipped(spark, path, path.name, target, is_archive=True)
 
 
 def _is_remote(path: str) -> bool:
@@ -91,10 +91,10 @@ def _local(given: str, what: str) -> Path:
 
 
 def _shipped(
-    context: SparkContext, file: Path | str, name: str, folder: str, *, is_archive: bool
+    spark: SparkSession, file: Path | str, name: str, folder: str, *, is_archive: bool
 ) -> ShippedFile:
     if isinstance(file, str):
-        send_once(context, context.addFile, file)
+        send_file(spark, file)
         return ShippedFile(name, name, folder, is_archive)
     # Spark sends one file for each name, once: the name tells the content, so it is right for every job
     with file.open("rb") as opened:
@@ -102,7 +102,7 @@ def _shipped(
     named = _folder_of_sent() / f"{digest}-{name}"
     if not named.exists():
         shutil.copyfile(file, named)
-    send_once(context, context.addFile, str(named))
+    send_file(spark, str(named))
     return ShippedFile(named.name, name, folder, is_archive)
 
 

@@ -4,10 +4,13 @@ Source: org.apache.flink.core.execution.JobClient.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from engine.runtime.job import Job
 from engine.runtime.job_result import JobResult
-from engine.runtime.run_job import RunControl, run_job
+from engine.runtime.run_control import RunControl
+from engine.runtime.run_job import run_job
 
 
 class RunningJob:
@@ -21,6 +24,7 @@ class RunningJob:
 
     def start(self) -> "RunningJob":
         """Begin."""
+        _running.add(self)
         self._thread.start()
         return self
 
@@ -50,3 +54,45 @@ class RunningJob:
             self._result = run_job(self._job, self._control)
         except BaseException as error:
             self._error = error
+        finally:
+            _running.discard(self)
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end, for so long at most."""
+        self._thread.join(seconds)
+
+
+#: Those that have not ended.
+_running: set[RunningJob] = set()
+
+_SECONDS_TO_END = 60.0
+
+
+@contextmanager
+def jobs_end_with_script() -> Iterator[None]:
+    """Wait at the end for jobs that a script has left running, and raise what they fail with.
+
+    Where the script raises, or this is interrupted, they are cancelled.
+    """
+    try:
+        try:
+            yield
+        except SystemExit as ended:
+            if ended.code:
+                raise
+            _wait_for_all()
+            raise
+        _wait_for_all()
+    except BaseException:
+        left = list(_running)
+        for job in left:
+            with suppress(Exception):  # Spark itself has ended
+                job.cancel()
+        for job in left:
+            job.join(_SECONDS_TO_END)
+        raise
+
+
+def _wait_for_all() -> None:
+    for job in list(_running):
+        job.result()

@@ -5,9 +5,11 @@ Linux: with a heap of 512 MiB the JVM takes 900 MiB, and Python 660 MiB for 1,00
 command, the daemon that forks workers, and workers.
 """
 
+from typing import Any
+
 from engine.machine.available_memory import Available, available_memory
 from engine.machine.machine import cores, driver_memory_mebibytes
-from plans.errors import NotEnoughMemoryError
+from engine.machine.require_memory import require_memory
 
 LEAST_HEAP_MEBIBYTES = 1024
 """With 512 MiB, joins of 1,000 topologies end in SparkOutOfMemoryError: sorts cannot have a page each."""
@@ -37,18 +39,13 @@ def heap_mebibytes() -> int:
 def require_memory_for_spark() -> None:
     """Raise NotEnoughMemoryError where a local Spark does not fit."""
     left = available_memory()
-    needed = least_for_spark(left)
-    if needed > left.size_bytes:
-        raise NotEnoughMemoryError(
-            f"a local Spark takes {shown_bytes(needed)} of memory at least; there are "
-            f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
-            HINT,
-        )
+    require_memory(least_for_spark(left), "a local Spark", left, HINT)
 
 
-def shown_bytes(size_bytes: int) -> str:
-    """Memory, for people."""
-    return f"{size_bytes / 2**30:.2f} GiB"
+def heap_bytes(context: Any) -> int | None:
+    """What the heap of the driver's JVM may grow to; None if that is not known."""
+    jvm = context._jvm
+    return None if jvm is None else int(jvm.java.lang.Runtime.getRuntime().maxMemory())
 
 
 def least_for_spark(left: Available) -> int:

@@ -4,8 +4,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from pathlib import Path
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -14,32 +14,26 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from engine.machine.stop_on_signals import stopped_by
+from engine.machine.stop_on_signals import handles_signals, keeping_interrupts
 from engine.output.redaction import redact_value, remember_secrets
+from engine.spark.class_archive import ArchivedStart, archived_start
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.find_java import require_java
-from engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
+from engine.spark.foresee_spark_memory import require_memory_for_spark
 from engine.spark.local_folders import require_local_folders
+from engine.spark.remembered_jars import remember_jars
 from engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
     delta_coordinates,
-    offline_jars,
     spark_conf_dir,
     spark_conf_dir_in_use,
     spark_settings,
 )
-from engine.spark.start_jvm import starting_jvm
-from engine.spark.submit_settings import JAVA_OPTIONS
-from plans.errors import ConfigurationError
-
-_NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
-"""Of a local Spark, which is one process: what waits for its heartbeats would wait for itself.
-
-Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
-a task that is just starting, and two minutes later the only executor is removed: the job would never end.
-"""
+from engine.spark.start_jvm import end_early, spawn_early, starting_jvm
+from engine.spark.start_settings import start_settings
+from plans.errors import ConfigurationError, PenstockError
 
 
 def get_session(
@@ -74,7 +68,7 @@ def any_session(
     if running is not None:
         _apply(running, master, settings)
         return running
-    return _start(_start_settings(master, settings, app_name))
+    return _start(master, settings, app_name)
 
 
 def require_delta(spark: SparkSession) -> SparkSession:
@@ -93,12 +87,6 @@ def require_delta(spark: SparkSession) -> SparkSession:
             f"set them before the session starts, or use the settings in {spark_conf_dir()}",
         )
     return spark
-
-
-def ivy_dir() -> Path:
-    """Where a session that Penstock starts keeps the jars it fetched: Spark's own default below HOME."""
-    given = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
-    return Path(given) if given else Path.home() / ".ivy2.5.2"
 
 
 def _running_session() -> SparkSession | None:
@@ -135,62 +123,101 @@ def _shown(key: str, value: str | None) -> str:
     return "none" if value is None else repr(redact_value(key, value))
 
 
-def _start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """The settings that a new JVM gets in addition to its spark-defaults.conf."""
-    conf_dir = spark_conf_dir_in_use()
-    files = spark_settings(conf_dir)
-    profile = files if spark_conf_dir() in conf_dir.parents else {}
-    merged = {**profile, **settings, "spark.app.name": app_name}
-    given = {**files, **settings}
-    remember_secrets(given)
-    merged |= {key: given[key] for key in JAVA_OPTIONS if key in given}  # not by Spark: onto a command line
-    merged["spark.master"] = master or given.get("spark.master", "local[*]")
-    if jars := offline_jars():
-        merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
-    merged.setdefault("spark.jars.ivy", str(ivy_dir()))
-    if merged["spark.master"].startswith("local"):
-        if "spark.driver.memory" not in given:
-            merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
-        if _NO_HEARTBEATS not in given:
-            merged[_NO_HEARTBEATS] = "7d"
-        if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
-            merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        root = Path(__file__).resolve().parents[2]
-        if (root / "pyproject.toml").is_file():  # a checkout: workers do not see the working directory
-            merged["spark.executorEnv.PYTHONPATH"] = str(root)
-    return merged
+@dataclass(frozen=True)
+class _Start:
+    """How a session starts, and what of its process it has been worked out from."""
+
+    asked: tuple[str | None, Mapping[str, str], str]
+    settings: Mapping[str, str]  #: in addition to its spark-defaults.conf
+    archived: ArchivedStart | None
+    environment: Mapping[str, str]
+    folder: str
+
+    @property
+    def is_local(self) -> bool:
+        return self.settings["spark.master"].startswith("local")
 
 
-def _start(settings: Mapping[str, str]) -> SparkSession:
-    local = {**spark_settings(spark_conf_dir_in_use()), **settings}
-    if settings["spark.master"].startswith("local"):
+_begun: _Start | None = None
+
+
+def begin_session(
+    *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
+) -> None:
+    """Spawn the JVM of a local session that `any_session` will be asked for with the same arguments.
+
+    It comes up while the caller does something else. What is wrong is said by `any_session`, which starts
+    anew if the environment or the working directory has changed by then: workers have them from the JVM.
+    """
+    global _begun  # noqa: PLW0603 a process has one JVM
+    if _running_session() is not None or SparkContext._gateway is not None:
+        return
+    with suppress(PenstockError, OSError):
+        start = _prepared(master, dict(conf or {}), app_name)
+        if start.is_local:
+            spawn_early(start.settings, start.archived)
+            _begun = start
+
+
+def _prepared(master: str | None, settings: Mapping[str, str], app_name: str) -> _Start:
+    """Raises ConfigurationError or NotEnoughMemoryError where a session cannot start."""
+    own = start_settings(master, settings, app_name)
+    local = own["spark.master"].startswith("local")
+    every = {**spark_settings(spark_conf_dir_in_use()), **own}
+    if local:
         require_memory_for_spark()
-        require_local_folders(local)
-    require_java()
-    if settings["spark.master"].startswith("local"):
+        require_local_folders(every)
+    java = require_java()
+    if local:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
+    return _Start(
+        (master, settings, app_name), own, archived_start(own, every, java), _environment(), os.getcwd()
+    )
+
+
+def _environment() -> dict[str, str]:
+    """What a user says to processes; libraries leave notes to themselves, with an underscore."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("_")}
+
+
+def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> SparkSession:
+    global _begun
+    begun, _begun = _begun, None
+    as_begun = ((master, asked, app_name), _environment(), os.getcwd())
+    if begun is not None and (begun.asked, begun.environment, begun.folder) == as_begun:
+        start = begun
+    else:
+        end_early()
+        start = _prepared(master, asked, app_name)
+    settings, archived = start.settings, start.archived
+    every = {**spark_settings(spark_conf_dir_in_use()), **settings}
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
-    logging.getLogger().addFilter(_is_news)
+    if handles_signals():  # calls that were cut off are tracebacks to Py4J; a command says why it ends
+        logging.getLogger().addFilter(_is_news)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with starting_jvm(settings) if SparkContext._gateway is None else nullcontext() as gateway:
+    with starting_jvm(settings, archived) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
-            context = SparkContext(gateway=gateway, conf=conf)
+            with keeping_interrupts():
+                context = SparkContext(gateway=gateway, conf=conf)
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
+            if archived is None and start.is_local:
+                remember_jars(every, context.getConf().get("spark.jars") or "")
             return SparkSession(context)
         except (Py4JError, PySparkException) as error:
-            refused = disk_error_of_spark(error, local)
+            refused = disk_error_of_spark(error, every)
             said = f"Spark did not start: {describe_spark_error(error)}"
             raise refused or ConfigurationError(said) from error
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not a call to the JVM that a signal has cut off, of which Py4J logs the traceback."""
-    return stopped_by() is None or not record.getMessage().endswith("while sending command.")
+    """Not what Py4J logs of a call to the JVM that was cut off."""
+    return not record.getMessage().endswith("while sending command.")
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:

@@ -1,47 +1,53 @@
 """Starts Spark's JVM without its chatter, and says what is wrong when it does not start."""
 
 import math
-import os
-import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
-
 from engine.machine.machine_error import hint_of, refusal_in_text
-from engine.machine.stop_on_signals import stopped_by
+from engine.output.people import status_beside_output
 from engine.output.redaction import redact
-from engine.spark.describe_memory_error import is_said_of_memory
+from engine.spark.class_archive import (
+    ArchivedStart,
+    forget_archive,
+    keep_archive,
+    remember_written,
+    writes_archive,
+)
+from engine.spark.forward_jvm_output import Silence
 from engine.spark.spark_conf import delta_coordinates
-from engine.spark.submit_settings import submit_settings
+from engine.spark.spawn_jvm import SpawnedJvm, connect_jvm, end_spawned, spawn_jvm
 from plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
-from plans.printable import printable_lines
 
-_STACK = re.compile(rb"^\s+at [\w.$/<>]+\(.*\)\r?\n", re.MULTILINE)
-_EVENT = re.compile(rb"(?m)^(?=\d\d:\d\d:\d\d (?:WARN|ERROR|FATAL) )")
-_SECONDS_OF_CONSEQUENCES = 10.0
-"""After a disk has refused: what tasks and commits log that fail because of it."""
+_SECONDS_FOR_AN_ARCHIVE = 120.0
 
 
-class _Silence:
-    """Until when events are taken for consequences of a refusal, and of the JVM's end."""
+class _Early:
+    """A JVM that was spawned before anybody asked for a session."""
 
-    until = 0.0
+    jvm: SpawnedJvm | None = None
 
 
-_LONGEST_LINE = 65536
-"""Bytes of a line of the JVM's after which it is forwarded without its end."""
+def spawn_early(settings: Mapping[str, str], archived: ArchivedStart | None) -> None:
+    """Spawn the JVM that the next `starting_jvm` will connect with, unless `end_early` comes before."""
+    _Early.jvm = _spawn(settings, archived)
+
+
+def end_early() -> None:
+    """End a JVM that was spawned early and that nobody has connected with."""
+    early, _Early.jvm = _Early.jvm, None
+    if early is not None:
+        end_spawned(early)
 
 
 @contextmanager
-def starting_jvm(settings: Mapping[str, str]) -> Iterator[Any]:
+def starting_jvm(settings: Mapping[str, str], archived: ArchivedStart | None = None) -> Iterator[Any]:
     """A py4j gateway to a new JVM with Spark's `settings`, for a SparkContext that is made inside.
+
+    It starts as `archived` says; if it does not, it starts without an archive, and the archive is removed.
 
     What the JVM writes to standard error before it answers (Ivy's report, notices) is kept back, and what it
     logs while the context is made is dropped if that fails: the exception says why. Everything later goes to
@@ -49,20 +55,30 @@ def starting_jvm(settings: Mapping[str, str]) -> Iterator[Any]:
     Raises ConfigurationError, with the reason from that text, if it does not start, and NotEnoughMemoryError
     if that is the reason.
     """
-    read_end, write_end = os.pipe()
-    starting = _Forwarder(read_end)
-    starting.start()
+    early, _Early.jvm = _Early.jvm, None
+    spawned = early or _spawn(settings, archived)
+    gateway = connect_jvm(spawned)
+    if gateway is None and archived is not None:
+        spawned = _spawn(settings, None)  # which says what is wrong, if it is not the archive
+        gateway = connect_jvm(spawned)
+        if gateway is not None:
+            forget_archive(archived)
+    elif archived is not None:
+        remember_written(archived)
+    if gateway is None:
+        raise _explain(spawned.output.kept.decode(errors="replace"))
+    output = spawned.output
     try:
-        gateway = _launch(settings, starting, write_end)
-        answered = len(starting.kept)
+        answered = len(output.kept)
         yield gateway
-        starting.forward(answered)
+        output.forward(answered)
     finally:
-        starting.forward()
+        output.forward()
 
 
-def end_jvm(seconds: float = 10.0) -> None:
+def end_jvm(seconds: float = 30.0) -> None:
     """End the JVM that this process has started, if any, and wait for it: it removes its local files."""
+    end_early()
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
@@ -70,83 +86,22 @@ def end_jvm(seconds: float = 10.0) -> None:
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None or process.stdin is None:
         return
-    _Silence.until = math.inf
+    Silence.until = math.inf
     with suppress(OSError):
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
+        if not writes_archive():
+            process.wait(seconds)
+        elif sys.stderr.isatty():
+            with status_beside_output("writing an archive of Spark's classes, once: later jobs start sooner"):
+                process.wait(_SECONDS_FOR_AN_ARCHIVE)
+        else:
+            process.wait(_SECONDS_FOR_AN_ARCHIVE)
+    keep_archive(complete=process.returncode == 0)
 
 
-def _launch(settings: Mapping[str, str], starting: "_Forwarder", write_end: int) -> Any:
-    try:
-        with submit_settings(settings):
-            return launch_gateway(None, {"stderr": write_end})  # type: ignore[no-untyped-call]
-    except PySparkRuntimeError as error:
-        os.close(write_end)
-        write_end = -1
-        starting.join(timeout=5)
-        raise _explain(starting.kept.decode(errors="replace")) from error
-    finally:
-        if write_end >= 0:
-            os.close(write_end)
-
-
-class _Forwarder(threading.Thread):
-    """Reads a pipe to its end, into `kept` until `forward` is called and to standard error afterwards."""
-
-    def __init__(self, read_end: int) -> None:
-        super().__init__(name="penstock-jvm-stderr", daemon=True)
-        self.kept = bytearray()
-        self._forwarding = False
-        self._lock = threading.Lock()
-        self._read_end = read_end
-
-    def forward(self, start: int | None = None) -> None:
-        """From now on forward what comes, and if `start` is given, what was kept from that byte on."""
-        with self._lock:
-            if not self._forwarding and start is not None:
-                _forward(bytes(self.kept[start:]))
-            self._forwarding = True
-
-    def run(self) -> None:
-        line = b""
-        while chunk := os.read(self._read_end, 65536):
-            with self._lock:
-                if not self._forwarding:
-                    self.kept += chunk
-                    continue
-            lines, newline, line = (line + chunk).rpartition(b"\n")
-            _forward(lines + newline)
-            if len(line) > _LONGEST_LINE:
-                _forward(line)
-                line = b""
-        _forward(line)
-        os.close(self._read_end)
-
-
-def _forward(text: bytes) -> None:
-    """Write lines of the JVM's to standard error. Log lines repeat foreign names, messages and settings.
-
-    Left out are Java's stacks, and events of a disk that refuses or of memory that ran out, with what follows
-    from them: the command says that. A JVM that a signal stops logs what it cannot finish: that is no news.
-    """
-    if stopped_by() is not None:
-        return
-    shown = printable_lines(redact(_without_refusals(text).decode(errors="replace").expandtabs()))
-    with suppress(OSError):
-        os.write(2, shown.encode())
-
-
-def _without_refusals(text: bytes) -> bytes:
-    shown = []
-    for event in _EVENT.split(_STACK.sub(b"", text)):
-        is_event = _EVENT.match(event)
-        said = event.decode(errors="replace")
-        if is_event and (refusal_in_text(said) is not None or is_said_of_memory(said)):
-            _Silence.until = max(_Silence.until, time.monotonic() + _SECONDS_OF_CONSEQUENCES)
-        elif not (is_event and time.monotonic() < _Silence.until):
-            shown.append(event)
-    return b"".join(shown)
+def _spawn(settings: Mapping[str, str], archived: ArchivedStart | None) -> SpawnedJvm:
+    return spawn_jvm(settings, {}) if archived is None else spawn_jvm(archived.settings, archived.environment)
 
 
 def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineError:

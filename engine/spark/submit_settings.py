@@ -5,6 +5,7 @@ Every user of a machine sees the arguments of every process.
 
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,17 +16,14 @@ from engine.output.redaction import redact_value
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 """Settings that Spark puts on the JVM's command line."""
 
-_VARIABLE = "PYSPARK_SUBMIT_ARGS"
-
 
 @contextmanager
-def submit_settings(settings: Mapping[str, str]) -> Iterator[None]:
-    """Inside the block, a JVM that PySpark launches gets `settings`, which override its spark-defaults.conf.
+def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
+    """Arguments of spark-submit, quoted, for `settings`, which override those of its spark-defaults.conf.
 
     They are in files of mode 600 in a directory of mode 700 that goes with the block: a JVM that has started
-    does not need them any more.
+    does not need them any more. PYSPARK_SUBMIT_ARGS follow, as PySpark takes them.
     """
-    before = os.environ.get(_VARIABLE)
     with tempfile.TemporaryDirectory(prefix="penstock-settings-") as folder:
         own = {
             key: _java_options(Path(folder), key, value) if key in JAVA_OPTIONS else value
@@ -33,16 +31,8 @@ def submit_settings(settings: Mapping[str, str]) -> Iterator[None]:
         }
         properties = Path(folder) / "spark.properties"
         _write_private(properties, "".join(f"{_key(key)}={_value(own[key])}\n" for key in own))
-        os.environ[_VARIABLE] = (
-            f"--properties-file {properties} --load-spark-defaults {before or 'pyspark-shell'}"
-        )
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ[_VARIABLE]
-            else:
-                os.environ[_VARIABLE] = before
+        given = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
+        yield f"--properties-file {shlex.quote(str(properties))} --load-spark-defaults {given}"
 
 
 def _java_options(folder: Path, key: str, value: str) -> str:

@@ -141,14 +141,13 @@ def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | N
 
 
 def not_a_store(store: str, *, has_tables: bool = False) -> StoreError:
-    """No plan was ever written to this path, or, if it has tables of plans, none was finished."""
-    hint = "penstock plan makes one"
+    """No plan was ever written to this path, or, if it has tables of plans, what lists them is lost."""
     if has_tables:
-        hint = (
-            "tables of plans are there: either no plan was finished, or that table is lost; restore it from "
-            "a backup, or plan again"
+        return StoreError(
+            f"{store} is damaged: it holds plans, but table {MANIFEST}, which lists its versions, is lost",
+            "restore that table from a backup, or plan into another store",
         )
-    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", hint)
+    return StoreError(f"{store} is not a plan store: it has no table {MANIFEST}", "penstock plan makes one")
 
 
 def given_up(store: str, write_id: str) -> StoreError:

@@ -84,6 +84,24 @@ def is_store(delta: StoreTables[Rows]) -> bool:
         raise _unreadable(delta.store, error) from error
 
 
+def start_manifest(delta: StoreTables[Rows]) -> None:
+    """Make the manifest, if there is none, before anything else is written.
+
+    So plans without a manifest have lost it. They are left alone: a new manifest would hide their versions
+    and use their numbers again. Raises StoreError for such a store.
+    """
+    require_not_lost(delta)
+    delta.create(MANIFEST)
+
+
+def require_not_lost(delta: StoreTables[Rows]) -> None:
+    """StoreError if there are plans, but no manifest."""
+    if is_store(delta) or not any(delta.write_ids(table) for table in TABLES):
+        return
+    if not is_store(delta):  # another first writer may have made it meanwhile
+        raise not_a_store(delta.store, has_tables=True)
+
+
 def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
     """Whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
     found = _read(delta)

@@ -10,8 +10,8 @@ from engine.machine.machine_error import machine_error
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import all_writes, is_store
-from engine.store.repair_manifest import make_again_if_unreadable
+from engine.store.plan_versions import all_writes, is_store, require_not_lost
+from engine.store.repair_manifest import repair_manifest
 from engine.store.require_columns import require_columns_to_write
 from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
@@ -26,9 +26,8 @@ def require_target(store: str) -> list[str]:
     """StoreError unless `store` is a path that Delta can have, of nothing, an empty folder or a store.
 
     The store must have tables with the columns of this version of Penstock, and a manifest that can be read,
-    or made again: what was done to it, in sentences for people. What a first write left that was killed
-    counts as a store. Raises MachineError if the folder cannot be made or written to. Only local file systems
-    are looked at.
+    or made again: what was done to it, in sentences for people. Raises MachineError if the folder cannot be
+    made or written to. Only local file systems are looked at.
     """
     table_path(store, MANIFEST)
     if not is_local(store):
@@ -40,7 +39,7 @@ def require_target(store: str) -> list[str]:
             what = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
             raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{what}, not a folder")
-        repaired = make_again_if_unreadable(store)
+        repaired = repair_manifest(store)
         if existing == folder:
             _require_empty_or_store(store, folder)
         with tempfile.TemporaryFile(dir=existing):
@@ -61,6 +60,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
     names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
     if MANIFEST in names:
         delta = DeltaRsTables(store)
+        require_not_lost(delta)
         if is_store(delta):
             all_writes(delta)
         require_columns_to_write(store, TABLES)
@@ -73,6 +73,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
             f"it holds {', '.join(map(repr, others[:_NAMES_SAID]))}{more}",
             "name a new folder, an empty one, or a store that penstock has written",
         )
+    require_not_lost(DeltaRsTables(store))
 
 
 def _is_table_of_store(folder: str, name: str) -> bool:

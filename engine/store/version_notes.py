@@ -66,14 +66,18 @@ def note_version(store: str, version: PlanVersion) -> None:
 
 
 def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
-    """Write the notes of these rows of the manifest that are missing or not as they were written."""
+    """Write the notes of these rows of the manifest that are missing or not as they were written.
+
+    A version that is noted as dropped stays so: the rows may have been read before it was.
+    """
     if not is_local(store):
         return
     noted = {version.version: version for version in noted_versions(store)}
     for version in versions:
         if version.version is None:
             continue
-        if version.version not in noted or not _same(noted[version.version], version):
+        known = noted.get(version.version)
+        if known is None or not _is_as_noted(version, known):
             _write(store, _name(version), version)
             drop_staged(store, version.write_id)
 
@@ -106,8 +110,8 @@ def lost(store: str, number: int) -> StoreError:
     """That a version was published that the manifest no longer has."""
     return StoreError(
         f"{store} is damaged: version {number} was published, but table {MANIFEST} has lost it",
-        f"penstock verify {store} --repair restores it; penstock plan of the same input writes a sound "
-        "version; --version shows older ones",
+        f"penstock verify {store} --repair restores it, and so does penstock plan --out {store}; --version "
+        "shows older ones",
     )
 
 
@@ -115,9 +119,7 @@ def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersio
     """All rows of the manifest as they are; StoreError if one is not as it was noted."""
     rows = {version.version: version for version in versions}
     for noted in noted_versions(store):
-        row = rows.get(noted.version, noted)
-        dropping = noted.state == State.DROPPED and row.state == State.COMPLETE
-        if not _same(row, replace(noted, state=row.state) if dropping else noted):
+        if not _is_as_noted(rows.get(noted.version, noted), noted):
             raise not_as_written(store, noted.version)
     return versions
 
@@ -169,6 +171,12 @@ def _write(store: str, name: str, version: PlanVersion) -> None:
             os.unlink(unfinished)
     sync_folder(folder)
     sync_folder(os.path.dirname(folder))
+
+
+def _is_as_noted(row: PlanVersion, noted: PlanVersion) -> bool:
+    """A version that is being dropped is noted as dropped first."""
+    dropping = noted.state == State.DROPPED and row.state == State.COMPLETE
+    return _same(row, replace(noted, state=row.state) if dropping else noted)
 
 
 def _same(one: PlanVersion, other: PlanVersion) -> bool:

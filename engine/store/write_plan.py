@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from engine.store.discard import discard, set_aside_unreadable
 from engine.store.manifest import PlanVersion, State
-from engine.store.plan_versions import is_store, publish
+from engine.store.plan_versions import is_store, publish, start_manifest
 from engine.store.recorded_files import recorded_files
 from engine.store.repair_manifest import repair_manifest
 from engine.store.require_target import require_target
@@ -42,7 +42,7 @@ def write_plan(
     What was written to a local store is on disk before its version can be seen. A write that fails deletes
     its rows and files; one that is killed leaves rows that nobody reads and that `remove_unfinished` deletes.
     Raises StoreError (unknown table, no table topologies, given up while it ran, a path that is no place for
-    a store), MachineError (no space, no permission) and SchemaError.
+    a store, plans whose manifest is lost), MachineError (no space, no permission) and SchemaError.
     """
     require_plan(tables)
     require_target(delta.store)
@@ -67,6 +67,7 @@ def write_version(
     write_id = new_write_id()
     with store_errors(delta.store, "writing"):
         try:
+            start_manifest(delta)
             set_aside_unreadable(delta.store, tables)
             _append_all(delta, tables, write_id, rows or {})
             return publish_write(delta, tables, write_id, planner_version=planner_version, options=options)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.discard import discard, set_aside_unreadable
-from engine.store.plan_versions import is_store
+from engine.store.plan_versions import is_store, start_manifest
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.unchanged_topologies import nothing_changed
@@ -31,6 +31,7 @@ class WriteWhilePlanning:
         self._rows: dict[str, int] = {}
         self._kept: dict[str, pa.Table] = {}
         with store_errors(store, "writing"):
+            start_manifest(self._delta)
             set_aside_unreadable(store, TABLES)
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:

@@ -39,17 +39,21 @@ def task_function(
     python_path: Sequence[str],
     prepare: Sequence[Callable[[], None]],
     dependencies: PythonDependencies = NO_DEPENDENCIES,
+    folder: str | None = None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
 
     Before it reads the spec, and with it the user's functions, it adds those folders of `python_path` that
     this machine has at the end of the module search path, calls the importable functions `prepare`, and puts
-    `dependencies` in place.
+    `dependencies` in place. `folder`: what relative paths begin at, on a machine that has it, where workers
+    were not started there.
     """
     path = tuple(python_path)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(folder for folder in path if folder not in sys.path and os.path.isdir(folder))
+        if folder is not None and os.path.isdir(folder):
+            os.chdir(folder)
         for call in prepare:
             call()
         with python_dependencies(dependencies, SparkFiles.get):
@@ -63,6 +67,8 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
     where = TaskContext.get()
     attempt_number = where.attemptNumber() if where is not None else 0
     subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
+    if spec.chain.vertex in spec.settings.first_attempts:
+        attempt_number += spec.settings.first_attempts[spec.chain.vertex][subtask]
     return pulled(
         lambda put: _attempt(spec, subtask, attempt_number, batches, put),
         f"vertex {spec.chain.vertex}, subtask {subtask}",

@@ -1,6 +1,6 @@
 """Everything that a Spark task has to know to be a subtask: made on the driver, sent with the function."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from operators.task.chain_spec import ChainSpec
@@ -43,6 +43,8 @@ class TaskSettings:
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
     reports: ReportAddress | None = None
     results: ResultsAddress | None = None
+    #: By vertex, of a job that was started again: what the numbers of each subtask's attempts begin with.
+    first_attempts: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,26 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from plans.joins.blocks import rows_per_block
+
 
 def free(kept: DataFrame) -> None:
     """Give back the storage of what `cut_lineage` has kept; it can no longer be read then."""
-    kept._jdf.logicalPlan().rdd().unpersist(False)
+    rows = kept._jdf.logicalPlan().rdd()
+    written = rows.getCheckpointFile()
+    if written.isEmpty():
+        rows.unpersist(False)
+        return
+    context: Any = kept.sparkSession.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(written.get())
+    path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
 
 def cut_lineage(rows: DataFrame) -> DataFrame:
     """`rows`, computed now and kept, with their partitioning and without their history.
 
     They are kept in the checkpoint directory of the Spark context, if it has one. If not, the executors keep
-    them, on a cluster two of them each block, so that the loss of one ends nothing.
+    them, on a cluster two of them each block, so that the loss of one ends nothing. Giants are kept on disks.
 
     `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
     product of its sides, so that a table which is joined with itself round after round gets one whose digits
@@ -26,10 +35,13 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
     context = spark.sparkContext
     if context.getCheckpointDir() is not None:
         kept = rows.checkpoint()
-    elif str(context.master).startswith("local"):
-        kept = rows.localCheckpoint()
-    else:
+    elif not str(context.master).startswith("local"):
         kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY_2)
+    elif rows_per_block(rows) is not None:
+        # Rows of a giant that are kept as objects leave the heap too small for the joins.
+        kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+    else:
+        kept = rows.localCheckpoint()
     jvm: Any = spark._jvm
     session = kept._jdf.sparkSession()
     cut = kept._jdf.logicalPlan()

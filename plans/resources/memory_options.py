@@ -11,6 +11,7 @@ _MAX_LONG = 2**63 - 1
 _MAX_INT = 2**31 - 1
 _FRACTIONS = ("jvm_overhead_fraction", "network_fraction", "managed_fraction")
 _WEIGHTS = ("operator_weight", "state_backend_weight", "python_weight")
+_SIZES_THAT_FOLLOW = ("flink_bytes", "managed_bytes", "task_heap_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ class MemoryOptions:
     managed_fraction: float = 0.4
     """taskmanager.memory.managed.fraction: of Flink's memory."""
 
+    flink_bytes: int | None = None
+    """taskmanager.memory.flink.size; None: follows from the process's memory, or from the parts."""
+
+    managed_bytes: int | None = None
+    """taskmanager.memory.managed.size; None: managed_fraction."""
+
+    task_heap_bytes: int | None = None
+    """taskmanager.memory.task.heap.size; None: what the other parts leave."""
+
     operator_weight: int = 70
     """OPERATOR in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
 
@@ -75,6 +85,8 @@ class MemoryOptions:
                 if not (value >= 0 and as_flink_float(value) < 1):
                     raise ConfigurationError(f"{name}: found {value}, allowed 0 to less than 1")
                 continue
+            if value is None and name in _SIZES_THAT_FOLLOW:
+                continue
             most = _MAX_INT if name in _WEIGHTS else _MAX_LONG
             if not 0 <= value <= most:
                 raise ConfigurationError(f"{name}: found {value}, allowed 0 to {most}")
@@ -84,6 +96,11 @@ class MemoryOptions:
                 raise ConfigurationError(
                     f"{part}_min_bytes: found {least}, allowed {part}_max_bytes ({most}) at most"
                 )
+
+    @property
+    def decides_process_size(self) -> bool:
+        """Whether the size of the process follows from these sizes, and may be left out."""
+        return self.flink_bytes is not None or None not in (self.managed_bytes, self.task_heap_bytes)
 
 
 def as_flink_float(fraction: float) -> Decimal:

@@ -57,13 +57,15 @@ def parse_lines(
     batches: Iterable[pa.RecordBatch],
     max_line_bytes: int | None = None,
     job_defaults: JobDefaults = NO_DEFAULTS,
+    cut_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
-    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length). Topologies
-    are read with `job_defaults` under what they set themselves.
+    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length), and those
+    that have `cut_bytes` may be longer than that. Topologies are read with `job_defaults` under what they set
+    themselves.
     """
-    return parse_each(lines_of(batches), max_line_bytes, job_defaults)
+    return parse_each(lines_of(batches), max_line_bytes, job_defaults, cut_bytes)
 
 
 def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
@@ -74,24 +76,26 @@ def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
 
 
 def parse_each(
-    lines: Iterable[Line], max_line_bytes: int | None, job_defaults: JobDefaults = NO_DEFAULTS
+    lines: Iterable[Line],
+    max_line_bytes: int | None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    cut_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The lines as batches of PARSED.
-
 
     Parsed JSON has no cycles, so the worker's cycle collector, a third of the time, rests meanwhile.
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        yield from _parse_blocks(lines, max_line_bytes, job_defaults)
+        yield from _parse_blocks(lines, max_line_bytes, job_defaults, cut_bytes)
     finally:
         if collecting:
             gc.enable()
 
 
 def _parse_blocks(
-    lines: Iterable[Line], max_line_bytes: int | None, job_defaults: JobDefaults
+    lines: Iterable[Line], max_line_bytes: int | None, job_defaults: JobDefaults, cut_bytes: int | None
 ) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None
@@ -112,7 +116,7 @@ def _parse_blocks(
         seen += 1
         size_bytes = len(value) if too_long_bytes is None else too_long_bytes
         if problem is None and max_line_bytes is not None and size_bytes > max_line_bytes:
-            error = line_too_long(size_bytes, max_line_bytes)
+            error = line_too_long(size_bytes, max_line_bytes, cut_bytes)
             parsed = _rejected(place, None, INPUT_STAGE, [error])
         elif problem is None and not value.strip():
             continue

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import STANDARD_INPUT, is_pipe
-from plans.topology.input_errors import incomplete_gzip, unreadable_file, unusable_path
+from plans.topology.input_errors import incomplete_gzip, unreadable_file
+from plans.topology.unpacked_texts import CODECS, unpacked_texts
 
 BLOCK_BYTES = 4 * 2**20
 """Read at once."""
 
-CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-SPARK_ONLY = (".deflate", ".lz4", ".snappy")
 _GZIP_MARK = b"\x1f\x8b"
 
 
@@ -23,24 +23,30 @@ def texts_of_file(
 
     `before_block` is called before each block is read; what it raises stops the reading. Raises InputError.
     """
-    suffix = os.path.splitext(file)[1].lower()
-    if suffix in SPARK_ONLY:
-        raise unusable_path(file, f"{suffix} files are read by Spark only")
     codec = None
     try:
         opened, codec = _opened(file)
         with opened as raw:
             if start:
                 raw.seek(start)
-            stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
             before_block()
-            while text := stream.read(BLOCK_BYTES):
+            for text in _pieces(raw) if codec is None else unpacked_texts(raw, codec, BLOCK_BYTES):
                 yield text
                 before_block()
     except OSError as error:
-        if codec == "gzip" and error.errno is None:  # not the system's, so the codec's
-            raise incomplete_gzip(file) from None
-        raise unreadable_file(file, error.strerror or str(error)) from None
+        raise broken_file(file, codec, error) from None
+
+
+def broken_file(file: str, codec: str | None, error: OSError) -> InputError:
+    """What is wrong with a file that cannot be read to its end."""
+    if codec == "gzip" and error.errno is None:  # not the system's, so the codec's
+        return incomplete_gzip(file)
+    return unreadable_file(file, error.strerror or str(error))
+
+
+def _pieces(raw: pa.NativeFile) -> Iterator[bytes]:
+    while text := raw.read(BLOCK_BYTES):
+        yield text
 
 
 def _opened(file: str) -> tuple[pa.NativeFile, str | None]:

@@ -1,6 +1,7 @@
 """What the configuration changes: plans, stores, scripts, commands; and what commands say of it."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.plan_versions import list_versions
 from plans.columnar.read_topologies import read_topologies
 from plans.topology.columnar import parse_block
+from plans.topology.flink_values import parse_memory_size
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from tests.topology.builders import golden_lines, simple
 
@@ -168,17 +170,18 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
         ran.append((settings, run_environment._settings))
 
     monkeypatch.setattr("engine.library.run_script.run_script", run_script)
-    options = ("--py-files", "b.py", "--conf", "spark.my.password=other", "-D", "python.files=a.py")
+    options = ("--py-files", "b.py", "--conf", "spark.my.password=hunter-other", "-D", "python.files=a.py")
     code, said = run("run", "--config-dir", conf, *options, script)
     assert code == 0, said
     assert f"--conf spark.my.password {redaction.REDACTED} is used, not spark.my.password" in said
     assert "hunter" not in said
     assert run("run", "--config-dir", conf, "--py-files", "b.py", script)[0] == 0
     (settings, session), (without_define, _) = ran
+    assert session is not None
     assert settings.config["parallelism.default"] == "3"
     assert (settings.config["python.files"], without_define.config["python.files"]) == ("a.py", "b.py")
     assert settings.plan_options.choices.task_manager.slots == 2
-    assert session.conf == {"spark.my.password": "other"}
+    assert session.conf == {"spark.my.password": "hunter-other", "spark.executor.cores": "2"}
 
 
 def test_config_lists_everything_and_no_secrets(conf, monkeypatch):
@@ -234,3 +237,59 @@ def test_scripts_and_spark_get_what_they_read(conf):
 def test_where_nothing_is_configured_no_model_is_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "engine.configuration.load_configuration", None)
     assert find_configuration().settings == {}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "memory", "network", "managed"),
+    [
+        ({"flink.size": "1280m"}, 1728, "128", "256"),
+        ({"managed.size": "512m", "task.heap.size": "384m"}, 1728, "128", "256"),
+        ({"flink.size": "2g", "managed.size": "1g"}, 2560, "205", "512"),
+    ],
+)
+def test_sizes_of_parts_make_a_task_manager(tmp_path, lines, sizes, memory, network, managed):
+    store = tmp_path / "store"
+    memory_options = {f"taskmanager.memory.{key}": size for key, size in sizes.items()}
+    defined = [f"-D{key}={size}" for key, size in memory_options.items()]
+    assert run("plan", lines, "--out", store, "--slots-per-task-manager", 2, *defined)[0] == 0
+    (version,) = list_versions(DeltaRsTables(str(store)))
+    process_bytes = parse_memory_size(version.options["task_manager_memory"])
+    assert process_bytes // 2**20 == memory
+    assert set(memory_options) < set(version.options)
+    shown = run("show", store, "--topology", "bare")[1]
+    assert f"of its {network} MiB network memory, {managed} MiB managed memory per slot" in " ".join(
+        shown.split()
+    )
+    said = run("size", store, "--slots-per-task-manager", 2, *defined)[1]
+    assert (
+        said == run("size", store, "--slots-per-task-manager", 2, "--task-manager-memory", process_bytes)[1]
+    )
+
+
+def test_sizes_that_contradict_each_other_are_named(tmp_path, lines):
+    defined = ("-Dtaskmanager.memory.flink.size=1g", "-Dtaskmanager.memory.process.size=9g")
+    code, said = run("plan", lines, "--out", tmp_path / "store", *defined)
+    assert code == 2
+    assert "taskmanager.memory.flink.size (1g)" in said
+    assert "JVM overhead is what Flink memory of 1,024.0 MiB" in said
+
+
+PLAIN_SCRIPT = """
+from engine.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+print(env.get_parallelism(), env.from_collection([1]).print() and len(env.get_job_graph()["vertices"]))
+"""
+
+
+def test_a_plain_script_takes_the_configuration_directory(tmp_path, conf, monkeypatch):
+    def ran():
+        done = subprocess.run(
+            [sys.executable, "-c", PLAIN_SCRIPT], capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr[-500:]
+
+    monkeypatch.setenv("PENSTOCK_CONF_DIR", str(conf))
+    code, out, err = ran()
+    assert (code, out.split()[0]) == (0, "3"), err
+    (conf / "b.yaml").write_text("parallelism.default: x\n")
+    assert ran()[0] != 0

@@ -226,7 +226,7 @@ def test_keys_that_flink_and_sparks_plugins_have_are_taken(tmp_path):
     folder = write(
         tmp_path,
         a="""
-restart-strategy.type: fixed-delay
+rest.port: 8081
 metrics.reporter.mine.class: x
 akka.ask.timeout: 10 s
 external-resource.gpu.amount: 1

@@ -7,12 +7,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from engine.planning.checkpoints_in import checkpoints_in
 from engine.planning.plan_topologies import read_topologies
 from engine.planning.planning_settings import planning_settings
 from engine.planning.split_by_size import split_by_size
 from plans.choices import Choices
+from plans.errors import ConfigurationError
 from plans.joins import run_passes
-from plans.joins.cut_lineage import cut_lineage
+from plans.joins.cut_lineage import cut_lineage, free
 from plans.joins.number_in_order import number_in_order
 from plans.joins.packed_blocks import BLOCK, ROWS, pack_blocks, together, unpack_blocks, unpacked
 from plans.joins.passes import View, steps
@@ -118,7 +120,7 @@ def test_without_others_or_giants_there_is_one_part(read):
     assert split_by_size(read, ids) == (None, read)
 
 
-EXCHANGES_IN_BLOCKS = 130
+EXCHANGES_IN_BLOCKS = 129
 
 
 def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
@@ -134,3 +136,25 @@ def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
         planned = run_passes.run_passes(read, Layer.SLOTS, 3)
     planned.release()
     assert sum(kept) == EXCHANGES_IN_BLOCKS
+
+
+def test_a_checkpoint_dir_holds_tables_as_long_as_steps_read_them(spark, tmp_path):
+    before = spark.sparkContext.getCheckpointDir()
+    with checkpoints_in(spark, str(tmp_path)):
+        kept = cut_lineage(spark.range(5))
+        assert len(list(tmp_path.glob("*/rdd-*/part-*"))) == kept.rdd.getNumPartitions()
+        assert kept.count() == 5
+        free(kept)
+        assert not list(tmp_path.glob("*/rdd-*"))
+        cut_lineage(spark.range(5))
+    assert not list(tmp_path.iterdir())
+    assert spark.sparkContext.getCheckpointDir() == before
+
+
+def test_a_checkpoint_dir_that_cannot_be_made_is_named(spark, tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(ConfigurationError, match=r"--checkpoint-dir: .*file"),
+        checkpoints_in(spark, str(tmp_path / "file")),
+    ):
+        pass

@@ -108,7 +108,9 @@ def test_every_command_and_option_is_described():
         for name, _, _ in COMMANDS:
             _, command, _ = group.resolve_command(context, [name])
             described = section(COMMANDS_PAGE, f"penstock {name}")
-            options = {option for one in command.params for option in one.opts if option.startswith("-")}
+            called = getattr(command, "commands", {name: command}).values()
+            params = [param for one in called for param in one.params]
+            options = {option for one in params for option in one.opts if option.startswith("-")}
             mentioned = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", described))
             assert options == mentioned, f"penstock {name}"
 

@@ -21,6 +21,7 @@ from engine.planning.plan_in_process import plan_in_process
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.write_plan import write_plan, write_version
 from plans.tables import TABLES
+from tests.as_command import as_command
 from tests.bench.made_up import hostile_results
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED, SHOWN
 from tests.project.on_terminal import on_terminal
@@ -247,7 +248,7 @@ def _main(arguments: list[str]) -> None:
 
     before, sys.argv = sys.argv, ["penstock", *arguments]
     try:
-        with pytest.raises(SystemExit, match=r"^1$"):
+        with as_command(), pytest.raises(SystemExit, match=r"^1$"):
             main()
     finally:
         sys.argv = before

@@ -19,10 +19,10 @@ from engine.output.redaction import (
     remember_secret_arguments,
     remember_secrets,
 )
+from engine.spark.forward_jvm_output import JvmOutput
 from engine.spark.session import get_session
 from engine.spark.spark_conf import spark_conf_dir
-from engine.spark.start_jvm import _Forwarder
-from engine.spark.submit_settings import submit_settings
+from engine.spark.submit_settings import submit_arguments
 from plans.errors import ConfigurationError
 from tests.project.test_session import ROOT, run_python
 
@@ -102,8 +102,8 @@ def test_no_process_of_a_session_shows_a_secret(tmp_path):
 
 def test_settings_are_in_files_that_only_their_owner_reads():
     settings = {"spark.a secret": " x\\y\n=é", "spark.driver.extraJavaOptions": "-Dmy.token=abcd"}
-    with submit_settings(settings):
-        arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
+    with submit_arguments(settings) as given:
+        arguments = given.split()
         file = Path(arguments[arguments.index("--properties-file") + 1])
         modes = {
             path.name: stat.S_IMODE(path.stat().st_mode) for path in [file.parent, *file.parent.iterdir()]
@@ -116,7 +116,6 @@ def test_settings_are_in_files_that_only_their_owner_reads():
         f"spark.a\\ secret=\\ x\\\\y\\n=é\nspark.driver.extraJavaOptions=-XX:VMOptionsFile={options}\n"
     )
     assert not file.parent.exists()
-    assert "PYSPARK_SUBMIT_ARGS" not in os.environ
 
 
 def test_settings_are_gone_when_no_jvm_starts(monkeypatch, tmp_path):
@@ -125,12 +124,11 @@ def test_settings_are_gone_when_no_jvm_starts(monkeypatch, tmp_path):
     with pytest.raises(KeyboardInterrupt, match=" --load-spark-defaults --verbose pyspark-shell"):
         interrupted({"a": "b"})
     assert list(tmp_path.iterdir()) == []
-    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--verbose pyspark-shell"
 
 
 def interrupted(settings: dict[str, str]) -> None:
-    with submit_settings(settings):
-        raise KeyboardInterrupt(os.environ["PYSPARK_SUBMIT_ARGS"])
+    with submit_arguments(settings) as given:
+        raise KeyboardInterrupt(given)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,7 @@ def test_a_regex_that_only_java_reads_hides_every_value():
 def test_what_the_jvm_says_is_printable_and_without_secrets(capfd):
     remember_secrets({"my.secret": "hunter 22"})
     read_end, write_end = os.pipe()
-    forwarder = _Forwarder(read_end)
+    forwarder = JvmOutput(read_end)
     os.write(write_end, b"kept\n")
     forwarder.start()
     while not forwarder.kept:

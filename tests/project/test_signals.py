@@ -34,6 +34,8 @@ else:
 """Sends a signal to its own process when a module is imported, a file is opened, or Python ends."""
 
 JVM = b"org.apache.spark.deploy.SparkSubmit"
+DAEMON = b"operators.task.worker_daemon"
+"""Of Spark's Python workers: a job runs."""
 
 ENDS = {
     signal.SIGINT: (130, "penstock: interrupted\n"),
@@ -133,21 +135,6 @@ def test_signals_that_are_switched_off_stay_off(given, site):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", ["--help", "--version", "show --help"])
-def test_output_without_space_is_one_message(arguments):
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            command(*arguments.split()),
-            cwd=ROOT,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert (done.returncode, "Traceback" in done.stderr, "No space left" in done.stderr) == (8, False, True)
-
-
 @pytest.mark.parametrize("name", ["show", "export"])
 def test_closed_standard_files_are_no_error(given, name):
     done = subprocess.run(
@@ -159,24 +146,6 @@ def test_closed_standard_files_are_no_error(given, name):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("arguments", [["show"], ["export"], ["show", "--topology", "t1"]])
-def test_a_closed_pipe_makes_no_noise(given, arguments):
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    name, *options = arguments
-    done = subprocess.run(
-        command(name, given[1], *options),
-        cwd=ROOT,
-        stdout=write_end,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    os.close(write_end)
-    assert (done.returncode, done.stderr) == (1, "")
 
 
 def is_below(pid: int, program: bytes) -> bool:
@@ -209,7 +178,7 @@ def started(tmp_path):
             text=True,
         )
         processes.append(process)
-        assert until(lambda: process.poll() is not None or is_below(process.pid, below))
+        assert until(lambda: process.poll() is not None or is_below(process.pid, below), 150)
         assert process.poll() is None, process.communicate()
         trees.append(process_tree(process.pid))
         return process, trees[0] - {process.pid}
@@ -234,8 +203,7 @@ def until(true, seconds: float = 60.0) -> bool:
     [
         (signal.SIGTERM, b"measure_planner", ["bench", "--suite", "{lines}", "--planner", "columnar"]),
         (signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "joins"]),
-        (signal.SIGINT, JVM, ["plan", "{lines}", "--planner", "joins"]),
-        (signal.SIGTERM, JVM, ["plan", "{lines}", "--planner", "joins"]),
+        (signal.SIGINT, DAEMON, ["plan", "{lines}", "--planner", "joins"]),
     ],
 )
 def test_nothing_is_left_running(given, started, tmp_path, number, below, arguments):

@@ -4,18 +4,25 @@ import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 from engine.machine.available_memory import Available
-from engine.planning import foresee_spark_memory as planning
-from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW, require_memory_on_spark
+from engine.planning import memory_of_workers as planning
+from engine.planning.foresee_spark_memory import (
+    BYTES_OF_A_PLANNED_ROW,
+    require_heap_to_join,
+    require_memory_of_workers,
+    rows_at_once,
+)
 from engine.spark import foresee_spark_memory as starting
 from engine.spark.describe_disk_error import disk_error_of_spark
 from engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
+from engine.spark.forward_jvm_output import Silence, _without_refusals
 from engine.spark.local_folders import require_local_folders
-from engine.spark.start_jvm import _explain, _Silence, _without_refusals
+from engine.spark.start_jvm import _explain
 from engine.store.store_errors import store_errors
 from plans.errors import MachineError, NotEnoughMemoryError
 
@@ -95,13 +102,13 @@ def test_a_jvm_without_space_is_explained():
 
 
 def test_log_lines_about_a_refusal_are_left_to_the_command(monkeypatch):
-    monkeypatch.setattr(_Silence, "until", 0.0)
+    monkeypatch.setattr(Silence, "until", 0.0)
     before = b"12:00:00 WARN A: careful\njava.lang.Error: x\n        at a.b.C.d(E.java:5)\n"
     assert _without_refusals(before) == b"12:00:00 WARN A: careful\njava.lang.Error: x\n"
     said = f"12:00:00 ERROR B: failed\njava.io.IOException: {FULL}\n\tat java.base/a.B.c(D.java:1)\n".encode()
     assert _without_refusals(said + b"12:00:00 ERROR C: it follows\nprinted\n") == b""
     assert _without_refusals(b"printed by a function\n") == b"printed by a function\n"
-    monkeypatch.setattr(_Silence, "until", 0.0)
+    monkeypatch.setattr(Silence, "until", 0.0)
     memory = b"12:00:00 ERROR C: x\njava.lang.OutOfMemoryError: Java heap space\n"
     assert (_without_refusals(memory), _without_refusals(before)) == (b"", b"")
 
@@ -119,13 +126,13 @@ def test_a_local_spark_that_does_not_fit_is_not_started(monkeypatch, gibibytes, 
     if fits:
         require_memory_for_spark()
     else:
-        with pytest.raises(NotEnoughMemoryError, match=r"a local Spark takes 2.08 GiB of memory at least"):
+        with pytest.raises(NotEnoughMemoryError, match=r"a local Spark takes about 2.08 GiB of memory"):
             require_memory_for_spark()
 
 
 def test_limits_of_address_space_count_what_a_jvm_reserves(monkeypatch):
     leaves(monkeypatch, 3.9, "`ulimit -v` (8 GiB)")
-    with pytest.raises(NotEnoughMemoryError, match=r"takes 4.00 GiB"):
+    with pytest.raises(NotEnoughMemoryError, match=r"takes about 4.00 GiB"):
         require_memory_for_spark()
 
 
@@ -136,20 +143,51 @@ def test_the_heap_leaves_room_for_python(monkeypatch, gibibytes, heap):
 
 
 @pytest.mark.parametrize(
-    ("master", "rows", "largest", "fits"),
+    ("rows", "largest", "fits"),
     [
-        ("local[2]", 1_000, 50, True),
-        ("local[2]", 260_000, 260_000, True),
-        ("local[2]", 900_000, 900_000, False),
-        ("local[2]", 2_000_000, 50, False),
-        ("spark://host:7077", 2_000_000, 2_000_000, True),
+        (1_000, 50, True),
+        (260_000, 260_000, True),
+        (900_000, 900_000, False),
+        (2_000_000, 50, False),
     ],
 )
-def test_what_workers_plan_is_foreseen(monkeypatch, master, rows, largest, fits):
+def test_what_workers_plan_is_foreseen(monkeypatch, rows, largest, fits):
     leaves(monkeypatch, 4)
-    context = SimpleNamespace(master=master, defaultParallelism=2, _gateway=None, _jvm=None)
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", _gateway=None, _jvm=None))
+    left = planning.memory_of_workers(spark)
+    at_once = rows_at_once(rows, largest, 8, 2)
     if fits:
-        require_memory_on_spark(context, rows, largest, 8, BYTES_OF_A_PLANNED_ROW)
+        require_memory_of_workers(at_once, BYTES_OF_A_PLANNED_ROW, left)
     else:
-        with pytest.raises(NotEnoughMemoryError, match=f"planning {rows:,} transformations on a local Spark"):
-            require_memory_on_spark(context, rows, largest, 8, BYTES_OF_A_PLANNED_ROW)
+        with pytest.raises(NotEnoughMemoryError, match=f"planning {at_once:,} transformations at a time"):
+            require_memory_of_workers(at_once, BYTES_OF_A_PLANNED_ROW, left)
+
+
+def test_what_the_jvm_may_still_take_is_not_the_workers(monkeypatch):
+    leaves(monkeypatch, 4)
+    monkeypatch.setattr(planning, "resident_bytes", lambda _: 2**30)
+    monkeypatch.setattr(planning, "heap_bytes", lambda _: 2**31)
+    gateway = SimpleNamespace(proc=SimpleNamespace(pid=1))
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", _gateway=gateway))
+    assert planning.memory_of_workers(spark).size_bytes == pytest.approx(2.63 * 2**30, abs=2**24)
+
+
+@pytest.mark.parametrize(
+    ("rows", "mebibytes", "runs"),
+    [
+        (18_559, 512, False),
+        (249_537, 512, False),
+        (249_537, 1024, False),
+        (249_537, 1536, True),
+        (249_537, 2048, True),
+    ],
+)
+def test_joins_that_ran_out_of_heap_are_refused(rows, mebibytes, runs):
+    """Measured, see docs/scaling.md."""
+    at_once = rows_at_once(rows, rows if rows > 200_000 else 50, 4, 2)
+    if runs:
+        require_heap_to_join(at_once, mebibytes * 2**20)
+    else:
+        with pytest.raises(NotEnoughMemoryError, match=f"joining {at_once:,} transformations at a time"):
+            require_heap_to_join(at_once, mebibytes * 2**20)
+    require_heap_to_join(at_once, None)

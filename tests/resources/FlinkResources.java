@@ -150,6 +150,22 @@ public class FlinkResources {
             {"taskmanager.memory.jvm-overhead.min", "1g"}, {"taskmanager.memory.jvm-overhead.fraction", "0.3"}, {"taskmanager.memory.framework.heap.size", "77m"},
             {"taskmanager.memory.framework.off-heap.size", "1m"}, {"taskmanager.memory.task.off-heap.size", "300m"}};
         for (String[] o : options) for (String size : new String[] {"1728m", "4g", "30g"}) taskManager(size, 2, Map.of(o[0], o[1]));
+        // Sizes of parts: each may be missing, and so may the process's.
+        String[] process = {null, "1728m", "4g"}, flink = {null, "1280m", "3g", "200m"}, managed = {null, "0", "512m", "1100m"}, heap = {null, "25m", "384m", "2g"};
+        for (String p : process) for (String f : flink) for (String m : managed) for (String h : heap) taskManager(p, 2, parts(f, m, h, Map.of()));
+        List<Map<String, String>> beside = List.of(Map.of("taskmanager.memory.network.fraction", "0.37"), Map.of("taskmanager.memory.network.max", "100m"),
+            Map.of("taskmanager.memory.jvm-overhead.fraction", "0.61", "taskmanager.memory.jvm-overhead.max", "8g"), Map.of("taskmanager.memory.network.min", "0"),
+            Map.of("taskmanager.memory.managed.fraction", "0.123", "taskmanager.memory.framework.heap.size", "17m"));
+        for (Map<String, String> b : beside) for (String p : new String[] {null, "3g"}) for (String f : new String[] {null, "1111111111", "2g"})
+            for (String m : new String[] {null, "123456789"}) for (String h : new String[] {null, "987654321"}) taskManager(p, 3, parts(f, m, h, b));
+    }
+
+    static Map<String, String> parts(String flink, String managed, String heap, Map<String, String> beside) {
+        Map<String, String> found = new TreeMap<>(beside);
+        if (flink != null) found.put("taskmanager.memory.flink.size", flink);
+        if (managed != null) found.put("taskmanager.memory.managed.size", managed);
+        if (heap != null) found.put("taskmanager.memory.task.heap.size", heap);
+        return found;
     }
 
     static void taskManager(String size, int slots, Map<String, String> options) throws Exception {
@@ -158,7 +174,7 @@ public class FlinkResources {
         options.forEach(given::put);
         try {
             Configuration c = Configuration.fromMap(options);
-            c.setString("taskmanager.memory.process.size", size);
+            if (size != null) c.setString("taskmanager.memory.process.size", size);
             c.set(TaskManagerOptions.NUM_TASK_SLOTS, slots);
             TaskExecutorProcessSpec s = TaskExecutorProcessUtils.processSpecFromConfig(c);
             ResourceProfile slot = SlotManagerUtils.generateDefaultSlotResourceProfile(WorkerResourceSpec.fromTaskExecutorProcessSpec(s), slots);

@@ -22,6 +22,9 @@ FIELDS = {
     "taskmanager.memory.network.max": "network_max_bytes",
     "taskmanager.memory.network.fraction": "network_fraction",
     "taskmanager.memory.managed.fraction": "managed_fraction",
+    "taskmanager.memory.flink.size": "flink_bytes",
+    "taskmanager.memory.managed.size": "managed_bytes",
+    "taskmanager.memory.task.heap.size": "task_heap_bytes",
 }
 COMPONENTS = ("framework_heap", "framework_off_heap", "task_heap", "task_off_heap", "network", "managed")
 

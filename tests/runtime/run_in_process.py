@@ -15,7 +15,7 @@ from engine.runtime.errors import JobCancelledError
 from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.plan_job import plan_job
-from engine.runtime.run_job import RunControl
+from engine.runtime.run_control import RunControl
 from engine.runtime.run_settings import task_settings
 from engine.runtime.run_until_enough import Rows, run_until_enough
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
@@ -48,9 +48,10 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
 def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all jobs of a test run here: what `execute` does otherwise stays the same."""
     monkeypatch.setattr(run_job, "run_session", lambda slots: None)
+    monkeypatch.setattr("engine.spark.session.begin_session", lambda **settings: None)
     monkeypatch.setattr(run_job, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(collect_records, "driver_host", lambda spark: "127.0.0.1")
-    monkeypatch.setattr(run_job, "_run", _run)
+    monkeypatch.setattr(run_job, "run_on_spark", _run)
 
 
 def _run(

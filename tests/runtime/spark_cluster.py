@@ -18,8 +18,22 @@ SPARK_HOME = Path(pyspark.__file__).parent
 class Cluster:
     """Its master's URL and the processes of its workers."""
 
-    def __init__(self, url: str, workers: list[subprocess.Popen[bytes]]) -> None:
-        self.url, self.workers = url, workers
+    def __init__(self, url: str, folder: Path, cores: int) -> None:
+        self.url, self.workers = url, list[subprocess.Popen[bytes]]()
+        self._folder, self._cores = folder, cores
+
+    def start_worker(self) -> None:
+        """Start one more worker; it may not have registered yet when this returns."""
+        number = len(self.workers)
+        self.workers.append(
+            _start(
+                self._folder,
+                self._folder / f"worker{number}.log",
+                "org.apache.spark.deploy.worker.Worker",
+                *("--cores", str(self._cores), "--memory", "1g", "--webui-port", "0"),
+                *("--work-dir", str(self._folder / f"work{number}"), self.url),
+            )
+        )
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker and its executors, without a word."""
@@ -31,29 +45,19 @@ class Cluster:
 def spark_cluster(folder: Path, workers: int, cores: int) -> Iterator[Cluster]:
     """A running cluster of `workers` workers with `cores` cores each; it ends with the block."""
     master_log = folder / "master.log"
-    processes = [
-        _start(
-            folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0"
-        )
-    ]
+    master = _start(
+        folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0"
+    )
+    cluster = Cluster("", folder, cores)
     try:
-        url = _wait_for(master_log, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            log = folder / f"worker{number}.log"
-            processes.append(
-                _start(
-                    folder,
-                    log,
-                    "org.apache.spark.deploy.worker.Worker",
-                    *("--cores", str(cores), "--memory", "1g", "--webui-port", "0"),
-                    *("--work-dir", str(folder / f"work{number}"), url),
-                )
-            )
+        cluster.url = _wait_for(master_log, r"Starting Spark master at (spark://\S+)")
+        for _ in range(workers):
+            cluster.start_worker()
         for number in range(workers):
             _wait_for(folder / f"worker{number}.log", r"(Successfully registered with master)")
-        yield Cluster(url, processes[1:])
+        yield cluster
     finally:
-        for process in processes:
+        for process in (master, *cluster.workers):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

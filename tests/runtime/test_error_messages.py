@@ -286,6 +286,6 @@ def test_files_are_sent_to_workers_once():
 
     context: Any = Context()
     for _ in range(3):
-        send_once(context, context.addFile, "/data/a", False)
-    send_once(context, context.addFile, "/data/b", True)
+        send_once(context.applicationId, context.addFile, "/data/a", False)
+    send_once(context.applicationId, context.addFile, "/data/b", True)
     assert sent == [("/data/a", False), ("/data/b", True)]

@@ -91,10 +91,11 @@ def test_what_is_damaged_is_not_answered_from_and_planning_again_mends_it(
         assert (how, table) == ("middle flipped", MANIFEST)
         assert found == [answers["export",], answers["verify",]]
     if how == "table deleted" and table == MANIFEST:
-        assert "is not a plan store" in found[0][1]
+        assert "table plan_versions, which lists its versions, is lost" in found[0][1]
     code, said = plan(sound, len(LINES))
     if code:  # without its notes too, nobody knows the versions any more
-        assert (code, table, how) == (4, MANIFEST, "table is a file")
+        assert (code, table) == (4, MANIFEST)
+        assert how in ("table is a file", "table deleted")
         assert "restore that table" in said
     else:
         assert run("verify", "store")[0] == 0
@@ -125,7 +126,7 @@ def test_older_versions_stay_readable(sound: Path):
     assert run("export", store, "--version", "1") == before
     assert run("verify", store, "--version", "1")[0] == 0
     assert (plan(sound, len(LINES))[0], run("verify", store)[0]) == (0, 0)
-    assert find_version(DeltaRsTables(store), None).version == 3
+    assert find_version(DeltaRsTables(store), None).version == 2
 
 
 @pytest.mark.parametrize("how", ["first log deleted", "a folder", "a loop", "garbled", "log a file"])
@@ -244,7 +245,7 @@ def test_a_manifest_that_lost_its_newest_version_is_not_tidied_up(spark: SparkSe
     ):
         with pytest.raises(StoreError, match="version 2 was published, but table plan_versions has lost it"):
             use()
-    assert spark_write(spark, spark_store, "2") == 3
+    assert spark_write(spark, spark_store, "2") == 2
     assert names(str(spark_store)) == {"a"}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from engine.store import repair_manifest as repairing
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
@@ -15,6 +16,7 @@ from engine.store.manifest import MANIFEST
 from engine.store.plan_versions import list_versions
 from engine.store.repair_manifest import repair_manifest
 from engine.store.version_notes import staged_versions
+from engine.store.write_plan import write_version
 from plans.errors import StoreError
 from tests.store.arrow_plans import names, plan_of, write
 from tests.store.damage import DAMAGE, logs
@@ -24,6 +26,13 @@ _WITH_ITS_NOTES = {"table deleted", "table made again", "table is a file"}
 """Damage that takes the notes too."""
 
 COMMANDS = ("show", "export", "verify")
+
+JOB = """
+from pyflink.datastream import StreamExecutionEnvironment
+environment = StreamExecutionEnvironment.get_execution_environment()
+environment.from_collection([1]).print()
+environment.execute("job")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +47,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sound(planned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a copy of it."""
     monkeypatch.chdir(shutil.copytree(planned, tmp_path, dirs_exist_ok=True))
+    Path("job.py").write_text(JOB)
     return tmp_path
 
 
@@ -137,3 +147,30 @@ def test_a_writer_killed_around_its_publication_loses_nothing(
     logs(tmp_path / "store" / MANIFEST)[-1].write_bytes(b"{")
     repair_manifest(store)
     assert (names(store), staged_versions(store)) == ({"b"}, [])
+
+
+def test_a_store_whose_manifest_is_lost_is_left_as_it_is(sound: Path):
+    """A new manifest would hide the versions that are still there, and use their numbers again."""
+    right = run("export", "store")
+    shutil.move("store/plan_versions", "elsewhere")
+    left = sorted(path for path in sound.glob("store/**/*"))
+    for said in (plan(sound, 1), run("export", "store"), run("info", "--to", "store", "job.py")):
+        assert (said[0], f"table {MANIFEST}, which lists its versions, is lost" in said[1]) == (4, True)
+    with pytest.raises(StoreError, match="is lost"):
+        write_version(DeltaRsTables("store"), plan_of(a="1"), planner_version="1", options={})
+    assert sorted(path for path in sound.glob("store/**/*")) == left
+    shutil.move("elsewhere", "store/plan_versions")
+    assert run("export", "store") == right
+
+
+def test_who_writes_to_a_store_says_what_was_repaired(sound: Path):
+    DAMAGE["last log deleted"](sound / "store" / MANIFEST)
+    code, said = run("info", "--to", "store", "job.py")
+    assert (code, said.splitlines()[-2:]) == (
+        0,
+        ["version 3 of store", f"store: table {MANIFEST} has version 2 again"],
+    )
+    DAMAGE["last log garbage"](sound / "store" / MANIFEST)
+    made = penstock.plan([LINES[0]["topology"]])
+    with pytest.warns(UserWarning, match=f"store: table {MANIFEST} was damaged, and is made again"):
+        assert made.write("store") == 4

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from engine.commands.main import app
@@ -85,11 +85,14 @@ def test_new_and_empty_folders_and_stores_are_fine(tmp_path: Path):
 
 def test_what_a_killed_first_write_left_is_fine_and_tables_of_topologies_are_not(tmp_path: Path):
     store = str(tmp_path / "store")
+    DeltaRsTables(store).create(MANIFEST)
     DeltaRsTables(store).append("topologies", plan_of(a="1")["topologies"], "w")
     require_target(store)
-    DeltaTable.create(f"{store}/rejected", pa.schema([("name", pa.string())]))
-    with pytest.raises(StoreError, match="it holds 'rejected'"):
-        require_target(store)
+    assert write(store, plan_of(a="1")) == 1
+    tables = str(tmp_path / "tables")
+    write_deltalake(f"{tables}/topologies", pa.table({"name": ["a"]}))
+    with pytest.raises(StoreError, match="it holds 'topologies'"):
+        require_target(tables)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])

@@ -14,10 +14,11 @@ from engine.store.delta_rs_table import create_table
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import list_versions
+from engine.store.plan_versions import all_writes, list_versions
 from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
 from engine.store.unchanged_topologies import unchanged_topologies
+from engine.store.version_notes import renew_notes
 from engine.store.write_plan import new_write_id
 from plans.errors import SchemaError, StoreError
 from tests.columnar.table_contents import rows_of
@@ -156,6 +157,15 @@ def test_a_version_is_dropped_while_others_are_written(store: str):
         assert (dropped.result(), written.result()) == (None, [3, 4, 5, 6, 7])
     assert [v.version for v in list_versions(delta)] == [*range(2, 8)]
     assert rows_in(store) == 6
+
+
+def test_a_version_that_is_being_dropped_stays_noted_as_dropped(store: str):
+    delta = DeltaRsTables(store)
+    assert write(store, plan_of(b="1")) == 2
+    seen_before = all_writes(delta)
+    drop_version(delta, 1)
+    renew_notes(store, seen_before)
+    assert [v.version for v in list_versions(delta)] == [2]
 
 
 def test_what_a_killed_write_left_is_removed_and_nothing_else(store: str):

@@ -9,6 +9,16 @@ from plans.joins.blocks import by_number
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
 
+WALK_COLUMNS = (
+    "id_lower",
+    "id_upper",
+    "preorder",
+    "postorder",
+    "vertex_postorder",
+    "branch",
+    "closings",
+)
+
 
 def assign_operators_to_vertices(
     stream_nodes: DataFrame, stream_edges: DataFrame, chain_heads: DataFrame, walked: DataFrame
@@ -30,7 +40,7 @@ def assign_operators_to_vertices(
         4   Sink: k                             4     Sink: k    4       1
     """
     walked_nodes = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
-        TOPOLOGY, "node", "id_lower", "id_upper", "preorder", "postorder", "branch", "closings"
+        TOPOLOGY, "node", *WALK_COLUMNS
     )
     chained_sources = rename(
         stream_edges.filter("chained_source"), id="source", runs_in="target", chained_source_index="in_index"
@@ -51,11 +61,6 @@ def assign_operators_to_vertices(
         .alias("chain_index"),
         "chained_source_index",
         *NODE_COLUMNS,
-        "id_lower",
-        "id_upper",
-        "preorder",
-        "postorder",
-        "branch",
-        "closings",
+        *WALK_COLUMNS,
     )
     return by_number(operators, "vertex")

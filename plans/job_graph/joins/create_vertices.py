@@ -37,20 +37,22 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     """
     members = operators.filter(F.col("chain_index") != HEAD)
     in_chain = F.col("chain_index") >= HEAD
-    piece = F.when(in_chain, F.struct(F.col("preorder").alias("at"), _name_piece().alias("text")))
-    source = F.when(
-        ~in_chain, F.struct(F.col("chained_source_index").alias("at"), F.col("name").alias("text"))
-    )
-    of_members = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain")).agg(
-        _texts_in_order(piece).alias("pieces"),
-        _texts_in_order(source).alias("sources"),
+    of_chain = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain"))
+    sums = of_chain.agg(
         F.bool_or("parallelism_configured").alias("any_configured"),
         F.bool_and("supports_concurrent_execution_attempts").alias("all_concurrent"),
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
         *(_sum_of_resources(column, in_chain) for column in RESOURCES),
     )
-    heads = join_local(
-        operators.filter(F.col("chain_index") == HEAD), of_members, {"vertex": "chain"}, "left"
+    # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
+    texts = members.groupBy(TOPOLOGY, F.col("vertex").alias("named_chain")).agg(
+        F.array_sort(F.collect_list(_name_piece(in_chain))).alias("texts")
+    )
+    heads = join_local(operators.filter(F.col("chain_index") == HEAD), sums, {"vertex": "chain"}, "left")
+    heads = join_local(heads, texts, {"vertex": "named_chain"}, "left").select(
+        "*",
+        _texts(F.col("texts"), in_chain=False).alias("sources"),
+        _texts(F.col("texts"), in_chain=True).alias("pieces"),
     )
     suffix = F.when(
         F.size("sources") > 0, F.concat(F.lit(" ["), F.array_join("sources", ", "), F.lit("]"))
@@ -79,18 +81,25 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     )
 
 
-def _texts_in_order(entry: Column) -> Column:
-    return F.transform(F.array_sort(F.collect_list(entry)), lambda item: item["text"])
-
-
-def _name_piece() -> Column:
-    """What an operator below the head adds to the chained name, brackets included."""
+def _name_piece(in_chain: Column) -> Column:
+    """What an operator below the head, or a source inside it, adds to the name of the vertex, and where."""
     opening = (
         F.when(F.col("branch") == ONLY_BRANCH, F.lit(" -> "))
         .when(F.col("branch") == FIRST_BRANCH, F.lit(" -> ("))
         .when(F.col("branch") == LATER_BRANCH, F.lit(", "))
     )
-    return F.concat(opening, F.col("name"), F.repeat(F.lit(")"), F.col("closings")))
+    piece = F.concat(opening, F.col("name"), F.repeat(F.lit(")"), F.col("closings")))
+    return F.struct(
+        in_chain.alias("in_chain"),
+        F.when(in_chain, F.col("preorder")).otherwise(F.col("chained_source_index")).alias("at"),
+        F.when(in_chain, piece).otherwise(F.col("name")).alias("text"),
+    )
+
+
+def _texts(pieces: Column, *, in_chain: bool) -> Column:
+    """The texts of those pieces that are, or are not, in the chain, in their order."""
+    chosen = F.filter(pieces, lambda piece: piece["in_chain"] == F.lit(in_chain))
+    return F.transform(chosen, lambda piece: piece["text"])
 
 
 def _sum_of_resources(column: str, in_chain: Column) -> Column:

@@ -81,7 +81,7 @@ def refuse_job_graphs(
             _unaligned_custom_partitioners(stream_edges, job_settings),
             _settings(job_settings),
             _chained_sources(stream_edges, stream_nodes, job_settings),
-            _empty_names(operators, walked),
+            _empty_names(operators),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, stream_nodes),
@@ -143,19 +143,15 @@ def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_setti
     return settings_refused_at(read, Layer.JOB_GRAPH, [F.lit(CHAINED_SOURCE)])
 
 
-def _empty_names(operators: DataFrame, walked: DataFrame) -> DataFrame:
+def _empty_names(operators: DataFrame) -> DataFrame:
     """Sources that are chained into a head are not looked at."""
     empty = operators.filter((F.col("chain_index") >= HEAD) & ((F.col("name") == "") | (F.col("uid") == "")))
-    orders = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
-        TOPOLOGY, F.col("node").alias("walked_node"), "vertex_postorder"
-    )
     what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
     before, behind = map(F.lit, EMPTY_STRING)
     message = F.concat(before, what, behind)
-    rows = join_local(empty.select(TOPOLOGY, "node", "name", "postorder"), orders, {"node": "walked_node"})
     order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
-    return refusals(rows, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
+    return refusals(empty, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
 
 
 def _forward_groups(vertices: DataFrame) -> DataFrame:

@@ -70,13 +70,14 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
 def number_edges(edges: DataFrame) -> DataFrame:
     """`edges` with in_index, out_index, unique_id as Flink counts them, in_degree, input_degree, out_degree.
 
-    In: edges with topology_id, source, target, type_number and order (sorts a target's edges). Out: order is
-    gone.
+    In: edges with topology_id, source, target, type_number and order (sorts a target's edges, those of an
+    input before those of the next). Out: order is gone.
     """
+    # By type_number first, which changes nothing, so that one sort serves both windows.
     of_target = Window.partitionBy(TOPOLOGY, "target")
     numbered = by_number(edges, "target").select(
         *(name for name in edges.columns if name != "order"),
-        (F.row_number().over(of_target.orderBy("order")) - 1).alias("in_index"),
+        (F.row_number().over(of_target.orderBy("type_number", "order")) - 1).alias("in_index"),
         F.count(F.lit(1)).over(of_target).cast("int").alias("in_degree"),
         F.count(F.lit(1))
         .over(Window.partitionBy(TOPOLOGY, "target", "type_number"))

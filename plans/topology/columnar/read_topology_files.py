@@ -35,8 +35,7 @@ def read_topology_files(
     `before_block` is called before each block is read; what it raises stops the reading. Topologies are read
     with `job_defaults` under what they set themselves. See json_documents for what a document is.
 
-    As joins.read_topology_files; what only Hadoop can read (other file systems, .lz4, .snappy,
-    .deflate) is an InputError.
+    As joins.read_topology_files; files on other file systems are an InputError.
     """
     if not paths:
         raise no_files_given()

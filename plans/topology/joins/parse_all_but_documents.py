@@ -13,7 +13,10 @@ from plans.topology.parsed_batches import PARSED
 
 
 def parse_all_but_documents(
-    batches: Iterable[pa.RecordBatch], max_line_bytes: int | None, job_defaults: JobDefaults = NO_DEFAULTS
+    batches: Iterable[pa.RecordBatch],
+    max_line_bytes: int | None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    cut_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
@@ -22,7 +25,7 @@ def parse_all_but_documents(
     """
     documents: list[str] = []
     lines = _without_documents(lines_of(batches), documents)
-    yield from parse_each(lines, max_line_bytes, job_defaults)
+    yield from parse_each(lines, max_line_bytes, job_defaults, cut_bytes)
     if documents:
         of_each = [{"source_file": file, "block_start": 0, "is_document": True} for file in documents]
         yield pa.RecordBatch.from_pylist(of_each, PARSED)

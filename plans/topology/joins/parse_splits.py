@@ -15,7 +15,8 @@ from plans.topology.columnar.whole_lines import LongLine, whole_lines
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
-from plans.topology.texts_of_file import CODECS, SPARK_ONLY, texts_of_file
+from plans.topology.texts_of_file import texts_of_file
+from plans.topology.unpacked_texts import CODECS
 
 SMALLEST_SPLIT_BYTES = 4 * 2**20
 LARGEST_SPLIT_BYTES = 128 * 2**20
@@ -29,8 +30,8 @@ _END = 2**63 - 1
 
 
 def can_be_split(files: Sequence[str]) -> bool:
-    """Whether these URIs are local files that Python reads as Spark does."""
-    return all(uri.startswith("file:") and not uri.lower().endswith(SPARK_ONLY) for uri in files)
+    """Whether these URIs are local files, which Python reads as Spark does."""
+    return all(uri.startswith("file:") for uri in files)
 
 
 def splits_of_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:

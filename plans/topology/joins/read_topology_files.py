@@ -1,14 +1,14 @@
 """Topology files (docs/topology-files.md) as the tables of the topology layer."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.errors import InputError
@@ -21,8 +21,7 @@ from plans.topology.input_errors import (
     unusable_path,
 )
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.elements_of_documents import with_elements
-from plans.topology.joins.parse_all_but_documents import parse_all_but_documents
+from plans.topology.joins.parse_remote_files import parse_remote_files
 from plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
 from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
@@ -54,12 +53,11 @@ def read_topology_files(
     """JSON lines and JSON documents in files, `.gz` files, directories (with those below) and globs.
 
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps.
-    Workers read local files themselves. Spark's own reader, which holds each line whole, finds the files, and
-    reads those on remote file systems and those that only Hadoop unpacks; documents among them take a second
-    job. Bad lines and topologies, and lines or elements of documents of more than `max_line_bytes`, are rows
-    of `rejected` by file and line. A path that is there is that path, even if it could be a glob. `piped`:
-    LINES of those of the paths that Spark cannot read, since they are FIFOs. Topologies are read with
-    `job_defaults` under what they set themselves.
+    Workers read local files themselves; Spark reads those on remote file systems (parse_remote_files), and
+    documents among them take a second job. Bad lines and topologies, and lines or elements of documents of
+    more than `max_line_bytes`, are rows of `rejected` by file and line. A path that is there is that path,
+    even if it could be a glob. `piped`: LINES of those of the paths that Spark cannot read, since they are
+    FIFOs. Topologies are read with `job_defaults` under what they set themselves.
 
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
@@ -73,20 +71,19 @@ def read_topology_files(
     ]
     read_documents = None
     if files := [path for path in paths if path not in piped]:
-        text = _text(spark, files)
-        found = text.inputFiles()
+        reader = _reader(spark, files)
+        found = reader().inputFiles()
         if can_be_split(found):
             parts.append(
                 _parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes, job_defaults)
             )
         else:
-            lines, of_pipes = _lines(text), parts
-            parts = [*of_pipes, _parsed_but_documents(lines, max_line_bytes, job_defaults)]
+            parsed = partial(parse_remote_files, spark, reader, found, max_line_bytes, job_defaults)
+            of_pipes = parts
+            parts = [*of_pipes, *parsed()]
 
             def read_documents(documents: Sequence[str]) -> DataFrame:
-                elements = with_elements(lines, documents, max_line_bytes)
-                parsed = parsed_lines(elements, max_line_bytes, job_defaults)
-                return reduce(DataFrame.unionByName, [*of_pipes, parsed])
+                return reduce(DataFrame.unionByName, [*of_pipes, *parsed(documents)])
 
     tables = topologies_of_lines(reduce(DataFrame.unionByName, parts), _run, read_documents)
     if tables.inputs == 0:
@@ -114,39 +111,39 @@ def _parsed_splits(
     return splits.mapInArrow(parse, from_arrow_schema(PARSED))
 
 
-def _parsed_but_documents(lines: DataFrame, max_line_bytes: int, job_defaults: JobDefaults) -> DataFrame:
-    """LINES as PARSED, documents left out. For remote file systems, and what only Hadoop unpacks."""
-    parse = partial(parse_all_but_documents, max_line_bytes=max_line_bytes, job_defaults=job_defaults)
-    return lines.mapInArrow(parse, from_arrow_schema(PARSED))
+def _reader(spark: SparkSession, paths: Sequence[str]) -> Callable[..., DataFrame]:
+    """Spark's reader of text, in lines, over the files that `paths` are or match; options are arguments."""
+    as_they_are = [found for path in paths for found in _paths(spark, path)]
+
+    def read(**options: str) -> DataFrame:
+        reader = (
+            spark.read.option("lineSep", "\n")
+            .option("recursiveFileLookup", "true")
+            .option("ignoreCorruptFiles", "false")
+            .option("ignoreMissingFiles", "false")
+            .options(**AS_THEY_ARE)
+            .options(**options)
+        )
+        with _errors_of(paths):
+            return reader.text(as_they_are)
+
+    return read
 
 
-def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
-    reader = (
-        spark.read.option("lineSep", "\n")
-        .option("recursiveFileLookup", "true")
-        .option("ignoreCorruptFiles", "false")
-        .option("ignoreMissingFiles", "false")
-        .options(**AS_THEY_ARE)
-    )
+def _paths(spark: SparkSession, path: str) -> list[str]:
+    with _errors_of([path]):
+        return paths_of_glob(spark, path)
+
+
+@contextmanager
+def _errors_of(paths: Sequence[str]) -> Iterator[None]:
     try:
-        return reader.text([found for path in paths for found in paths_of_glob(spark, path)])
+        yield
     except AnalysisException as e:
         found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
         raise no_such_path(found) from None
     except (PySparkException, Py4JJavaError) as e:
         raise unusable_path(", ".join(paths), _reason(e)) from None
-
-
-def _lines(text: DataFrame) -> DataFrame:
-    return text.select(
-        F.col("value").cast("binary").alias("value"),
-        F.col("_metadata.file_path").alias("source_file"),
-        F.col("_metadata.file_block_start").alias("block_start"),
-        F.lit(None).cast("long").alias("ordinal"),
-        F.lit(None).cast("string").alias("problem"),
-        F.lit(None).cast("long").alias("line"),
-        F.lit(None).cast("long").alias("too_long_bytes"),
-    )
 
 
 def _run(job: Callable[[], None]) -> None:

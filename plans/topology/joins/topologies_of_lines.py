@@ -23,10 +23,15 @@ _LINE_KEY = ("source_file", "block_start", "ordinal")
 
 
 def parsed_lines(
-    lines: DataFrame, max_line_bytes: int | None = None, job_defaults: JobDefaults = NO_DEFAULTS
+    lines: DataFrame,
+    max_line_bytes: int | None = None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    cut_bytes: int | None = None,
 ) -> DataFrame:
-    """LINES parsed, as PARSED. A line longer than `max_line_bytes` is rejected."""
-    parse = partial(parse_lines, max_line_bytes=max_line_bytes, job_defaults=job_defaults)
+    """LINES parsed, as PARSED. A line longer than `max_line_bytes` is rejected. See parse_lines."""
+    parse = partial(
+        parse_lines, max_line_bytes=max_line_bytes, job_defaults=job_defaults, cut_bytes=cut_bytes
+    )
     return lines.mapInArrow(parse, from_arrow_schema(PARSED))
 
 

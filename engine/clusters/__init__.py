@@ -1,0 +1,1 @@
+"""Where jobs run: kinds of clusters, sessions, and slots."""

@@ -1,0 +1,98 @@
+"""A client of a session: a Spark session over Spark Connect, of this process.
+
+Spark Connect's client sends a token without TLS only to a host that is called `localhost`.
+"""
+
+import getpass
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from engine.clusters.require_connect import require_connect
+from engine.clusters.session_folder import Session
+from engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
+from engine.output.redaction import redact_value
+from plans.errors import ConfigurationError
+
+_VARIABLES = (TOKEN_VARIABLE, "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+NO_SETTINGS: Mapping[str, str] = {}
+_RETRIES, _FIRST_PAUSE_MILLISECONDS = 4, 50
+
+
+_clients: list[Any] = []
+"""Of the blocks that this process is in; the last one counts."""
+
+
+def connected_session() -> Any:
+    """The SparkSession of the session that this process is connected to; a new one if a script stopped it."""
+    if _clients[-1].is_stopped:
+        _clients[-1] = _client(os.environ["SPARK_REMOTE"])
+    return _clients[-1]
+
+
+@contextmanager
+def connected_to(session: Session, conf: Mapping[str, str] = NO_SETTINGS) -> Iterator[Any]:
+    """Inside the block, Spark is `session`, for PySpark's own `getOrCreate` too; gives the SparkSession.
+
+    `conf` is set in it. What the client keeps on the server goes with the block. Raises ConfigurationError
+    where the extra is not installed, and for a setting that is fixed in the session and different.
+    """
+    require_connect()
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    remote = f"sc://localhost:{session.port}"
+    os.environ.update(zip(_VARIABLES, (session.token, remote, "1"), strict=True))
+    try:
+        _clients.append(_client(remote))
+        try:
+            _apply(_clients[-1], session, conf)
+            yield _clients[-1]
+        finally:
+            with suppress(Exception):  # a server that has ended keeps nothing
+                _clients.pop().stop()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _client(remote: str) -> Any:
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession
+
+    class Loopback(DefaultChannelBuilder):
+        """To the address that the server has bound, not to others that `localhost` may stand for: what
+        listens there, of whichever user, would be told the token.
+        """
+
+        @property
+        def endpoint(self) -> str:
+            return f"{LOOPBACK}:{self._port}"
+
+    # a proxy for the network has no business between two processes of this machine
+    channel = Loopback(remote, [("grpc.enable_http_proxy", 0)])
+    spark = SparkSession(channel, userId=getpass.getuser())
+    # Spark's own policy goes on for ten minutes; a server on this machine answers at once or has ended
+    spark.client.set_retry_policies(
+        [DefaultPolicy(max_retries=_RETRIES, initial_backoff=_FIRST_PAUSE_MILLISECONDS)]
+    )
+    SparkSession._set_default_and_active_session(spark)
+    return spark
+
+
+def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
+    """Set what can be set; raise ConfigurationError for what is fixed and different."""
+    for key, value in conf.items():
+        if key == "spark.master":
+            continue
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+        elif (found := spark.conf.get(key, None)) != value:
+            raise ConfigurationError(
+                f"{key}: session {session.name!r} has {redact_value(key, str(found))}, asked for "
+                f"{redact_value(key, value)}; it cannot be changed any more",
+                "give it to penstock session start",
+            )

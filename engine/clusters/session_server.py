@@ -1,0 +1,117 @@
+"""The server of a session: one Spark application that answers clients over Spark Connect, on loopback.
+
+As org.apache.spark.sql.connect.service.SparkConnectServer does, it starts SparkConnectService on a context of
+its own; from Python, so that it starts and explains itself as every local Spark of Penstock does, knows its
+port, and counts the executors that have registered.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from engine.clusters.session_folder import (
+    Session,
+    read_token,
+    remove_session,
+    write_registered,
+    write_session,
+)
+from engine.commits.run_owner import this_process
+from engine.machine.replace_file import replace_file
+from plans.errors import PenstockError
+
+LOOPBACK = "127.0.0.1"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+
+_SETTINGS = {
+    "spark.connect.grpc.binding.address": LOOPBACK,
+    "spark.connect.grpc.binding.port": "0",
+    # what a killed client has left running is to end soon: clients that live attach again every few seconds
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "5s",
+    "spark.connect.execute.manager.detachedTimeout": "5s",
+    "spark.connect.execute.manager.maintenanceInterval": "2s",
+    # of all clients: files are named by their content, and Python workers of one serve the next
+    "spark.sql.artifact.isolation.enabled": "false",
+    # a wide job leaves cores for those that come after it
+    "spark.scheduler.mode": "FAIR",
+    # results and stages of jobs that have ended
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.connect.execute.manager.abandonedTombstonesSize": "100",
+    "spark.cleaner.periodicGC.interval": "2min",
+}
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+def serve(folder: Path, request: dict[str, Any]) -> None:
+    """Start the session that `request` describes, and serve until its record is removed or Spark ends."""
+    from pyspark import SparkContext
+
+    from engine.spark.session import get_session
+
+    os.environ[TOKEN_VARIABLE] = read_token(folder)
+    conf = {**_SETTINGS, **request["conf"]}
+    spark = get_session(master=request["master"], conf=conf, app_name=f"penstock session {request['name']}")
+    context = spark.sparkContext
+    service: Any = getattr(
+        context._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"
+    ).__getattr__("MODULE$")
+    service.start(context._jsc.sc())
+    session = Session(
+        name=request["name"],
+        master=str(context.master),
+        slots=request["slots"],
+        slots_per_task_manager=request["slots_per_task_manager"],
+        task_manager_memory=request["task_manager_memory"],
+        port=int(service.server().getPort()),
+        driver_host=context.getConf().get("spark.driver.host") or "127.0.0.1",
+        owner=this_process(),
+        started_at=time.time_ns() // 1_000_000,
+        spark_version=spark.version,
+        python=os.environ["PYSPARK_PYTHON"],
+        folder=folder,
+    )
+    seen = registered_slots(context)
+    write_registered(folder, *seen)
+    write_session(session)
+    process = SparkContext._gateway.proc if SparkContext._gateway is not None else None
+    while process is not None and process.poll() is None and (folder / "session.json").exists():
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        if not session.is_local and (now := registered_slots(context)) != seen:
+            write_registered(folder, *now)
+            seen = now
+
+
+def registered_slots(context: Any) -> tuple[int, int]:
+    """How many TaskManagers (executors) have registered with a SparkContext, and their slots (cores)."""
+    if str(context.master).startswith("local"):
+        return 1, int(context.defaultParallelism)
+    backend = context._jsc.sc().schedulerBackend()
+    return int(backend.totalRegisteredExecutors()), int(backend.totalCoreCount())
+
+
+def main() -> None:
+    """`python -m engine.clusters.session_server FOLDER`, with the request as JSON on standard input."""
+    folder = Path(sys.argv[1])
+    request = json.load(sys.stdin)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    try:
+        serve(folder, request)
+    except PenstockError as error:
+        with replace_file(folder / "failed") as file:
+            file.write(json.dumps([error.message, error.hint, error.exit_code]).encode())
+        sys.exit(error.exit_code)
+    finally:
+        from engine.spark.start_jvm import end_jvm
+
+        end_jvm()
+    remove_session(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The slots that a job asks for, and what is said where there are not enough of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from operators.chain.describe_error import shortened
+from plans.errors import PenstockError
+
+_FLINK = "NoResourceAvailableException: Could not acquire the minimum required resources."
+_NAME_CHARACTERS = 100
+
+
+class NoResourceAvailableError(PenstockError):
+    """There were not enough slots for a job in time.
+
+    Source: org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException;
+    DeclarativeSlotPoolBridge.notifyNotEnoughResourcesAvailable.
+    """
+
+
+@dataclass(frozen=True)
+class GroupSlots:
+    """What one slot sharing group asks for: as many slots as its widest vertex has subtasks."""
+
+    name: str
+    slots: int
+    vertex: str
+
+
+@dataclass(frozen=True)
+class SlotRequest:
+    """The slots that a job wants before it starts."""
+
+    job_id: str
+    job: str
+    slots: int
+    groups: tuple[GroupSlots, ...]
+
+
+@dataclass(frozen=True)
+class Supply:
+    """The slots of a cluster or session."""
+
+    where: str  #: for messages
+    designated: int  #: TaskManagers that were asked for
+    registered: int  #: TaskManagers that are there
+    slots: int  #: of those that are there
+    free: int
+
+    @property
+    def pending(self) -> int:
+        """TaskManagers that have been asked for and are not there."""
+        return max(0, self.designated - self.registered)
+
+
+def slot_request(
+    job_id: str, job: str, tables: Mapping[str, pa.Table], *, batch: bool, vertices: Mapping[int, str]
+) -> SlotRequest:
+    """The request of a planned job. `vertices`: names by vertex.
+
+    A STREAMING job runs all its vertices at the same time, so it wants the slots of all groups. A BATCH job
+    runs region after region, each with the slots that there are, as Flink's does: it wants one.
+    """
+    names = dict(
+        zip(
+            tables["slot_sharing_groups"]["slot_sharing_group"].to_pylist(),
+            tables["slot_sharing_groups"]["name"].to_pylist(),
+            strict=True,
+        )
+    )
+    groups = tuple(
+        GroupSlots(names[row["slot_sharing_group"]], row["slots"], vertices[row["largest_vertex"]])
+        for row in tables["required_slots"].to_pylist()
+    )
+    return SlotRequest(job_id, job, 1 if batch else sum(group.slots for group in groups), groups)
+
+
+def fitting_parallelism(groups: tuple[GroupSlots, ...], slots: int) -> int:
+    """The largest parallelism at which groups that are wider, made as narrow as it, fit in `slots`; or 0."""
+    fits = 0
+    while fits < max((group.slots for group in groups), default=0):
+        if sum(min(group.slots, fits + 1) for group in groups) > slots:
+            break
+        fits += 1
+    return fits
+
+
+def said_of_waiting(request: SlotRequest, supply: Supply, before: int = 0) -> str:
+    """A line for people while a job waits."""
+    jobs = f"; {before} {'jobs wait' if before > 1 else 'job waits'} before it" if before else ""
+    return f"job {request.job!r} waits for {_slots(request.slots)}: {said_of_supply(supply)}{jobs}"
+
+
+def said_of_supply(supply: Supply) -> str:
+    """How many TaskManagers and slots there are."""
+    managers = f"{supply.registered} of {supply.designated} TaskManagers"
+    return (
+        f"{supply.where} has {_slots(supply.slots)} in {managers}, {supply.pending} pending; "
+        f"{supply.free} of the slots free"
+    )
+
+
+def not_available(request: SlotRequest, supply: Supply, seconds: float) -> NoResourceAvailableError:
+    """The error for a job that has waited in vain."""
+    widest = max(request.groups, key=lambda group: group.slots)
+    vertex = shortened(widest.vertex, _NAME_CHARACTERS)
+    listed = ", ".join(f"{group.name!r} {group.slots}" for group in request.groups[:5])
+    more = f" and {len(request.groups) - 5} more" if len(request.groups) > 5 else ""
+    fits = fitting_parallelism(request.groups, supply.slots)
+    if request.slots <= supply.slots:
+        hint = "wait until other jobs have ended, or raise --slot-request-timeout"
+    elif fits:
+        hint = f"a parallelism of {fits} would fit (-p {fits}); or start more slots"
+    else:
+        hint = (
+            f"its {len(request.groups)} slot sharing groups need a slot each, whatever the parallelism: "
+            "start more slots, or put operators into fewer groups"
+        )
+    return NoResourceAvailableError(
+        f"job {request.job!r}: {_FLINK} It wants {_slots(request.slots)} (by slot sharing group: "
+        f"{listed}{more}; most are set by group {widest.name!r}, vertex {vertex!r}); "
+        f"{said_of_supply(supply)}; it has waited {seconds:g} s (slot.request.timeout)",
+        hint,
+    )
+
+
+def _slots(number: int) -> str:
+    return f"{number} slot" if number == 1 else f"{number} slots"

@@ -1,0 +1,46 @@
+"""`penstock clean`: what jobs have kept to be resumed is removed."""
+
+from typing import Annotated
+
+import typer
+
+from engine.jobs.job_records import list_jobs
+from engine.output.say import say
+from engine.recovery.find_kept import find_kept
+from engine.recovery.kept_script import KeptScript, scripts_in
+from plans.errors import ConfigurationError, InputError
+
+
+def command(
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="Only what this job keeps; default: all jobs.")
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option("--checkpoint-dir", metavar="DIR", help="Also what unlisted jobs keep in DIR."),
+    ] = None,
+) -> None:
+    """Remove what jobs have kept to be resumed; that of jobs that may be running stays."""
+    if job is not None:
+        script, _ = find_kept(job, checkpoint_dir)
+        if script.is_claimed():
+            raise InputError(f"job {job} may be running: what it keeps is not removed", "cancel it first")
+        found = {script.folder: script}
+    else:
+        kept = [KeptScript(folder) for one in list_jobs() if (folder := one.submitted.kept_in) is not None]
+        kept += scripts_in(checkpoint_dir) if checkpoint_dir is not None else []
+        found = {one.folder: one for one in kept if not _may_run(one)}
+    removed = [one for one in found.values() if any(True for _ in one.jobs())]
+    for one in found.values():
+        one.remove()
+    for one in removed:
+        say(f"removed {one.folder}")
+    if not removed:
+        say("nothing is kept")
+
+
+def _may_run(script: KeptScript) -> bool:
+    try:
+        return script.is_claimed()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{script.folder} cannot be read: {error}") from error

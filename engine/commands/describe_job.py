@@ -1,0 +1,40 @@
+"""A job as commands show it."""
+
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from engine.jobs.job_records import JobRecord
+from engine.jobs.vertex_states import vertex_states
+from engine.output.redaction import redact
+from engine.output.write_lines import write_texts
+
+
+def job_as_json(job: JobRecord) -> dict[str, Any]:
+    """A job with its vertices, without secrets. InputError where it has been removed."""
+    submitted = asdict(job.submitted)
+    submitted.pop("owner")
+    described = {
+        **submitted,
+        "state": job.state,
+        "failure": job.failure,
+        "milliseconds": job.milliseconds,
+        "vertices": [asdict(one) for one in vertex_states(job)],
+    }
+    return {key: _redacted(value) for key, value in described.items()}
+
+
+def print_json(value: Any) -> None:
+    """JSON on standard output."""
+    write_texts([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()], None)
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(one) for one in value]
+    return value

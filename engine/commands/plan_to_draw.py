@@ -1,0 +1,81 @@
+"""The plan that `penstock draw` draws: of a store, of a topology file, or of the job of a script."""
+
+import os
+from collections.abc import Sequence
+
+import polars as pl
+
+from engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
+from engine.planning.plan_in_process import plan_frames, read_in_process
+from engine.planning.plan_options import PlanOptions
+from engine.store.open_plan import BY_NAME, open_plan
+from plans.errors import ConfigurationError, InputError
+from plans.tables.column_types import TOPOLOGY
+
+
+def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
+    """Of a version of a store (None: the newest), the topology of that name; None: the only one.
+
+    Raises StoreError, and what plan_of_tables raises.
+    """
+    whole = open_plan(store, version, topology)
+    names = whole.table("topologies").select("name").collect()["name"].to_list()
+    rejected = whole.table("rejected").select("name", "message").collect() if whole.has("rejected") else None
+    if topology is not None and topology not in names and rejected is not None and rejected.is_empty():
+        every = open_plan(store, version).table("topologies").select("name")
+        names = every.head(10_000).collect()["name"].to_list()
+    name = chosen_topology(topology, names, rejected, store)
+    plan = whole if topology is not None else open_plan(store, whole.version.version, name)
+    return DrawnPlan(name, lambda table: plan.table(table) if plan.has(table) else None)
+
+
+def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> DrawnPlan:
+    """The topology of that name in a file, planned alone; None: the only one.
+
+    Raises InputError, and what plan_of_tables raises.
+    """
+    frames = read_in_process(path, lambda stage: None, job_defaults=options.job_defaults).frames
+    rejected = frames["rejected"].select("name", "message")
+    name = chosen_topology(topology, frames["topologies"]["name"].to_list(), rejected, path)
+    key = frames["topologies"].filter(pl.col("name") == name)[TOPOLOGY][0]
+    own = {
+        table: frame.filter(pl.col("name") == name if table in BY_NAME else pl.col(TOPOLOGY) == key)
+        for table, frame in frames.items()
+    }
+    inputs = len(own["topologies"]) + len(own["rejected"])
+    planned = plan_frames(own, inputs, options.until, options.choices, lambda stage: None)
+    return plan_of_tables(planned.tables, name, path)
+
+
+def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> DrawnPlan:
+    """The job that a script would run first; it runs up to its first execute, and nothing on Spark.
+
+    `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
+    executes nothing, ScriptError where it raises.
+    """
+    from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.library.run_script import run_script
+    from engine.runtime.job import Job
+    from engine.runtime.plan_job import plan_job
+
+    captured: list[Job] = []
+    settings = EnvironmentSettings(config=scripts, captured=captured, plan_options=options)  # type: ignore[arg-type]
+    run_script(script, list(arguments), settings)
+    if not captured:
+        raise InputError(f"{script}: it ended without executing a job", "a job is drawn when it is executed")
+    return plan_of_tables(plan_job(captured[0]), None, script)
+
+
+def is_store(source: str) -> bool:
+    """Whether a source is a store: what is no file. Raises InputError where there is nothing."""
+    if "://" in source or os.path.isdir(source):
+        return True
+    if not os.path.exists(source):
+        raise InputError(f"{source}: there is no such store, script or topology file")
+    return False
+
+
+def require_none(what: object, option: str, source: str) -> None:
+    """Raise ConfigurationError where an option is given that means nothing for a source."""
+    if what is not None:
+        raise ConfigurationError(f"{option} says nothing of {source}", "it is for stores")

@@ -1,0 +1,126 @@
+"""`penstock session`: long-lived Spark applications that jobs of several clients share."""
+
+import time
+from typing import Annotated
+
+import typer
+from rich.table import Column
+
+from engine.clusters.session_folder import DEFAULT_NAME, Session, latest_session, list_sessions, live_session
+from engine.commands.key_values import (
+    Conf,
+    ConfigDir,
+    Define,
+    PropertiesFile,
+    given_configuration,
+    given_settings,
+)
+from engine.commands.take_plain_values import PlainCommand
+from engine.output.people import print_table
+from engine.output.say import say, say_beside_output
+from plans.errors import ConfigurationError
+
+command = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Start, list and stop sessions: long-lived Spark applications that jobs of several clients share.",
+)
+
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the session is called.")]
+
+
+@command.command("start", cls=PlainCommand)
+def start(
+    slots: Annotated[int, typer.Option("--slots", min=1, metavar="N", help="Slots that its jobs share.")],
+    task_manager_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--task-manager-memory", metavar="SIZE", help="Heap of each TaskManager's JVM, such as 2g."
+        ),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("-m", "--master", metavar="URL", help="Spark master; default local[N].")
+    ] = None,
+    name: Name = DEFAULT_NAME,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+    conf: Conf = None,
+    properties_file: PropertiesFile = None,
+) -> None:
+    """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
+    from engine.clusters.session_request import session_request
+    from engine.clusters.start_session import start_session
+    from engine.library.warm_session import warm_session
+
+    configuration = given_configuration(config_dir, define)
+    cluster = configuration.cluster
+    request = session_request(
+        name,
+        master=master,
+        slots=slots,
+        slots_per_task_manager=cluster.slots,
+        task_manager_memory=task_manager_memory or cluster.process_size,
+        conf={**configuration.spark, **given_settings(properties_file, conf)},
+    )
+    began = time.monotonic()
+    session = start_session(request, warm_session)
+    say_beside_output(
+        f"session {session.name!r} on {session.master} started in {time.monotonic() - began:.1f} s, with "
+        f"{session.slots} slots; its log is {session.folder / 'log'}"
+    )
+    say(session.name)
+
+
+@command.command("list", cls=PlainCommand)
+def list_() -> None:
+    """List sessions; * marks the one that `session start` has recorded for commands that name none."""
+    latest = latest_session()
+    columns = (
+        Column(""),
+        Column("session"),
+        Column("state"),
+        Column("master"),
+        Column("slots", justify="right"),
+        Column("registered", justify="right"),
+        Column("TaskManager memory"),
+        Column("started"),
+        Column("process", justify="right"),
+    )
+    print_table(columns, [_row(one, one == latest) for one in list_sessions()])
+
+
+@command.command("stop", cls=PlainCommand)
+def stop(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Default: the one that was recorded.")
+    ] = None,
+) -> None:
+    """Stop a session, and what runs in it."""
+    from engine.clusters.session_folder import find_session
+    from engine.clusters.stop_session import stop_session
+
+    session = latest_session() if name is None else find_session(name)
+    if session is None:
+        if name is not None:
+            live_session(name)
+        raise ConfigurationError("no session is recorded", "penstock session list shows those there are")
+    was_running = stop_session(session)
+    said = "stopped" if was_running else "had ended already; what was recorded of it is removed"
+    say_beside_output(f"session {session.name!r} {said}")
+
+
+def _row(session: Session, latest: bool) -> list[str]:
+    states = {"alive": "running", "dead": "has ended", "unknown": "on another machine"}
+    registered = session.registered()["slots"] if session.state == "alive" else 0
+    return [
+        "*" if latest else "",
+        session.name,
+        states[session.state],
+        session.master,
+        str(session.slots),
+        str(registered),
+        session.task_manager_memory or "default",
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(session.started_at / 1000)),
+        session.owner["pid"],
+    ]

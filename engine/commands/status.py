@@ -1,0 +1,65 @@
+"""`penstock status`: one job."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.table import Column
+
+from engine.commands.describe_job import job_as_json, print_json
+from engine.commands.job_argument import JobArgument
+from engine.jobs.job_records import JobRecord, find_job
+from engine.jobs.vertex_states import VertexState, vertex_states
+from engine.output.people import print_table
+from engine.output.redaction import redact
+from engine.output.say import say
+
+
+def command(
+    job: JobArgument,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a job: its state, and that of its vertices."""
+    record = find_job(job)
+    if json:
+        print_json(job_as_json(record))
+        return
+    for name, text in _of_job(record):
+        say(f"{name}: {redact(text)}")
+    vertices = vertex_states(record)
+    if vertices:
+        names = ("vertex", "state", "subtasks", "attempts", "records in", "records out", "failure")
+        print_table([Column(name) for name in names], map(_row, vertices))
+
+
+def _of_job(record: JobRecord) -> list[tuple[str, str]]:
+    submitted = record.submitted
+    started = datetime.fromtimestamp(submitted.started_at / 1000, UTC)
+    said = [
+        ("job", submitted.job_id),
+        ("name", submitted.name),
+        ("state", record.state),
+        ("failure", record.failure or ""),
+        ("script", " ".join([submitted.script or "", *submitted.arguments])),
+        ("mode", submitted.runtime_mode),
+        ("cluster", " ".join(filter(None, [submitted.cluster_kind, submitted.master, submitted.session]))),
+        ("driver", "detached" if submitted.detached else "attached"),
+        ("started", f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+        ("seconds", f"{record.milliseconds / 1000:.1f}"),
+        ("resumes job", submitted.resumed or ""),
+        ("log", str(record.log or "")),
+    ]
+    return [(name, text) for name, text in said if text.strip()]
+
+
+def _row(one: VertexState) -> tuple[str, ...]:
+    counts = ", ".join(f"{count} {state}" for state, count in one.subtasks.items())
+    return (
+        redact(one.name),
+        one.state,
+        "kept from an earlier run" if one.kept else counts,
+        str(one.attempts),
+        f"{one.records_in:,}",
+        f"{one.records_out:,}",
+        redact(one.failures[-1]) if one.failures else "",
+    )

@@ -1,0 +1,18 @@
+"""`penstock wait`: until a job has ended."""
+
+from engine.commands.job_argument import JobArgument
+from engine.commits.errors import JobCancelledError
+from engine.jobs.job_records import find_job
+from engine.jobs.wait_for_job import wait_for_job
+from engine.output.say import say_beside_output
+from plans.errors import PenstockError
+
+
+def command(job: JobArgument) -> None:
+    """Wait until a job has ended: exit code 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    record = wait_for_job(find_job(job))
+    if record.state == "CANCELED":
+        raise JobCancelledError(f"job {record.job_id} was cancelled")
+    if record.state == "FAILED":
+        raise PenstockError(f"job {record.job_id} failed: {record.failure}")
+    say_beside_output(f"job {record.job_id} is FINISHED")

@@ -1,0 +1,44 @@
+"""Forms that a drawn plan is written in, by name and by the end of a file's name."""
+
+from collections.abc import Callable, Sequence
+
+from engine.draw.fold import fold
+from engine.draw.graph import Graph
+from plans.errors import ConfigurationError
+
+FORMATS = {
+    "svg": ("svg",),
+    "html": ("html", "htm"),
+    "dot": ("dot", "gv"),
+    "mermaid": ("mmd", "mermaid"),
+    "graphml": ("graphml",),
+}
+"""Formats and the ends of file names that mean them."""
+
+
+def format_of(path: str) -> str:
+    """The format that the end of a file's name means. Raises ConfigurationError where it means none."""
+    end = path.rpartition(".")[2].lower()
+    for name, ends in FORMATS.items():
+        if end in ends:
+            return name
+    allowed = ", ".join(f".{one}" for ends in FORMATS.values() for one in ends)
+    raise ConfigurationError(
+        f"{path}: the end of its name says no format", f"allowed: {allowed}; or choose with --format"
+    )
+
+
+def rendered(graphs: Sequence[Graph], wanted: str, folding: str = "auto") -> str:
+    """The graphs in that format, folded where a picture is drawn; all but html take one graph only."""
+    from engine.draw.to_dot import to_dot
+    from engine.draw.to_graphml import to_graphml
+    from engine.draw.to_html import to_html
+    from engine.draw.to_mermaid import to_mermaid
+    from engine.draw.to_svg import to_svg
+
+    if wanted == "html":
+        return to_html([fold(graph, folding) for graph in graphs])
+    if wanted == "svg":
+        return to_svg(fold(graphs[0], folding))
+    others: dict[str, Callable[[Graph], str]] = {"dot": to_dot, "mermaid": to_mermaid, "graphml": to_graphml}
+    return others[wanted](graphs[0])

@@ -1,0 +1,94 @@
+"""Drawing as a library call."""
+
+import os
+from typing import Any
+
+from engine.draw.drawn_plan import plan_of_tables
+from engine.draw.formats import FORMATS, format_of, rendered
+from engine.draw.graph import Graph
+from engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
+from engine.draw.to_networkx import to_networkx
+from engine.library.check_arguments import member, one_of, path, text
+from engine.library.open_store import read_plan
+from engine.library.plan import plan
+from engine.library.planned_tables import Plan
+from engine.library.store import Store
+from engine.machine.replace_file import replace_file
+from plans.errors import ConfigurationError
+from plans.printable import printable
+
+
+class Drawing:
+    """The drawn plan of one topology: `topology` is its name. A notebook shows it as a page."""
+
+    def __init__(self, graphs: list[Graph]) -> None:
+        self.topology = graphs[0].topology
+        self._graphs = graphs
+
+    def render(self, format: str = "svg") -> str:
+        """The text of a file: svg, html, dot, mermaid or graphml. ConfigurationError for another format."""
+        return rendered(self._graphs, one_of("format", format, FORMATS))
+
+    def write(self, to: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write a file, by default in the format that the end of its name means.
+
+        Raises ConfigurationError (no such format, no such directory) and MachineError.
+        """
+        target = path("to", to)
+        drawn = self.render(format_of(target) if format is None else format)
+        from pathlib import Path
+
+        with replace_file(Path(target)) as file:
+            file.write(drawn.encode())
+
+    def networkx(self) -> Any:
+        """A networkx.MultiDiGraph of the first layer. ConfigurationError where networkx is not installed."""
+        return to_networkx(self._graphs[0])
+
+    def __repr__(self) -> str:
+        layers = ", ".join(graph.layer for graph in self._graphs)
+        return f"<penstock.Drawing of {printable(self.topology)!r}: {layers}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        page = escape(self.render("html"))
+        return (
+            '<iframe sandbox="allow-scripts" width="100%" height="560" '
+            f'title="Drawn plan" style="border: 0" srcdoc="{page}"></iframe>'
+        )
+
+
+def draw(
+    plans: Any,
+    topology: str | None = None,
+    *,
+    layer: DrawnLayer | str | None = None,
+    vertex: str | None = None,
+) -> Drawing:
+    """The plan of one topology, to be shown in a notebook or written.
+
+    `plans`: what `plan`, `read_plan` or `open_store` gave, or topologies as `plan` takes them. `topology`
+    names the one to draw; it may be left out if there is only one. `layer`: stream_graph, job_graph or
+    execution_graph, the latter of one `vertex` (its name, the name of an operator in it, its id or its
+    number); by default the job graph, and in a page also the stream graph.
+
+    Raises ConfigurationError (several topologies, no such topology, layer or vertex), RefusedTopologiesError,
+    and what `plan` or `read_plan` raises.
+    """
+    wanted = None if topology is None else text("topology", topology, "my job")
+    asked = None if layer is None else member("layer", layer, DrawnLayer)
+    named = None if vertex is None else text("vertex", vertex, "Sink: alerts")
+    if named is not None and asked not in (None, DrawnLayer.EXECUTION_GRAPH):
+        raise ConfigurationError(f"vertex: it is for the execution graph, not for layer {asked}")
+    planned = plans if isinstance(plans, Plan) else None
+    if planned is None:
+        planned = read_plan(plans, topology=wanted) if isinstance(plans, Store) else plan(plans)
+    tables = planned.tables
+    if not hasattr(tables["topologies"], "num_rows"):
+        raise ConfigurationError(
+            "plans: found tables of Spark", "write the plan to a store, and draw what read_plan gives"
+        )
+    drawn = plan_of_tables(tables, wanted, planned.source)
+    layers = drawable_layers(drawn, asked, named, one=False)
+    return Drawing([graph_of_layer(drawn, one, named) for one in layers])

@@ -1,0 +1,65 @@
+"""Standard output whose errors say so, since a descriptor has no name to put into an OSError.
+
+What is said on standard error is lost if that cannot be written: there is nobody to tell.
+"""
+
+import io
+import signal
+import sys
+from typing import Any, TextIO
+
+NOBODY_READS = 128 + signal.SIGPIPE
+"""The exit code of a program that wrote to a pipe without readers, as in `penstock show STORE | head`."""
+
+_NAME = "writing standard output"
+
+
+def name_standard_output() -> None:
+    """Replace sys.stdout and sys.stderr by streams to the same files that behave so.
+
+    Streams that a caller has put there, and that are no files, stay.
+    """
+    sys.stdout, sys.stderr = _with(_Named, sys.stdout), _with(_Silent, sys.stderr)
+
+
+def is_of_standard_output(error: BaseException | None) -> bool:
+    """Whether this says that standard output could not be written."""
+    return isinstance(error, OSError) and error.filename == _NAME
+
+
+def nobody_reads(error: BaseException | None) -> bool:
+    """Whether the reader of standard output has gone."""
+    return isinstance(error, BrokenPipeError) and is_of_standard_output(error)
+
+
+def _with(kind: type[io.FileIO], stream: TextIO) -> TextIO:
+    stream.flush()
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return stream
+    raw = kind(descriptor, "wb", closefd=False)
+    unbuffered = getattr(stream, "write_through", False)  # PYTHONUNBUFFERED
+    return io.TextIOWrapper(
+        raw if unbuffered else io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=bool(stream.line_buffering),
+        write_through=unbuffered,
+    )
+
+
+class _Named(io.FileIO):
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _NAME) from None
+
+
+class _Silent(io.FileIO):
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes

@@ -1,0 +1,47 @@
+"""What the Python workers of Spark can have of the machines that they run on."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from engine.machine.available_memory import Available, available_memory, resident_bytes
+from engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, heap_bytes
+
+
+def memory_of_workers(spark: SparkSession) -> Available:
+    """What all of them together can have while all cores work, and what sets the limit.
+
+    Of a local Spark, the JVM may still take its heap. On a cluster, where memory is what is free now, all
+    machines count as the smallest.
+    """
+    context = spark.sparkContext
+    if is_local(context):
+        left = available_memory()
+        return Available(max(0, left.size_bytes - _growth_of_the_jvm(context)), left.limited_by)
+    cores = context.defaultParallelism
+    found = spark.range(cores, numPartitions=cores).mapInArrow(_look, "host string, bytes long").collect()
+    hosts = {row["host"] for row in found}
+    return Available(min(row["bytes"] for row in found) * len(hosts), "the smallest machine of the cluster")
+
+
+def is_local(context: Any) -> bool:
+    """Whether Spark is one JVM on this machine."""
+    return str(context.master).startswith("local")
+
+
+def _growth_of_the_jvm(context: Any) -> int:
+    """By how much the JVM may still grow: to its heap and what it takes beside that."""
+    process, heap = getattr(context._gateway, "proc", None), heap_bytes(context)
+    if process is None or heap is None:
+        return 0
+    return max(0, heap + BYTES_BESIDE_A_HEAP // 2 - resident_bytes(process.pid))
+
+
+def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict(
+            {"host": [socket.gethostname()], "bytes": [available_memory().size_bytes]}
+        )

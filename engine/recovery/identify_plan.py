@@ -1,0 +1,78 @@
+"""What makes a plan the same as that of an earlier run, as far as kept data sets are concerned."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+
+_MOST_NAMED = 10
+
+
+def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+    """As JSON: by the id of each vertex its operators, by their ids, its parallelism and its inputs."""
+    sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
+    ids = {row["vertex"]: row["vertex_id"] for row in tables["job_vertices"].to_pylist()}
+    vertices: dict[str, Any] = {}
+    for row in tables["job_vertices"].to_pylist():
+        size = sizes[row["vertex"]]
+        vertices[row["vertex_id"]] = {
+            "name": row["name"],
+            "parallelism": [size["parallelism"], size["max_parallelism"]],
+            "operators": {},
+            "inputs": [],
+        }
+    for row in tables["chained_operators"].to_pylist():
+        vertices[ids[row["vertex"]]]["operators"][row["operator_id"]] = row["name"]
+    edges = tables["job_edges"].select(
+        ["target_vertex", "input_index", "source_vertex", "ship_strategy", "distribution"]
+    )
+    for row in sorted(edges.to_pylist(), key=lambda one: (one["target_vertex"], one["input_index"])):
+        vertices[ids[row["target_vertex"]]]["inputs"].append(
+            [ids[row["source_vertex"]], row["ship_strategy"], row["distribution"]]
+        )
+    return {
+        "penstock": version("penstock"),
+        "job": name,
+        "mode": "BATCH" if batch else "STREAMING",
+        "vertices": vertices,
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What has changed between two plans, in words; empty if data sets of one serve the other."""
+    found = [
+        f"{what} was {before[what]!r}, is {now[what]!r}"
+        for what in ("penstock", "job", "mode")
+        if before[what] != now[what]
+    ]
+    old, new = _operators(before), _operators(now)
+    found += [f"operator {name!r} ({key}) is gone" for key, (name, _) in old.items() if key not in new]
+    found += [f"operator {name!r} ({key}) is new" for key, (name, _) in new.items() if key not in old]
+    for key, (name, vertex) in new.items():
+        if key in old:
+            found += [f"operator {name!r} ({key}) {change}" for change in _changes(old[key][1], vertex)]
+    return found if len(found) <= _MOST_NAMED else [*found[:_MOST_NAMED], f"{len(found) - _MOST_NAMED} more"]
+
+
+def _operators(plan: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """By the id of each operator its name and its vertex."""
+    return {
+        key: (name, vertex)
+        for vertex in plan["vertices"].values()
+        for key, name in vertex["operators"].items()
+    }
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """How the vertices of one operator differ."""
+    changes = []
+    if before["parallelism"] != now["parallelism"]:
+        changes.append(
+            "had parallelism {} (max {}), has {} (max {})".format(*before["parallelism"], *now["parallelism"])
+        )
+    if list(before["operators"]) != list(now["operators"]):
+        changes.append("is in another chain")
+    if before["inputs"] != now["inputs"]:
+        changes.append("has other inputs")
+    return changes

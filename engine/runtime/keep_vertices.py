@@ -1,0 +1,82 @@
+"""Runs a job vertex by vertex: what each has put out is kept in files, and the next one reads these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from engine.recovery.kept_script import KeptFile, KeptJob
+from engine.runtime.compile_job import CompiledJob, CompiledVertex
+from operators.connectors.recover_sinks import needs_commit
+from operators.task.keep_rows import KEPT, Rows, keep_rows, read_rows
+
+
+def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
+    """The vertices whose output is kept, and their ids: those that others read whole.
+
+    A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them.
+    """
+    read = {gate.edge for vertex in compiled.vertices for gate in vertex.chain.gates}
+    committed = {one.node for one in compiled.terminals if needs_commit(one.sink)}
+    return {
+        vertex.chain.vertex: vertex.vertex_id
+        for vertex in compiled.vertices
+        if any(output.edge in read for output in vertex.chain.outputs)
+        and not any(
+            output.to_driver or output.budget_bytes is not None or output.limit is not None
+            for output in vertex.chain.outputs
+        )
+        and not any(one.node in committed for one in vertex.chain.operators)
+    }
+
+
+def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
+    """The vertices of which `job` has everything."""
+    return frozenset(
+        vertex
+        for vertex, vertex_id in vertices_to_keep(compiled).items()
+        if job.files_of(vertex_id) is not None
+    )
+
+
+class KeptVertices:
+    """The vertices of a job that are run and kept, or were kept by an earlier run.
+
+    `begin` is called once, when all vertices can be sent to Spark, before the first one runs.
+    """
+
+    def __init__(
+        self, spark: SparkSession, job: KeptJob, compiled: CompiledJob, begin: Callable[[], None]
+    ) -> None:
+        self._spark, self._job = spark, job
+        self.begin = begin
+        self._ids = vertices_to_keep(compiled)
+
+    def __contains__(self, vertex: int) -> bool:
+        return vertex in self._ids
+
+    def rows_of(
+        self,
+        vertex: CompiledVertex,
+        given: Callable[[CompiledVertex], DataFrame],
+        function: Rows,
+        schema: StructType,
+    ) -> DataFrame:
+        """What a vertex puts out, read from files; if these are not complete, it is run now.
+
+        `given`: its input; `function`: for mapInArrow, gives rows of `schema`.
+        """
+        vertex_id = self._ids[vertex.chain.vertex]
+        files = self._job.files_of(vertex_id)
+        if files is None:
+            folder = self._job.begin_vertex(vertex_id)
+            written = given(vertex).mapInArrow(keep_rows(function, folder), from_arrow_schema(KEPT))
+            files = [KeptFile(row["name"], row["size"]) for row in written.toArrow().to_pylist()]
+            self._job.complete_vertex(vertex_id, files)
+        names = [one.name for one in files]
+        read = read_rows(self._job.vertex_folder(vertex_id), names)
+        count = max(1, len(names))
+        return self._spark.range(0, len(names), 1, count).mapInArrow(read, schema)

@@ -1,0 +1,101 @@
+"""What a run asks of Spark beside DataFrames, from a session of this process or from one over Spark Connect.
+
+Over Spark Connect there is no SparkContext: jobs are grouped by a tag, files are artifacts.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark import SparkFiles
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.runtime.errors import JobCompileError
+from engine.runtime.send_once import send_once
+
+_SECONDS_BETWEEN_INTERRUPTS = 0.2
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether this is a client of a session, over Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def driver_host(spark: SparkSession) -> str:
+    """Where workers reach this process. (A session's server and its clients are on one machine.)"""
+    if is_remote(spark):
+        return spark.conf.get("spark.driver.host", None) or "127.0.0.1"
+    return spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+
+
+@contextmanager
+def job_group(spark: SparkSession, job_id: str, description: str) -> Iterator[None]:
+    """Spark jobs that this thread starts inside the block belong to `job_id`."""
+    if is_remote(spark):
+        spark.addTag(job_id)
+        try:
+            yield
+        finally:
+            spark.removeTag(job_id)
+        return
+    context = spark.sparkContext
+    context.setJobGroup(job_id, description, interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+def cancel_group(spark: SparkSession, job_id: str) -> None:
+    """Cancel the Spark jobs of `job_id` that are running."""
+    if is_remote(spark):
+        spark.interruptTag(job_id)
+    else:
+        spark.sparkContext.cancelJobGroup(job_id)
+
+
+def cancel_group_and_future_jobs(spark: SparkSession, job_id: str, has_ended: Callable[[], bool]) -> None:
+    """Cancel the Spark jobs of `job_id`, those too that Spark does not know yet."""
+    if not is_remote(spark):
+        spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(job_id)
+        return
+
+    def interrupt() -> None:
+        while not has_ended():
+            with suppress(Exception):  # the server may have ended
+                spark.interruptTag(job_id)
+            time.sleep(_SECONDS_BETWEEN_INTERRUPTS)
+
+    threading.Thread(target=interrupt, name="penstock-cancel", daemon=True).start()
+
+
+def send_file(spark: SparkSession, path: str, *, is_folder: bool = False) -> None:
+    """Send a file to the workers, which find it by its name among Spark's files.
+
+    JobCompileError for what cannot be sent over Spark Connect: folders, and files that are not local.
+    """
+    if not is_remote(spark):
+        context = spark.sparkContext
+        arguments = (True,) if is_folder else ()
+        send_once(context.applicationId, context.addFile, path, *arguments)
+        return
+    if is_folder or "://" in path:
+        what = "a folder" if is_folder else "not a local file"
+        raise JobCompileError(f"{path} is {what}, which a session does not take: copy or zip it first")
+    send_once(str(spark.client._session_id), _add_artifact(spark), path)
+
+
+def local_path_of_sent(spark: SparkSession, folder: Path) -> Callable[[str], str]:
+    """What gives the path, on this machine, of a file that was sent from `folder`, by its name."""
+    return (lambda name: str(folder / name)) if is_remote(spark) else SparkFiles.get
+
+
+def has_partitions(rows: DataFrame, number: int) -> bool:
+    """Whether a DataFrame is known to have that many partitions; over Spark Connect nothing is known."""
+    return not is_remote(rows.sparkSession) and rows.rdd.getNumPartitions() == number
+
+
+def _add_artifact(spark: SparkSession) -> Callable[[str], None]:
+    return lambda path: spark.addArtifacts(path, file=True)

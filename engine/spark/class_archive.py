@@ -1,0 +1,153 @@
+"""An archive of the classes that a local Spark loads: with it, its JVM starts in about half the time.
+
+Java's class data sharing (JEP 350). The first JVM that has none writes one when it ends, into this user's
+cache; later ones map it into memory. Java itself leaves out an archive of another Java or of other jars.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from engine.machine.cache_folder import cache_folder
+from engine.machine.make_durable import make_durable, sync_folder
+from engine.machine.stop_on_signals import handles_signals
+from engine.spark.find_java import Java
+from engine.spark.remembered_jars import remembered_jars
+from engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
+
+_ADDS_CLASSES = (
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+    "SPARK_CLASSPATH",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_PREPEND_CLASSES",
+    "SPARK_TESTING",
+)
+"""Environment variables that put folders on Spark's class path, which Java archives nothing of."""
+
+_CLASS_PATH = "spark.driver.extraClassPath"
+_PACKAGES = "spark.jars.packages"
+_OPTIONS = "spark.driver.extraJavaOptions"
+
+_QUIETLY = ("-Xlog:cds*=off", "-XX:+VerifySharedSpaces")
+"""Nothing is said of archives, and one that is damaged is left out."""
+
+_KEPT = 3
+"""Archives, of 150 MB each: of other Javas and installations."""
+
+_SECONDS_OF_A_WRITER = 86_400
+"""After which what was written beside an archive is taken for a killed JVM's."""
+
+
+@dataclass(frozen=True)
+class ArchivedStart:
+    """How a JVM is started with an archive, or to write one."""
+
+    settings: Mapping[str, str]  #: in place of those that were given
+    archive: Path
+    written: Path | None
+    """Where the JVM writes the archive when it ends; None if there is one, which it reads."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of the JVM: no folder of settings comes onto its class path."""
+        return {"SPARK_CONF_DIR": str(self.archive.parent / "no-settings")}
+
+
+class _Writing:
+    """What the JVM of this process writes when it ends, and where it goes then."""
+
+    start: ArchivedStart | None = None
+
+
+def archived_start(
+    settings: Mapping[str, str], defaults: Mapping[str, str], java: Java
+) -> ArchivedStart | None:
+    """How a JVM with `settings` (over `defaults`, those of spark-defaults.conf) is started with an archive.
+
+    None where its class path is not only jars: on clusters, with a user's own SPARK_CONF_DIR or class path,
+    before Spark has resolved its packages for the first time; or where the cache cannot be written.
+    """
+    merged = {**defaults, **settings}
+    ours = spark_conf_dir_in_use() in (spark_conf_dir(), *spark_conf_dir().glob("*"))
+    if not (merged.get("spark.master", "").startswith("local") and ours) or _CLASS_PATH in merged:
+        return None
+    if any(os.environ.get(name) for name in _ADDS_CLASSES) or "SharedArchiveFile" in merged.get(_OPTIONS, ""):
+        return None
+    jars = offline_jars() or remembered_jars(merged)
+    if (
+        jars is None
+        or (merged.get("spark.jars") and not offline_jars())
+        or any(":" in str(jar) for jar in jars)
+    ):
+        return None
+    try:
+        archive = cache_folder() / f"classes-{_key(java, jars)}.jsa"
+        written = None if archive.is_file() else archive.with_suffix(f".{uuid4().hex}.new")
+    except OSError:
+        return None
+    if written is not None and not handles_signals():
+        return None  # nobody waits for the JVM of a library's caller
+    named = f"-XX:SharedArchiveFile={archive}" if written is None else f"-XX:ArchiveClassesAtExit={written}"
+    log4j = f"-Dlog4j2.configurationFile={(spark_conf_dir_in_use() / 'log4j2.properties').as_uri()}"
+    options = [merged.get(_OPTIONS, ""), f'"{named}"', *_QUIETLY, f'"{log4j}"']
+    own = {_PACKAGES: "", "spark.jars": "", _CLASS_PATH: ":".join(map(str, jars))}
+    return ArchivedStart({**merged, **own, _OPTIONS: " ".join(filter(None, options))}, archive, written)
+
+
+def remember_written(start: ArchivedStart) -> None:
+    """A JVM of this process runs as `start` says."""
+    _Writing.start = start
+
+
+def writes_archive() -> bool:
+    """Whether this process's JVM writes an archive when it ends, which takes some seconds."""
+    return _Writing.start is not None and _Writing.start.written is not None
+
+
+def keep_archive(*, complete: bool) -> None:
+    """Keep the archive that this process's JVM was to write, if it is known to have done so."""
+    start, _Writing.start = _Writing.start, None
+    if start is None or start.written is None or not start.written.is_file():
+        return
+    if not complete:
+        with suppress(OSError):
+            start.written.unlink()
+        return
+    with suppress(OSError):
+        make_durable([str(start.written)], str(start.written))
+        start.written.rename(start.archive)
+        sync_folder(str(start.archive.parent))
+        _remove_old(start.archive)
+
+
+def forget_archive(start: ArchivedStart) -> None:
+    """Remove an archive with which a JVM did not start."""
+    with suppress(OSError):
+        start.archive.unlink(missing_ok=True)
+
+
+def _key(java: Java, jars: Sequence[Path]) -> str:
+    """Of all that Java compares before it takes an archive."""
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    digest = hashlib.sha256(f"{os.path.realpath(java.path)} {java.version}".encode())
+    for jar in [*sorted((home / "jars").glob("*.jar")), *jars]:
+        status = jar.stat()
+        digest.update(f"\n{jar} {status.st_size} {status.st_mtime_ns}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _remove_old(kept: Path) -> None:
+    archives = sorted(kept.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    unfinished = kept.parent.glob("classes-*.new")
+    dead = [one for one in unfinished if one.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
+    for one in [*archives[_KEPT:], *dead]:
+        if one != kept:
+            one.unlink(missing_ok=True)

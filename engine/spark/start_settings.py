@@ -1,0 +1,48 @@
+"""The settings that a new Spark gets beside its spark-defaults.conf."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.output.redaction import remember_secrets
+from engine.spark.foresee_spark_memory import heap_mebibytes
+from engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use, spark_settings
+from engine.spark.submit_settings import JAVA_OPTIONS
+
+_NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
+"""Of a local Spark, which is one process: what waits for its heartbeats would wait for itself.
+
+Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
+a task that is just starting, and two minutes later the only executor is removed: the job would never end.
+"""
+
+
+def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
+    """Those of a session on `master` (None: as configured, else local[*]) with the user's `settings`."""
+    conf_dir = spark_conf_dir_in_use()
+    files = spark_settings(conf_dir)
+    profile = files if spark_conf_dir() in conf_dir.parents else {}
+    merged = {**profile, **settings, "spark.app.name": app_name}
+    given = {**files, **settings}
+    remember_secrets(given)
+    merged |= {key: given[key] for key in JAVA_OPTIONS if key in given}  # not by Spark: onto a command line
+    merged["spark.master"] = master or given.get("spark.master", "local[*]")
+    if jars := offline_jars():
+        merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
+    merged.setdefault("spark.jars.ivy", str(ivy_dir()))
+    if merged["spark.master"].startswith("local"):
+        if "spark.driver.memory" not in given:
+            merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
+        if _NO_HEARTBEATS not in given:
+            merged[_NO_HEARTBEATS] = "7d"
+        if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
+            merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        root = Path(__file__).resolve().parents[2]
+        if (root / "pyproject.toml").is_file():  # a checkout: workers do not see the working directory
+            merged["spark.executorEnv.PYTHONPATH"] = str(root)
+    return merged
+
+
+def ivy_dir() -> Path:
+    """Where a session that Penstock starts keeps the jars it fetched: Spark's own default below HOME."""
+    given = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
+    return Path(given) if given else Path.home() / ".ivy2.5.2"

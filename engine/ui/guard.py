@@ -1,0 +1,55 @@
+"""Who may ask: browsers with the token of the link, and pages of this server only."""
+
+import hashlib
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Guard:
+    """The token of one server, which is at `port` of loopback."""
+
+    def __init__(self, port: int) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.port = port
+        # browsers keep one jar for all ports of a machine
+        self.cookie = f"penstock_{port}"
+
+    def is_token(self, given: str) -> bool:
+        """Whether this is the token; it takes as long whatever is wrong with it."""
+        return _equal(given, self.token)
+
+    def is_host(self, given: str | None) -> bool:
+        """Whether a Host header names this server: another name that leads here is somebody's trick."""
+        return given in {f"{name}:{self.port}" for name in _NAMES}
+
+    def has_cookie(self, header: str | None) -> bool:
+        """Whether a Cookie header holds the token."""
+        try:
+            found = SimpleCookie(header or "").get(self.cookie)
+        except CookieError:
+            return False
+        return found is not None and self.is_token(found.value)
+
+    def set_cookie(self) -> str:
+        """The header that lets a browser keep the token: no script reads it, no other site sends it."""
+        return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+
+    def form_token(self) -> str:
+        """What forms of this server's pages send along; it says nothing about the token."""
+        return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def is_own_form(self, origin: str | None, form_token: str) -> bool:
+        """Whether a form comes from a page of this server."""
+        if origin is not None:
+            address = urlsplit(origin)
+            if address.scheme != "http" or not self.is_host(address.netloc):
+                return False
+        return _equal(form_token, self.form_token())
+
+
+def _equal(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())

@@ -1,0 +1,155 @@
+"""What packed files hold, piece by piece, in the forms that Hadoop's codecs write.
+
+Source: the codecs of org.apache.hadoop.io.compress; of .lz4 and .snappy BlockCompressorStream.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+CODECS = {
+    ".gz": "gzip",
+    ".bz2": "bz2",
+    ".zst": "zstd",
+    ".deflate": "deflate",
+    ".lz4": "lz4",
+    ".snappy": "snappy",
+}
+"""What the name of a packed file ends in, and its codec."""
+
+_PACKED_BYTES = 2**16
+_LARGEST_CHUNK_BYTES = 64 * 2**20
+"""Packed or unpacked. Hadoop writes 256 KiB; what a broken file says of itself is not believed."""
+
+
+def unpacked_texts(packed: Any, codec: str, block_bytes: int) -> Iterator[bytes]:
+    """The text of `packed`, a file that can be read, about `block_bytes` at a time.
+
+    Raises OSError, without errno where what is read is broken.
+    """
+    if codec == "deflate":
+        yield from _inflated(packed, block_bytes)
+    elif codec == "lz4":
+        yield from _joined(_chunks(packed, _of_lz4()), block_bytes)
+    elif codec == "snappy":
+        yield from _joined(_chunks(packed, _of_snappy()), block_bytes)
+    else:
+        stream = pa.CompressedInputStream(packed, codec)
+        while text := stream.read(block_bytes):
+            yield text
+
+
+def _inflated(packed: Any, block_bytes: int) -> Iterator[bytes]:
+    """The streams of zlib that follow each other in a file."""
+    data = packed.read(_PACKED_BYTES)
+    while data:
+        inflate = zlib.decompressobj()
+        while not inflate.eof:
+            if not data and not (data := packed.read(_PACKED_BYTES)):
+                raise OSError("it ends in the middle of its packed data")
+            try:
+                text = inflate.decompress(data, block_bytes)
+            except zlib.error as error:
+                raise OSError(str(error)) from None
+            data = inflate.unconsumed_tail
+            if text:
+                yield text
+        data = inflate.unused_data or packed.read(_PACKED_BYTES)
+
+
+def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Blocks, each its unpacked size and then chunks, each its packed size and data; all sizes in 4 bytes."""
+    while begin := packed.read(4):
+        left = _size(begin)
+        if left == 0:
+            return
+        while left > 0:
+            size = _size(packed.read(4))
+            if size > _LARGEST_CHUNK_BYTES:
+                raise OSError(f"it has a chunk of {size:,} bytes")
+            data = packed.read(size)
+            if len(data) < size:
+                raise OSError("it ends in the middle of a chunk")
+            try:
+                text = unpack(data)
+            except (OSError, pa.ArrowException, IndexError) as error:
+                raise OSError(f"a chunk is broken: {error}") from None
+            if not text and left:
+                raise OSError("it has an empty chunk")
+            left -= len(text)
+            yield text
+
+
+def _size(four_bytes: bytes) -> int:
+    if len(four_bytes) < 4:
+        raise OSError("it ends in the middle of a size")
+    return int.from_bytes(four_bytes, "big")
+
+
+def _joined(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
+    """The same text in fewer pieces."""
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= block_bytes:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def _of_lz4() -> Callable[[bytes], bytes]:
+    codec = pa.Codec("lz4_raw")
+    return lambda data: codec.decompress(data, _at_most(_unpacked_size_of_lz4(data)), asbytes=True)
+
+
+def _of_snappy() -> Callable[[bytes], bytes]:
+    codec = pa.Codec("snappy")
+    return lambda data: codec.decompress(data, _at_most(_unpacked_size_of_snappy(data)), asbytes=True)
+
+
+def _at_most(size: int) -> int:
+    if size > _LARGEST_CHUNK_BYTES:
+        raise OSError(f"it has a chunk of {size:,} bytes")
+    return size
+
+
+def _unpacked_size_of_lz4(data: bytes) -> int:
+    """What the sequences of a block add up to; the block does not say it, and Arrow has to be told.
+
+    Source: lz4_Block_format.md of LZ4.
+    """
+    at, size = 0, 0
+    while at < len(data):
+        token = data[at]
+        literals, at = _length_of_lz4(data, at + 1, token >> 4)
+        at += literals
+        size += literals
+        if at < len(data):
+            matched, at = _length_of_lz4(data, at + 2, token & 15)
+            size += matched + 4
+    return size
+
+
+def _length_of_lz4(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """A length and the place after it: further bytes are added as long as they are 255."""
+    length, more = first, first == 15
+    while more:
+        length += data[at]
+        more = data[at] == 255
+        at += 1
+    return length, at
+
+
+def _unpacked_size_of_snappy(data: bytes) -> int:
+    """The number before a block: seven bits in each byte, the lowest first."""
+    size = 0
+    for place, byte in enumerate(data[:5]):
+        size |= (byte & 127) << 7 * place
+        if byte < 128:
+            break
+    return size

@@ -1,0 +1,24 @@
+"""A process of tests as that of a command, for as long as one is called in it."""
+
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.machine.stop_on_signals import _WORDS, _Stop
+
+
+@contextmanager
+def as_command() -> Iterator[None]:
+    """Puts back what `engine.commands.main.main` changes of its process."""
+    state = (_Stop.handling, _Stop.number, _Stop.on_interrupt)
+    handlers = {number: signal.getsignal(number) for number in _WORDS}
+    hooks = (sys.stdout, sys.stderr, sys.unraisablehook, warnings.showwarning)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr, sys.unraisablehook, warnings.showwarning = hooks
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        _Stop.handling, _Stop.number, _Stop.on_interrupt = state
