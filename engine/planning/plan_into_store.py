@@ -12,6 +12,9 @@ from engine.planning.plan_options import PlanOptions
 if TYPE_CHECKING:
     import polars as pl
 
+    from engine.planning.plan_in_process import PlannedTables
+    from engine.planning.policies import Policies
+
 
 class Stored(NamedTuple):
     """What became of an input: the version of the store, topologies counted, and who planned, and why."""
@@ -32,11 +35,12 @@ def plan_into_store_by_columns(
     *,
     choice: Choice,
     max_line_bytes: int,
+    policies: "Policies | None" = None,
 ) -> Stored:
-    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen."""
-    from engine.store.delta_rs_tables import DeltaRsTables
-    from engine.store.write_plan import write_plan
+    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
 
+    `policies`: planners of others, who decide in place of Flink's rules.
+    """
     if choice.planner is Planner.FLINK:
         from engine.planning.plan_beside_flink import plan_beside_flink
 
@@ -49,18 +53,43 @@ def plan_into_store_by_columns(
             job_defaults=options.job_defaults,
         )
     else:
+        from engine.planning.plan_by_policies import plan_by_policies
         from engine.planning.plan_in_process import is_giant, plan_frames, read_in_process
         from engine.store.is_local import is_local
 
         frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
+        if policies is not None:
+            planned = plan_by_policies(
+                frames,
+                count,
+                policies.chosen,
+                until=options.until,
+                choices=options.choices,
+                question=policies.question(frames["topologies"]),
+                report=report,
+            )
+            number = _write(out, planned, options, report, {"planner": policies.name})
+            return Stored(number, *planned[1:4], policies.name, "as asked")
         if is_giant(frames) and is_local(out):
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)
-    report("write the version")
-    number = write_plan(
-        DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options.recorded
-    )
+    number = _write(out, planned, options, report, {})
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
+
+
+def _write(
+    out: str, planned: "PlannedTables", options: PlanOptions, report: Report, recorded: Mapping[str, str]
+) -> int:
+    from engine.store.delta_rs_tables import DeltaRsTables
+    from engine.store.write_plan import write_plan
+
+    report("write the version")
+    return write_plan(
+        DeltaRsTables(out),
+        planned.tables,
+        planner_version=version("penstock"),
+        options={**options.recorded, **recorded},
+    )
 
 
 def _write_giant(

@@ -1,10 +1,7 @@
 """The passes over columns, in one process."""
 
 import inspect
-from collections.abc import Callable
 from functools import cache, partial
-
-import polars as pl
 
 from plans.choices import Choices
 from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
@@ -37,6 +34,7 @@ from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_me
 from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from plans.passes import in_order, produced_by_layer
+from plans.policies.with_decisions import Decided, Derive, with_decisions
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
 from plans.slots.columnar.balance_tasks import balance_tasks
@@ -50,9 +48,6 @@ from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graph
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.columnar.translate_nodes import translate_nodes
 from plans.vocabulary import Layer, SlotSharingStrategy
-
-Derive = Callable[..., pl.DataFrame]
-"""Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
 
 SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
     SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
@@ -84,7 +79,7 @@ def produced() -> dict[Layer, tuple[str, ...]]:
 
 def implementations(choices: Choices) -> dict[str, Derive]:
     """The table that a pass produces to how it is produced here."""
-    return {**_ALWAYS, **_slots(choices)}
+    return with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
 
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
@@ -94,6 +89,8 @@ def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:
     """The tables that a step reads."""
+    if isinstance(derive, Decided):
+        return tuple(dict.fromkeys((*derive.takes, *derive.reads)))
     return _parameters(derive.func if isinstance(derive, partial) else derive)
 
 
