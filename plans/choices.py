@@ -1,6 +1,5 @@
 """What a plan depends on besides the job."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,4 +24,4 @@ class Choices:
     slot_sharing_strategy: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
     network: NetworkOptions = FLINK_2_3
     task_manager: TaskManager = field(default_factory=TaskManager)
-    decided: "Mapping[Decision, pl.DataFrame]" = field(default_factory=dict)
+    decided: "tuple[tuple[Decision, pl.DataFrame], ...]" = ()

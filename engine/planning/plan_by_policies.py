@@ -75,8 +75,8 @@ def plan_by_policies(
         if answer is not None and policy.decision is Decision.PLAN:
             answers = {name: without_topologies(rows, refused) for name, rows in answer.items()}
         elif answer is not None:
-            decided = {**chosen.decided, policy.decision: without_topologies(answer, refused)}
-            chosen = replace(chosen, decided=decided)
+            decided = (policy.decision, without_topologies(answer, refused))
+            chosen = replace(chosen, decided=(*chosen.decided, decided))
         seconds[policy.decision.value] = time.monotonic() - started
     planned = plan_frames(dict(frames), inputs, until, chosen, report)
     report("check the plan")
@@ -192,7 +192,7 @@ def _told_apart(
     without = plan_frames(asked, count, until, choices, lambda stage: None)
     by_decision = pl.col(TOPOLOGY).is_in(from_arrow(without.tables["topologies"])[TOPOLOGY].implode())
     forward = pl.col("message").str.starts_with("Forward partitioning does not allow change of parallelism")
-    located = pl.col("message").str.contains("(?i)co-?location")
+    located = pl.col("message").str.contains("(?i)co-?locat")
     rule = (
         pl.when(forward)
         .then(pl.lit(Rule.FORWARD_UNEQUAL_PARALLELISM.value))

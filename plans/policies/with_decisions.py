@@ -1,6 +1,6 @@
 """Passes of the columnar planner that follow what others have decided in place of Flink's rules."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class Decided(NamedTuple):
 
 def with_decisions(
     implemented: Mapping[str, Derive],
-    decided: Mapping[Decision, Answer],
+    decided: Iterable[tuple[Decision, Answer]],
     inputs_of: Callable[[Derive], tuple[str, ...]],
 ) -> dict[str, Derive]:
     """`implemented` (table to pass), where passes that a decision is about follow it.
@@ -51,7 +51,7 @@ def with_decisions(
     `inputs_of` says which tables a pass reads.
     """
     changed = dict(implemented)
-    for decision, answer in decided.items():
+    for decision, answer in decided:
         for produced, follow, reads in _FOLLOWED[decision]:
             changed[produced] = Decided(
                 changed[produced], inputs_of(changed[produced]), follow, answer, reads

@@ -202,7 +202,7 @@ def test_co_location_is_kept(monkeypatch):
     plan = planned(policy(apart, monkeypatch), located("good"), located("bad"))
     ((name, (_, error, message)),) = rejected(plan).items()
     assert (name, error) == ("bad", Rule.CO_LOCATION_BROKEN)
-    assert "o-location" in message
+    assert "Cannot co-locate operators from different slot sharing groups" in message
 
 
 def test_a_planner_that_raises_loses_what_it_raises_for(monkeypatch):
