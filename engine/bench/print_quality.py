@@ -1,6 +1,6 @@
 """Quality of plans for a person at a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Column
@@ -9,17 +9,12 @@ from engine.output.people import is_terminal, print_table
 from engine.output.pieces import Styled
 from engine.output.say import say, say_beside_output
 
-_BETTER = ("less", "more")
 
-
-def print_quality(cases: list[Mapping[str, Any]]) -> None:
+def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
     """Speed of each planner, then for each pair the metrics whose values differ."""
-    right = {"justify": "right", "no_wrap": True}
-    columns = [Column("suite"), *(Column(name, **right) for name in ("topologies", "operators"))]  # type: ignore[arg-type]
-    columns += [
-        Column("planner"),
-        *(Column(n, **right) for n in ("planning s", "metrics s", "planned", "rejected")),
-    ]  # type: ignore[arg-type]
+    left = ("suite", "planner")
+    named = ("suite", "topologies", "operators", "planner", "planning s", "metrics s", "planned", "rejected")
+    columns = [Column(n, justify="left" if n in left else "right", no_wrap=n not in left) for n in named]
     print_table(columns, [
         (
             case["suite"], f"{case['inputs']:,}", f"{case['operators']:,}", row["planner"],

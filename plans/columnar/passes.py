@@ -1,7 +1,10 @@
 """The passes over columns, in one process."""
 
 import inspect
+from collections.abc import Callable
 from functools import cache, partial
+
+import polars as pl
 
 from plans.choices import Choices
 from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
@@ -34,7 +37,7 @@ from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_me
 from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from plans.passes import in_order, produced_by_layer
-from plans.policies.with_decisions import Decided, Derive, with_decisions
+from plans.policies.with_decisions import Decided, with_decisions
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
 from plans.slots.columnar.balance_tasks import balance_tasks
@@ -48,6 +51,9 @@ from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graph
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.columnar.translate_nodes import translate_nodes
 from plans.vocabulary import Layer, SlotSharingStrategy
+
+Derive = Callable[..., pl.DataFrame]
+"""Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
 
 SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
     SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,

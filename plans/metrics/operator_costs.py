@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from plans.errors import InputError
@@ -30,6 +31,9 @@ DRAWN = {
 """The values among which drawn costs choose, each as often as it stands there. They are assumptions."""
 
 
+_STRIDE = 0x9E3779B97F4A7C15
+
+
 def operator_costs(stream_nodes: pl.DataFrame, given: pl.DataFrame | None) -> pl.DataFrame:
     """One row per stream node, with the columns of COSTS: `given` where it has the node, else as ASSUMED."""
     nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
@@ -42,13 +46,20 @@ def operator_costs(stream_nodes: pl.DataFrame, given: pl.DataFrame | None) -> pl
 
 def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
     """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology."""
-    columns = {}
+    keys = stream_nodes[TOPOLOGY].to_numpy().view(np.uint64)
+    ids = stream_nodes["id"].to_numpy().astype(np.uint64)
+    columns = []
     for number, (name, values) in enumerate(DRAWN.items()):
-        drawn = stream_nodes.select(pl.struct(TOPOLOGY, "id").hash(seed + number)).to_series().to_numpy()
-        columns[name] = np.array(values)[(drawn >> np.uint64(8)) % np.uint64(len(values))]
-    return stream_nodes.select(TOPOLOGY, "id").with_columns(
-        pl.Series(name, values) for name, values in columns.items()
-    )
+        mixed = _mix(keys ^ _mix(ids + np.uint64(_STRIDE * (seed + number) % 2**64)))
+        columns.append(pl.Series(name, np.array(values)[mixed % np.uint64(len(values))]))
+    return stream_nodes.select(TOPOLOGY, "id").with_columns(columns)
+
+
+def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finaliser of SplitMix64, which is the same in every version of every library."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
@@ -58,9 +69,8 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
     Raises InputError for a file that cannot be read, columns that are not known, values that are negative or
     no numbers, and an operator with two rows.
     """
-    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
     try:
-        rows = readers.get(path.suffix, pl.read_ndjson)(path)
+        rows = _rows(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path}: {str(error).splitlines()[0]}") from None
     allowed = ("topology", "id", *ASSUMED)
@@ -95,3 +105,13 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
         raise InputError(f"{path}: {row['topology']}, operator {row['id']}: found several rows, allowed one")
     named = rows.join(topologies.select(TOPOLOGY, topology="name"), on="topology")
     return named.select(pl.col(name).cast(kind, strict=False) for name, kind in COSTS.items())
+
+
+def _rows(path: Path) -> pl.DataFrame:
+    match path.suffix:
+        case ".parquet":
+            return pl.read_parquet(path)
+        case ".csv":
+            return pl.read_csv(path)
+        case _:
+            return pl.read_ndjson(path)

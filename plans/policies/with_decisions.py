@@ -1,7 +1,7 @@
 """Passes of the columnar planner that follow what others have decided in place of Flink's rules."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -14,38 +14,39 @@ from plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, FORWARD_CLA
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import NotChainableReason, Partitioner
 
-Derive = Callable[..., pl.DataFrame]
-"""Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
+Step = Callable[..., pl.DataFrame]
+"""A pass of the columnar planner (plans.columnar.passes.Derive)."""
 
 Answer = pl.DataFrame
 Follow = Callable[..., pl.DataFrame]
 """(what the pass made, the answer, tables that are read beside) to what the pass should have made."""
 
 
-class Decided(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Decided:
     """A pass whose table is then changed as an answer says.
 
     `takes` are the tables that the pass reads, `reads` those that the change needs beside.
     """
 
-    derive: Derive
+    derive: Step
     takes: tuple[str, ...]
     follow: Follow
     answer: Answer
     reads: tuple[str, ...] = ()
 
     def __call__(self, **tables: pl.DataFrame) -> pl.DataFrame:
-        """As Derive."""
+        """The table that follows from those of `takes` and `reads`."""
         beside = {name: tables[name] for name in self.reads}
         own = {name: tables[name] for name in self.takes}
         return self.follow(self.derive(**own), self.answer, **beside)
 
 
 def with_decisions(
-    implemented: Mapping[str, Derive],
+    implemented: Mapping[str, Step],
     decided: Iterable[tuple[Decision, Answer]],
-    inputs_of: Callable[[Derive], tuple[str, ...]],
-) -> dict[str, Derive]:
+    inputs_of: Callable[[Step], tuple[str, ...]],
+) -> dict[str, Step]:
     """`implemented` (table to pass), where passes that a decision is about follow it.
 
     `inputs_of` says which tables a pass reads.

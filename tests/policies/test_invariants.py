@@ -117,7 +117,8 @@ def table(name: str, **changed: Any) -> Callable[..., Any]:
 
     scope: dict[str, Any] = {"change": change}
     exec(f"def of_{name}(topologies, {name}): return change(topologies, {name}={name})", scope)
-    return penstock.decides("plan")(scope[f"of_{name}"])
+    function: Callable[..., Any] = scope[f"of_{name}"]
+    return penstock.decides("plan")(function)
 
 
 BROKEN = [

@@ -29,8 +29,8 @@ def test_examples_are_planned_and_compared(tmp_path, capsys):
         )
     out = tmp_path / "out"
     named = ",".join(["flink", *names])
-    args = ("--quality", "--planner", named, "--suite", str(EXAMPLES), "--out", str(out), "--json")
-    assert penstock("bench", *args) == 0
+    compared = ("--quality", "--planner", named, "--suite", str(EXAMPLES), "--out", str(out), "--json")
+    assert penstock("bench", *compared) == 0
     results = json.loads(capsys.readouterr().out)
     assert results == json.loads((out / "quality.json").read_text())
     (case,) = results["cases"]
