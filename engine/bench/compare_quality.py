@@ -11,7 +11,7 @@ from plans.tables.column_types import TOPOLOGY
 
 RESAMPLES = 1_000
 GROUPS = 2_000
-"""Differences are resampled in at most so many groups of equal size, whose means are as good as they are."""
+"""More differences than this are resampled in this many groups of equal size."""
 
 EXTREMES = 3
 BARS = 24

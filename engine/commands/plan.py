@@ -53,7 +53,7 @@ def _planner(word: str) -> str:
         if names_a_policy(word):
             return word
         raise typer.BadParameter(
-            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}."
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}.", param_hint="'--planner'"
         ) from None
 
 
@@ -108,7 +108,7 @@ def command(
         str,
         typer.Option(
             "--planner",
-            parser=_planner,
+            autocompletion=lambda: [*map(str, Planner)],
             metavar="NAME",
             help="How to plan; the plans are the same. columnar: in this process if the input is local and "
             "fits in memory, else in Spark's workers. joins: joins over DataFrames, for topologies too large "
@@ -117,7 +117,7 @@ def command(
             "a JDK and pip install 'penstock\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of the "
             "group penstock.planners: somebody's own decisions in place of Flink's rules, in this process.",
         ),
-    ] = Planner.AUTO,
+    ] = Planner.AUTO.value,
     costs: Annotated[
         str | None,
         typer.Option(
@@ -128,7 +128,7 @@ def command(
         ),
     ] = None,
     time_limit: Annotated[
-        float,
+        int,
         typer.Option(
             "--time-limit", metavar="S", help="Seconds that a planner of your own may take for a batch."
         ),
@@ -162,6 +162,7 @@ def command(
     Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. The
     exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
     """
+    planner = _planner(planner)
     settings = given_settings(properties_file, conf)
     configuration = given_configuration(config_dir, define)
     require_store(out)
@@ -226,7 +227,7 @@ def command(
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
 
 
-def _policies(planner: str, costs: str | None, time_limit: float) -> "Policies | None":
+def _policies(planner: str, costs: str | None, time_limit: int) -> "Policies | None":
     """The planner that the user brings; None for one of Penstock's."""
     if isinstance(planner, Planner):
         if costs is not None:

@@ -40,10 +40,13 @@ METRICS: dict[str, tuple[str, str]] = {
     "exchanged_bytes_per_second": ("less", "bytes/s between tasks, broadcast ones for each reader"),
     "shuffled_bytes_per_second": ("less", "those of edges that are not forward, which may cross the network"),
     "cpu_load": ("", "processor seconds per second, of all tasks"),
-    "utilisation": ("less", "share of its time that a task of the bottleneck works; above 1 it falls behind"),
+    "utilisation": (
+        "less",
+        "share of its time that a task of the bottleneck works; above 1: too little",
+    ),
     "bottleneck": ("", "the vertex whose tasks work most"),
     "source_records_per_second": ("", "what sources offer"),
-    "sustained_records_per_second": ("more", "the largest rate of sources that no task falls behind at"),
+    "sustained_records_per_second": ("more", "the largest rate of sources that every task keeps up with"),
     "needed_tasks": ("less", "tasks if each vertex had the parallelism that it needs"),
 }
 """Columns of plan_metrics beside topology_id and name: which values are better, and what they are."""

@@ -1,4 +1,4 @@
-"""What holds for every plan, whoever decided it: the rules by name, and how a violation is written down."""
+"""What holds for every plan: the rules by name, and how a violation is written down."""
 
 from enum import StrEnum
 
