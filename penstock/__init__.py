@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from plans.errors import PenstockError as PenstockError
     from plans.errors import SchemaError as SchemaError
     from plans.errors import StoreError as StoreError
+    from plans.policies.decisions import decides as decides
     from plans.vocabulary import Layer as Layer
 
 require_own_packages(__file__)
@@ -50,6 +51,7 @@ _MODULES = {
     "Layer": "plans.vocabulary",
     "Plan": "engine.library.planned_tables",
     "Planner": "engine.planning.choose_planner",
+    "decides": "plans.policies.decisions",
     "draw": "engine.library.draw",
     "open_store": "engine.library.open_store",
     "plan": "engine.library.plan",
@@ -71,6 +73,7 @@ __all__ = [
     "Planner",
     "SchemaError",
     "StoreError",
+    "decides",
     "draw",
     "errors",
     "open_store",

@@ -169,3 +169,4 @@ class NotChainableReason(StrEnum):
     DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: where the job forbids it
     PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"
     BATCH_EXCHANGE = "BATCH_EXCHANGE"  #: exchange mode BATCH
+    DECIDED_BY_PLANNER = "DECIDED_BY_PLANNER"  #: a planner in place of Flink's rules wants it apart

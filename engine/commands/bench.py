@@ -11,6 +11,7 @@ import typer
 
 from engine.bench.planners import PLANNERS, current_name, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
+from engine.commands.bench_quality import compare_plans_of
 from engine.commands.key_values import ConfigDir
 from engine.configuration.find_configuration import VARIABLE, configuration_directory, find_configuration
 from engine.output.pieces import Styled
@@ -44,7 +45,8 @@ def command(
             "--planner",
             metavar="NAME",
             help=f"{', '.join(PLANNERS)}; may be repeated, or several with commas. Default: all that are "
-            "installed.",
+            "installed. With --quality: flink (its rules), or planners of your own (PACKAGE.MODULE:FUNCTION, "
+            "entry points of the group penstock.planners), compared with the first.",
         ),
     ] = None,
     sizes: Annotated[
@@ -78,21 +80,55 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
     ] = 600,
+    quality: Annotated[
+        bool,
+        typer.Option("--quality", help="Compare how good plans are, topology by topology, in this process."),
+    ] = False,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="FILE|drawn|alike",
+            help="With --quality: what operators cost: a table (JSON lines, .csv, .parquet), drawn by hash, "
+            "or all alike. Default: drawn.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit",
+            min=0.01,
+            metavar="S",
+            help="With --quality: seconds that a planner of your own may take for a batch.",
+        ),
+    ] = 60,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="With --quality: JSON instead of tables.")
+    ] = False,
 ) -> None:
     """Measure planners on the same topologies, in turn, each in processes of its own.
 
     DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
     index.html. A planner that fails or takes too long is a result. At the smallest size of each suite the
     planners' plans are compared.
-    """
-    from engine.bench.write_results import read_results
 
+    With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
+    rows of the Delta table quality.
+    """
     if config_dir is not None:
         os.environ[VARIABLE] = str(configuration_directory(config_dir).path.resolve())  # of child processes
     configuration = find_configuration()
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
+    if quality:
+        names = _listed(planner or [])
+        compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output)
+        return
+    if costs is not None or json_output:
+        raise ConfigurationError(f"{'--json' if json_output else '--costs'}: goes with --quality")
+    from engine.bench.write_results import read_results
+
     if until is Layer.TOPOLOGY:
         raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
     chosen, unavailable = _planners(_listed(planner or []))

@@ -61,6 +61,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
+    ("metrics", "engine.commands.metrics", "Show what plans need, and the rates that they sustain."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),

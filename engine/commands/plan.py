@@ -1,7 +1,7 @@
 """`penstock plan`: topologies into a store of plans."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,6 +32,9 @@ from plans.topology.columnar.find_topology_files import is_pipe
 from plans.topology.flink_values import parse_memory_size
 from plans.vocabulary import Layer, SlotSharingStrategy
 
+if TYPE_CHECKING:
+    from engine.planning.policies import Policies
+
 
 class NetworkProfile(StrEnum):
     """The versions of Flink whose network defaults --network takes."""
@@ -40,13 +43,17 @@ class NetworkProfile(StrEnum):
     FLINK_1_20 = "flink-1.20"
 
 
-def _planner(word: str) -> Planner:
-    """The planner of that name; joins were called spark before."""
+def _planner(word: str) -> str:
+    """A Planner (joins were called spark before), or the name of somebody's own."""
     try:
         return Planner(word)
     except ValueError:
+        from engine.planning.find_policies import names_a_policy
+
+        if names_a_policy(word):
+            return word
         raise typer.BadParameter(
-            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}."
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}.", param_hint="'--planner'"
         ) from None
 
 
@@ -98,18 +105,34 @@ def command(
         ),
     ] = None,
     planner: Annotated[
-        Planner,
+        str,
         typer.Option(
             "--planner",
-            parser=_planner,
+            autocompletion=lambda: [*map(str, Planner)],
             metavar="NAME",
             help="How to plan; the plans are the same. columnar: in this process if the input is local and "
             "fits in memory, else in Spark's workers. joins: joins over DataFrames, for topologies too large "
             "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
             "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
-            "a JDK and pip install 'penstock\\[flink]'.",
+            "a JDK and pip install 'penstock\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of the "
+            "group penstock.planners: somebody's own decisions in place of Flink's rules, in this process.",
         ),
-    ] = Planner.AUTO,
+    ] = Planner.AUTO.value,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="FILE|drawn",
+            help="What operators cost, for a planner of your own that reads operator_costs: a table (JSON "
+            "lines, .csv, .parquet), or drawn by a hash. Default: all alike.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        int,
+        typer.Option(
+            "--time-limit", metavar="S", help="Seconds that a planner of your own may take for a batch."
+        ),
+    ] = 60,
     max_line_size: Annotated[
         str,
         typer.Option("--max-line-size", metavar="SIZE", help="Longer lines are rejected, e.g. 2g."),
@@ -139,6 +162,7 @@ def command(
     Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. The
     exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
     """
+    planner = _planner(planner)
     settings = given_settings(properties_file, conf)
     configuration = given_configuration(config_dir, define)
     require_store(out)
@@ -160,19 +184,25 @@ def command(
         spark=settings,
     )
     longest = _bytes(max_line_size)
-    chosen = choose_planner(planner, inputs, out, wants_spark=bool(settings or master or checkpoint_dir))
+    policies = _policies(planner, costs, time_limit)
+    asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
+    chosen = choose_planner(asked, inputs, out, wants_spark=bool(settings or master or checkpoint_dir))
+    if policies is not None and chosen.on_spark:
+        raise ConfigurationError(
+            f"--planner {planner}: {chosen.why}", "a planner of your own runs in this process"
+        )
     stored = None
     if not chosen.on_spark:
         extra = 4 if chosen.planner is Planner.FLINK else 2
         try:
             with progress(columnar_stages(until) + extra) as report:
                 stored = plan_into_store_by_columns(
-                    inputs, out, options, report, choice=chosen, max_line_bytes=longest
+                    inputs, out, options, report, choice=chosen, max_line_bytes=longest, policies=policies
                 )
         except NotEnoughMemoryError as error:
             if any(map(is_pipe, inputs)):  # what was read of it is gone
                 raise
-            chosen = on_spark_instead(planner, error)
+            chosen = on_spark_instead(asked, error)
     if stored is None:
         from plans.joins.passes import stages
 
@@ -195,6 +225,17 @@ def command(
     _require_planned(stored, out, strict)
     if stored.rejected:
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
+
+
+def _policies(planner: str, costs: str | None, time_limit: int) -> "Policies | None":
+    """The planner that the user brings; None for one of Penstock's."""
+    if isinstance(planner, Planner):
+        if costs is not None:
+            raise ConfigurationError(f"--costs {costs}: --planner {planner} reads no costs")
+        return None
+    from engine.planning.policies import named_policies
+
+    return named_policies(planner, costs, time_limit)
 
 
 def _bytes(size: str) -> int:

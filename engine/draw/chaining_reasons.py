@@ -22,6 +22,7 @@ _SENTENCES = {
     "{target[max_parallelism]}), and the job forbids that in a chain",
     Reason.PARTITIONER_NOT_FORWARD: "the partitioner is {edge[partitioner]}, not FORWARD",
     Reason.BATCH_EXCHANGE: "its exchange is BATCH: the reader starts when the producer has ended",
+    Reason.DECIDED_BY_PLANNER: "the planner that was chosen keeps them apart",
 }
 
 EDGE_COLUMNS = (

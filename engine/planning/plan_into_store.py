@@ -14,6 +14,8 @@ from engine.planning.plan_options import PlanOptions
 if TYPE_CHECKING:
     import polars as pl
 
+    from engine.planning.plan_in_process import PlannedTables
+    from engine.planning.policies import Policies
     from plans.topology.columnar.topology_tables import TopologyTables
 
 
@@ -36,11 +38,14 @@ def plan_into_store_by_columns(
     *,
     choice: Choice,
     max_line_bytes: int,
+    policies: "Policies | None" = None,
 ) -> Stored:
-    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen."""
-    from engine.store.delta_rs_tables import DeltaRsTables
-    from engine.store.write_plan import write_plan
+    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
 
+    `policies`: planners of others, who decide in place of Flink's rules.
+    """
+    if policies is not None:
+        return _by_policies(inputs, out, options, report, policies, max_line_bytes)
     if choice.planner is Planner.FLINK:
         from engine.planning.plan_beside_flink import plan_beside_flink
 
@@ -76,11 +81,49 @@ def plan_into_store_by_columns(
         if is_giant(frames) and is_local(out):
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)
-    report("write the version")
-    number = write_plan(
-        DeltaRsTables(out), planned.tables, planner_version=version("penstock"), options=options.recorded
-    )
+    number = _write(out, planned, options, report, {})
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
+
+
+def _by_policies(
+    inputs: Sequence[str],
+    out: str,
+    options: PlanOptions,
+    report: Report,
+    policies: "Policies",
+    max_line_bytes: int,
+) -> Stored:
+    """All topologies at once: who decides is shown Flink's plan of them first."""
+    from engine.planning.plan_by_policies import plan_by_policies
+    from engine.planning.plan_in_process import read_in_process
+
+    frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
+    planned = plan_by_policies(
+        frames,
+        count,
+        policies.chosen,
+        until=options.until,
+        choices=options.choices,
+        question=policies.question(frames["topologies"]),
+        report=report,
+    )
+    number = _write(out, planned, options, report, {"planner": policies.name})
+    return Stored(number, *planned[1:4], policies.name, "as asked")
+
+
+def _write(
+    out: str, planned: "PlannedTables", options: PlanOptions, report: Report, recorded: Mapping[str, str]
+) -> int:
+    from engine.store.delta_rs_tables import DeltaRsTables
+    from engine.store.write_plan import write_plan
+
+    report("write the version")
+    return write_plan(
+        DeltaRsTables(out),
+        planned.tables,
+        planner_version=version("penstock"),
+        options={**options.recorded, **recorded},
+    )
 
 
 def _write_fleet(

@@ -37,6 +37,7 @@ from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_me
 from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from plans.passes import in_order, produced_by_layer
+from plans.policies.with_decisions import Decided, with_decisions
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
 from plans.slots.columnar.balance_tasks import balance_tasks
@@ -84,7 +85,7 @@ def produced() -> dict[Layer, tuple[str, ...]]:
 
 def implementations(choices: Choices) -> dict[str, Derive]:
     """The table that a pass produces to how it is produced here."""
-    return {**_ALWAYS, **_slots(choices)}
+    return with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
 
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
@@ -94,6 +95,8 @@ def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:
     """The tables that a step reads."""
+    if isinstance(derive, Decided):
+        return tuple(dict.fromkeys((*derive.takes, *derive.reads)))
     return _parameters(derive.func if isinstance(derive, partial) else derive)
 
 

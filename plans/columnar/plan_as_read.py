@@ -16,7 +16,6 @@ from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.vocabulary import Layer
 from plans.without_pandas import without_pandas
 
-
 ROWS_AT_A_TIME = 100_000
 """Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""
 

@@ -28,7 +28,10 @@ def words(text: str) -> str:
     return " ".join(BOX.sub(" ", text).split())
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/configuration.md"])
+PAGES = ("README.md", "docs/commands.md", "docs/configuration.md", "docs/planners-of-your-own.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_commands_print_what_is_shown(page, tmp_path):
     shutil.copytree(ROOT / "engine" / "examples", tmp_path / "engine" / "examples")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

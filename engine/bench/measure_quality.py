@@ -1,0 +1,103 @@
+"""How good the plans of planners are: speed and metrics on the same topologies, in this process."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from engine.bench.compare_quality import compare_quality
+from engine.planning.find_policies import find_policies, names_a_policy
+from engine.planning.plan_by_policies import plan_by_policies
+from engine.planning.plan_in_process import plan_frames, read_in_process
+from engine.planning.policies import question
+from plans.choices import Choices
+from plans.columnar.frames import from_arrow
+from plans.errors import ConfigurationError
+from plans.metrics.operator_costs import operator_costs
+from plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from plans.vocabulary import Layer
+
+FLINKS_RULES = ("flink", "columnar")
+"""Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
+
+
+class Measured(NamedTuple):
+    """What became of a case: `summary` for people and JSON, and plan_metrics by planner."""
+
+    summary: dict[str, Any]
+    plans: dict[str, pl.DataFrame]
+
+
+def require_planners(names: Sequence[str]) -> None:
+    """ConfigurationError unless each is Flink's rules or somebody's own planner that can be loaded."""
+    for name in names:
+        if name not in FLINKS_RULES and not names_a_policy(name):
+            raise ConfigurationError(
+                f"--planner {name}: allowed {', '.join(FLINKS_RULES)}, or a planner of your own",
+                "package.module:function, or an entry point of the group penstock.planners",
+            )
+        if name not in FLINKS_RULES:
+            find_policies(name)
+
+
+def measure_quality(
+    path: Path,
+    planners: Sequence[str],
+    costs: str | None,
+    choices: Choices,
+    seconds: float,
+    report: Callable[[str], None] = lambda stage: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> Measured:
+    """Plan the topologies of `path` by each planner, and compare all with the first one by topology.
+
+    `costs`: see engine.planning.policies.question. `seconds`: time limit of a planner for a batch.
+    """
+    read = read_in_process(str(path), report, job_defaults=job_defaults)
+    asked = question(costs, read.frames["topologies"], seconds)
+    plans: dict[str, pl.DataFrame] = {}
+    rows: list[dict[str, Any]] = []
+    for name in planners:
+        report(f"plan by {name}")
+        started = time.monotonic()
+        if name in FLINKS_RULES:
+            planned = plan_frames(dict(read.frames), read.inputs, Layer.SLOTS, choices, lambda stage: None)
+        else:
+            planned = plan_by_policies(
+                dict(read.frames), read.inputs, find_policies(name), choices=choices, question=asked
+            )
+        spent = time.monotonic() - started
+        report(f"measure {name}")
+        started = time.monotonic()
+        tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
+        nodes = tables["stream_nodes"]
+        found = plan_metrics(
+            tables, operator_costs(nodes, asked.costs(nodes)), choices.task_manager, choices.network
+        )
+        plans[name] = found.plans
+        rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error"]))
+        by_planner = rejected.filter(pl.col("error_stage") == "planner")
+        rows.append(
+            {
+                "planner": name,
+                "planning_seconds": spent,
+                "metrics_seconds": time.monotonic() - started,
+                "planned": planned.planned,
+                "rejected": planned.rejected,
+                "rejected_for": dict(by_planner.group_by("error").len().sort("error").iter_rows()),
+                "fleet": fleet_metrics(found.plans).to_dicts(),
+            }
+        )
+    base, *others = planners
+    compared = []
+    for other in others:
+        report(f"compare {other}")
+        both = plans[base].join(plans[other], on="topology_id", how="semi")
+        compared.append(
+            {"base": base, "other": other, "topologies": len(both),
+             "metrics": compare_quality(plans[base], plans[other])}
+        )  # fmt: skip
+    return Measured({"inputs": read.inputs, "planners": rows, "compared": compared}, plans)

@@ -1,0 +1,83 @@
+"""`penstock bench --quality`: how good the plans of planners are, side by side."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.bench.suites import Case
+from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.output.pieces import Styled
+from engine.output.progress import progress
+from engine.output.redaction import redact
+from engine.output.say import say, say_beside_output
+from engine.planning.plan_options import plan_options
+from engine.planning.policies import DRAWN
+from plans.errors import ConfigurationError
+
+ALIKE = "alike"
+"""What --costs says for operators that all cost the same."""
+
+FORMAT = 1
+
+
+def compare_plans_of(
+    planners: Sequence[str],
+    cases: Sequence[Case],
+    costs: str | None,
+    time_limit: float,
+    out: Path,
+    configuration: EffectiveConfiguration,
+    as_json: bool,
+) -> None:
+    """Measure all cases, write results into `out` and show them."""
+    from engine.bench.describe_machine import describe_machine, describe_versions
+    from engine.bench.measure_quality import measure_quality, require_planners
+    from engine.bench.prepare_inputs import prepare_inputs
+    from engine.bench.print_quality import print_quality
+    from engine.bench.write_quality import write_quality
+
+    if not planners:
+        raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
+    require_planners(planners)
+    chosen = costs or DRAWN
+    if chosen not in (DRAWN, ALIKE) and not Path(chosen).is_file():
+        raise ConfigurationError(
+            f"--costs {chosen}: found no such file", f"allowed: a file, {DRAWN}, {ALIKE}"
+        )
+    choices = plan_options(cluster=configuration.cluster).choices
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
+    found, plans = [], []
+    with progress(1 + len(cases) * 3 * len(planners)) as report:
+        inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
+        for case in cases:
+            given = inputs[case]
+            measured = measure_quality(
+                given.path(False), planners, None if chosen == ALIKE else chosen, choices, time_limit, report,
+                configuration.job_defaults,
+            )  # fmt: skip
+            about = {"suite": case.suite.name, "size": case.size, "operators": given.operators}
+            found.append({**about, **measured.summary})
+            plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "command": redact(shlex.join(["penstock", *sys.argv[1:]])),
+        "machine": describe_machine(),
+        "versions": describe_versions(False),
+        "planners": list(planners),
+        "costs": chosen,
+        "cases": found,
+    }
+    write_quality(out, results, plans)
+    if as_json:
+        say(json.dumps(results))
+    else:
+        print_quality(found)
+    say_beside_output(Styled(f"{out / 'quality.html'} shows distributions", "dim"))

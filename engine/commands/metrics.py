@@ -1,0 +1,119 @@
+"""`penstock metrics`: how good the plans of a store are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.table import Column
+
+from engine.commands.chosen_plan import chosen_plan
+from engine.commands.reads_store import reads_store
+from engine.configuration.recorded_cluster import recorded_cluster
+from engine.output.people import print_table
+from engine.output.say import say
+from engine.store.open_plan import StoredPlan
+from plans.errors import ConfigurationError, StoreError
+from plans.metrics.operator_costs import drawn_costs, operator_costs, read_costs
+from plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
+
+DRAWN = "drawn"
+"""What --costs says for costs that are drawn."""
+
+
+@reads_store
+def command(
+    store: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE", help="A plan store that penstock plan has written with --until slots."
+        ),
+    ],
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="NAME", help="Show this topology, with its vertices."),
+    ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="FILE|drawn",
+            help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
+            "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; or drawn by hash. "
+            "Default: all alike.",
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON lines for programs: the row of each topology.")
+    ] = False,
+) -> None:
+    """Show what plans need, and the rates that they sustain under a cost model.
+
+    Without NAME, a summary over all topologies.
+    """
+    plan = chosen_plan(store, version, topology)
+    if not plan.has(*NEEDED):
+        raise StoreError(
+            f"{store} version {plan.version.version} has no slots", "plan it again with --until slots"
+        )
+    found = _measure(plan, costs)
+    if json:
+        for line in found.plans.sort("name").write_ndjson().splitlines():
+            say(line)
+    elif topology is None:
+        _print_fleet(found.plans)
+    else:
+        _print_topology(found)
+
+
+def _measure(plan: StoredPlan, costs: str | None) -> Metrics:
+    tables = {name: plan.table(name).collect() for name in NEEDED}
+    nodes = tables["stream_nodes"]
+    if costs == DRAWN:
+        given = drawn_costs(nodes)
+    elif costs is None:
+        given = None
+    elif Path(costs).is_file():
+        given = read_costs(Path(costs), tables["topologies"])
+    else:
+        raise ConfigurationError(f"--costs {costs}: found no such file", f"a file, or {DRAWN}")
+    cluster = recorded_cluster(plan.version.options)
+    return plan_metrics(tables, operator_costs(nodes, given), cluster.task_manager, cluster.network)
+
+
+def _print_fleet(plans: pl.DataFrame) -> None:
+    names = ("mean", "smallest", "median", "p95", "largest")
+    columns = [Column("metric"), *(Column(name, justify="right", no_wrap=True) for name in names)]
+    rows = fleet_metrics(plans).iter_rows(named=True)
+    print_table(columns, [(row["metric"], *(number(row[name]) for name in names)) for row in rows])
+    say(f"{len(plans):,} topologies")
+
+
+def _print_topology(found: Metrics) -> None:
+    (row,) = found.plans.iter_rows(named=True)
+    values = [
+        (name, row[name] if isinstance(row[name], str) else number(row[name]), about)
+        for name, (_, about) in METRICS.items()
+    ]
+    columns = [Column("metric"), Column("value", justify="right"), Column("what it is")]
+    print_table(columns, values)
+    named = ("vertex", "parallelism", "records/s", "utilisation", "needed parallelism")
+    columns = [Column(name, justify="left" if name == "vertex" else "right") for name in named]
+    vertices = found.vertices.sort("utilisation", descending=True).iter_rows(named=True)
+    print_table(columns, [
+        (
+            vertex["name"], f"{vertex['parallelism']:,}", number(vertex["records_per_second"]),
+            f"{vertex['utilisation']:.1%}", f"{vertex['needed_parallelism']:,}",
+        )
+        for vertex in vertices
+    ])  # fmt: skip
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, thousands with commas; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"

@@ -1,0 +1,117 @@
+"""What operators cost: given in a table, drawn for generated topologies, or assumed."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from plans.errors import InputError
+from plans.tables.column_types import TOPOLOGY
+
+ASSUMED = {
+    "selectivity": 1.0,
+    "record_bytes": 100.0,
+    "cpu_nanoseconds_per_record": 1_000.0,
+    "records_per_second": 10_000.0,
+}
+"""What is not given. `selectivity`: records out per record in. `record_bytes`: size of a record that it
+emits. `cpu_nanoseconds_per_record`: for each record in (of a source, out). `records_per_second`: of a source,
+over all its subtasks."""
+
+COSTS = {TOPOLOGY: pl.Int64(), "id": pl.Int32(), **dict.fromkeys(ASSUMED, pl.Float64())}
+"""Columns of operator_costs, one row per stream node; `records_per_second` is 0 where there is no source."""
+
+DRAWN = {
+    "selectivity": (0.1, 0.5, 1.0, 1.0, 1.0, 2.0),
+    "record_bytes": (50.0, 100.0, 200.0, 500.0),
+    "cpu_nanoseconds_per_record": (200.0, 1_000.0, 5_000.0, 20_000.0),
+    "records_per_second": (1_000.0, 10_000.0, 50_000.0),
+}
+"""The values among which drawn costs choose, each as often as it stands there. They are assumptions."""
+
+
+_STRIDE = 0x9E3779B97F4A7C15
+
+
+def operator_costs(stream_nodes: pl.DataFrame, given: pl.DataFrame | None) -> pl.DataFrame:
+    """One row per stream node, with the columns of COSTS: `given` where it has the node, else as ASSUMED."""
+    nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
+    found = pl.DataFrame(schema=COSTS) if given is None else given
+    joined = nodes.join(found, on=[TOPOLOGY, "id"], how="left", maintain_order="left")
+    values = {name: pl.col(name).fill_null(value).fill_nan(value) for name, value in ASSUMED.items()}
+    values["records_per_second"] = pl.when("reads").then(0.0).otherwise(values["records_per_second"])
+    return joined.select(TOPOLOGY, "id", **values)
+
+
+def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
+    """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology."""
+    keys = stream_nodes[TOPOLOGY].to_numpy().view(np.uint64)
+    ids = stream_nodes["id"].to_numpy().astype(np.uint64)
+    columns = []
+    for number, (name, values) in enumerate(DRAWN.items()):
+        mixed = _mix(keys ^ _mix(ids + np.uint64(_STRIDE * (seed + number) % 2**64)))
+        columns.append(pl.Series(name, np.array(values)[mixed % np.uint64(len(values))]))
+    return stream_nodes.select(TOPOLOGY, "id").with_columns(columns)
+
+
+def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finaliser of SplitMix64, which is the same in every version of every library."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
+    """A file of costs (.parquet, .csv, else JSON lines) with `topology` (a name), `id`, and columns of COSTS.
+
+    `topologies` (topology_id, name): rows of others are left out. Columns may be missing, and values null.
+    Raises InputError for a file that cannot be read, columns that are not known, values that are negative or
+    no numbers, and an operator with two rows.
+    """
+    try:
+        rows = _rows(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: {str(error).splitlines()[0]}") from None
+    allowed = ("topology", "id", *ASSUMED)
+    unknown = [name for name in rows.columns if name not in allowed]
+    if unknown or not {"topology", "id"} <= set(rows.columns):
+        raise InputError(
+            f"{path}: found columns {', '.join(rows.columns)}, allowed {', '.join(allowed)}",
+            "topology and id have to be there; what is not given is assumed",
+        )
+    wrong = [
+        n
+        for n in rows.columns
+        if n in ASSUMED and not (rows[n].dtype.is_numeric() or rows[n].is_null().all())
+    ]
+    wrong += [] if rows["id"].dtype.is_integer() else ["id"]
+    wrong += [] if rows["topology"].dtype == pl.String() else ["topology"]
+    if wrong:
+        raise InputError(f"{path}: column {wrong[0]}: found {rows[wrong[0]].dtype}, allowed "
+                         f"{'text' if wrong[0] == 'topology' else 'numbers'}")  # fmt: skip
+    rows = rows.with_columns(
+        pl.lit(None, pl.Float64).alias(name) for name in ASSUMED if name not in rows.columns
+    ).with_columns(pl.col(name).cast(pl.Float64) for name in ASSUMED)
+    for name in ASSUMED:
+        bad = rows.filter((pl.col(name) < 0) | pl.col(name).is_infinite())
+        if len(bad):
+            row = bad.row(0, named=True)
+            where = f"{path}: {row['topology']}, operator {row['id']}: {name}"
+            raise InputError(f"{where}: found {row[name]}, allowed 0 or more")
+    several = rows.filter(rows.select("topology", "id").is_duplicated())
+    if len(several):
+        row = several.row(0, named=True)
+        raise InputError(f"{path}: {row['topology']}, operator {row['id']}: found several rows, allowed one")
+    named = rows.join(topologies.select(TOPOLOGY, topology="name"), on="topology")
+    return named.select(pl.col(name).cast(kind, strict=False) for name, kind in COSTS.items())
+
+
+def _rows(path: Path) -> pl.DataFrame:
+    match path.suffix:
+        case ".parquet":
+            return pl.read_parquet(path)
+        case ".csv":
+            return pl.read_csv(path)
+        case _:
+            return pl.read_ndjson(path)

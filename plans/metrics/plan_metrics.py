@@ -1,0 +1,236 @@
+"""The table plan_metrics: what each plan needs, and what it sustains under a cost model."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from plans.columnar.look_up import look_up
+from plans.metrics.flow import flow
+from plans.resources.network_options import NetworkOptions
+from plans.resources.task_manager import TaskManager
+from plans.tables.column_types import TOPOLOGY
+
+Tables = Mapping[str, pl.DataFrame]
+
+NEEDED = (
+    *("topologies", "stream_nodes", "stream_edges", "job_vertices", "chained_operators", "job_edges"),
+    *("execution_edges", "execution_job_vertices", "execution_slot_sharing_groups"),
+    *("required_slots", "network_buffers", "managed_memory"),
+)
+"""Tables of a plan that metrics are derived from."""
+
+METRICS: dict[str, tuple[str, str]] = {
+    "operators": ("", "operators"),
+    "vertices": ("less", "job vertices"),
+    "mean_chain_length": ("more", "operators per vertex"),
+    "longest_chain": ("", "operators of the longest chain"),
+    "tasks": ("less", "execution vertices"),
+    "execution_edges": ("less", "pairs of a task and a result partition that it reads"),
+    "channels": ("less", "input channels of all tasks: subpartitions that they read"),
+    "slots": ("less", "slots"),
+    "task_managers": ("less", "TaskManagers of the size planned for"),
+    "network_buffers": ("less", "buffers that tasks announce, or require where that is not bounded"),
+    "network_bytes": ("less", "memory of those buffers"),
+    "managed_bytes_per_slot": ("less", "managed memory that operators of the fullest slot use"),
+    "tasks_of_fullest_slot": ("less", "tasks in the slot that has most"),
+    "slot_imbalance": ("less", "tasks in the fullest slot, divided by the mean over slots"),
+    "critical_path": ("less", "exchanges on the longest way from a source"),
+    "exchanged_bytes_per_second": ("less", "bytes/s between tasks, broadcast ones for each reader"),
+    "shuffled_bytes_per_second": ("less", "those of edges that are not forward, which may cross the network"),
+    "cpu_load": ("", "processor seconds per second, of all tasks"),
+    "utilisation": (
+        "less",
+        "share of its time that a task of the bottleneck works; above 1: too little",
+    ),
+    "bottleneck": ("", "the vertex whose tasks work most"),
+    "source_records_per_second": ("", "what sources offer"),
+    "sustained_records_per_second": ("more", "the largest rate of sources that every task keeps up with"),
+    "needed_tasks": ("less", "tasks if each vertex had the parallelism that it needs"),
+}
+"""Columns of plan_metrics beside topology_id and name: which values are better, and what they are."""
+
+
+class Metrics(NamedTuple):
+    """`plans`: one row per topology (see METRICS). `vertices`: one row per job vertex. `edges`: the rate of
+    each stream edge."""
+
+    plans: pl.DataFrame
+    vertices: pl.DataFrame
+    edges: pl.DataFrame
+
+
+def plan_metrics(
+    tables: Tables, costs: pl.DataFrame, task_manager: TaskManager, network: NetworkOptions
+) -> Metrics:
+    """Metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the cluster.
+
+    A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain;
+    records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone. The
+    parallelism that a vertex needs is that of DS2: the rate of its input, divided by the true processing rate
+    of one of its tasks, rounded up (Kalavri, Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is
+    all you need: fast, accurate, automatic scaling decisions for distributed streaming dataflows. OSDI 2018).
+    """
+    nodes, edges = tables["stream_nodes"], tables["stream_edges"]
+    found = flow(nodes, edges, costs)
+    rates = edges.select(TOPOLOGY, "source", "target", "in_index", records_per_second=pl.Series(found.along))
+    vertices = _vertices(tables, costs, found.arriving, rates)
+    moved = _moved(tables, costs, rates)
+    depth = nodes.select(TOPOLOGY, exchanges=pl.Series(found.exchanges)).group_by(TOPOLOGY)
+    offered = costs.group_by(TOPOLOGY).agg(
+        source_records_per_second=pl.col("records_per_second").sum(), operators=pl.len()
+    )
+    plans = tables["topologies"].select(TOPOLOGY, "name")
+    for part in (
+        offered,
+        _chains(tables),
+        _connections(tables),
+        _slots(tables, task_manager),
+        _buffers(tables, network),
+        depth.agg(critical_path=pl.col("exchanges").max()),
+        moved,
+        _loads(vertices),
+    ):
+        plans = look_up(plans, part, {})
+    plans = plans.with_columns(
+        pl.col(name).fill_null(0) for name in METRICS if name in plans.columns and name != "bottleneck"
+    )
+    sustained = pl.when(pl.col("utilisation") > 0).then(
+        pl.col("source_records_per_second") / pl.col("utilisation")
+    )
+    plans = plans.with_columns(sustained_records_per_second=sustained)
+    return Metrics(plans.select(TOPOLOGY, "name", *METRICS), vertices, rates)
+
+
+def _vertices(tables: Tables, costs: pl.DataFrame, arriving: np.ndarray, rates: pl.DataFrame) -> pl.DataFrame:
+    """One row per job vertex: load, tasks, utilisation of its busiest task, the parallelism it needs."""
+    load = pl.Series(arriving) * costs["cpu_nanoseconds_per_record"] / 1e9
+    of_nodes = costs.select(TOPOLOGY, "id", load=load, arriving=pl.Series(arriving))
+    operators = tables["chained_operators"].select(TOPOLOGY, "vertex", "node")
+    operators = look_up(operators, of_nodes, {"node": "id"})
+    alone = tables["job_edges"].filter(pl.col("ship_strategy") == "GLOBAL")
+    by_one = alone.select(TOPOLOGY, vertex="target_vertex").unique().with_columns(by_one=True)
+    loads = operators.group_by(TOPOLOGY, "vertex", maintain_order=True).agg(pl.col("load").sum())
+    inputs = operators.filter(pl.col("vertex") == pl.col("node")).select(
+        TOPOLOGY, "vertex", records_per_second="arriving"
+    )
+    vertices = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
+    for part in (loads, inputs, by_one):
+        vertices = (
+            look_up(vertices, part, {"vertex": "vertex"}) if len(part) else vertices.with_columns(by_one=None)
+        )
+    names = tables["job_vertices"].select(TOPOLOGY, "vertex", "name")
+    tasks = pl.when(pl.col("by_one").is_null()).then("parallelism").otherwise(1)
+    return look_up(vertices, names, {"vertex": "vertex"}).select(
+        TOPOLOGY,
+        "vertex",
+        "name",
+        "parallelism",
+        "records_per_second",
+        cpu_load="load",
+        utilisation=pl.col("load") / tasks,
+        needed_parallelism=pl.col("load").round(9).ceil().clip(lower_bound=1).cast(pl.Int64),
+    )
+
+
+def _loads(vertices: pl.DataFrame) -> pl.DataFrame:
+    return vertices.group_by(TOPOLOGY).agg(
+        pl.col("cpu_load").sum(),
+        pl.col("utilisation").max(),
+        bottleneck=pl.col("name").get(pl.col("utilisation").arg_max()),
+        needed_tasks=pl.col("needed_parallelism").sum(),
+    )
+
+
+def _chains(tables: Tables) -> pl.DataFrame:
+    chains = tables["chained_operators"].group_by(TOPOLOGY, "vertex").agg(length=pl.len())
+    tasks = tables["execution_job_vertices"].group_by(TOPOLOGY).agg(tasks=pl.col("parallelism").sum())
+    of_chains = chains.group_by(TOPOLOGY).agg(
+        vertices=pl.len(), mean_chain_length=pl.col("length").mean(), longest_chain=pl.col("length").max()
+    )
+    return look_up(tasks, of_chains, {})
+
+
+def _connections(tables: Tables) -> pl.DataFrame:
+    partitions = pl.col("last_partition").cast(pl.Int64) - pl.col("first_partition") + 1
+    subpartitions = pl.col("last_subpartition").cast(pl.Int64) - pl.col("first_subpartition") + 1
+    return (
+        tables["execution_edges"]
+        .group_by(TOPOLOGY)
+        .agg(execution_edges=partitions.sum(), channels=(partitions * subpartitions).sum())
+    )
+
+
+def _slots(tables: Tables, task_manager: TaskManager) -> pl.DataFrame:
+    slots = tables["required_slots"].group_by(TOPOLOGY).agg(pl.col("slots").sum())
+    number = "execution_slot_sharing_group"
+    in_slots = tables["execution_slot_sharing_groups"].group_by(TOPOLOGY, number).agg(tasks=pl.len())
+    balance = in_slots.group_by(TOPOLOGY).agg(
+        tasks_of_fullest_slot=pl.col("tasks").max(),
+        slot_imbalance=pl.col("tasks").max() / pl.col("tasks").mean(),
+    )
+    managed = tables["managed_memory"]
+    groups = tables["job_vertices"].select(TOPOLOGY, "vertex", "slot_sharing_group")
+    shared = pl.when(pl.col("use_case").first() == "OPERATOR").then(pl.col("bytes").sum()).otherwise(
+        pl.col("bytes").max()
+    )  # fmt: skip
+    group = [TOPOLOGY, "slot_sharing_group"]
+    used = (
+        look_up(managed.select(TOPOLOGY, "vertex", "use_case", "bytes"), groups, {"vertex": "vertex"})
+        .group_by(*group, "use_case")
+        .agg(shared.alias("bytes"))
+        .group_by(group)
+        .agg(pl.col("bytes").sum())
+        .group_by(TOPOLOGY)
+        .agg(managed_bytes_per_slot=pl.col("bytes").max())
+    )
+    slots = slots.with_columns(task_managers=(pl.col("slots") + task_manager.slots - 1) // task_manager.slots)
+    return look_up(look_up(slots, balance, {}), used, {})
+
+
+def _buffers(tables: Tables, network: NetworkOptions) -> pl.DataFrame:
+    """Every task as the one of its vertex that has most channels: an upper bound."""
+    tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
+    held = tables["network_buffers"].select(TOPOLOGY, "vertex", held=pl.coalesce("announced", "required"))
+    counted = (
+        look_up(held, tasks, {"vertex": "vertex"})
+        .group_by(TOPOLOGY)
+        .agg(network_buffers=(pl.col("held").cast(pl.Int64) * pl.col("parallelism")).sum())
+    )
+    return counted.with_columns(network_bytes=pl.col("network_buffers") * network.segment_size_bytes)
+
+
+def _moved(tables: Tables, costs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
+    edges = tables["stream_edges"].select(
+        TOPOLOGY, "source", "target", "broadcast", "partitioner",
+        stays=pl.col("chainable") | pl.col("chained_source"),
+    ).hstack([rates["records_per_second"]]).filter(~pl.col("stays"))  # fmt: skip
+    edges = look_up(edges, costs.select(TOPOLOGY, "id", "record_bytes"), {"source": "id"})
+    tasks = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
+    edges = look_up(edges, tasks, {"target": "id"})
+    copies = pl.when("broadcast").then(pl.max_horizontal("parallelism", 1)).otherwise(1)
+    moved = pl.col("records_per_second") * pl.col("record_bytes") * copies
+    return edges.group_by(TOPOLOGY).agg(
+        exchanged_bytes_per_second=moved.sum(),
+        shuffled_bytes_per_second=moved.filter(pl.col("partitioner") != "FORWARD").sum(),
+    )
+
+
+def fleet_metrics(plans: pl.DataFrame) -> pl.DataFrame:
+    """One row per metric with numbers: sum, mean, quartiles and extremes over all topologies."""
+    numbers = [name for name in METRICS if plans.schema[name].is_numeric()]
+    rows = [
+        {
+            "metric": name,
+            "sum": values.sum(),
+            "mean": values.mean(),
+            "smallest": values.min(),
+            "median": values.median(),
+            "p95": values.quantile(0.95),
+            "largest": values.max(),
+        }
+        for name in numbers
+        for values in [plans[name].cast(pl.Float64)]
+    ]
+    return pl.DataFrame(rows)

@@ -1,0 +1,86 @@
+"""Commands with planners of one's own, and the examples that come with Penstock."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from engine.commands import main as module
+
+EXAMPLES = Path(__file__).parents[2] / "engine" / "examples" / "examples.jsonl"
+PLANNERS = ("chain_equal_costs:chain", "pack_managed_memory:pack", "parallelism_by_selectivity:scale")
+
+
+def penstock(*args: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        module.app([*args], prog_name="penstock")
+    return int(stopped.value.code or 0)
+
+
+def test_examples_are_planned_and_compared(tmp_path, capsys):
+    names = [f"engine.examples.{name}" for name in PLANNERS]
+    store = str(tmp_path / "store")
+    for name in names:
+        args = ("plan", str(EXAMPLES), "--out", store, "--planner", name, "--costs", "drawn", "--strict")
+        assert penstock(*args) == 0
+        assert (
+            f"5 planned and 0 rejected of 5 topologies (planner {name}: as asked)" in capsys.readouterr().out
+        )
+    out = tmp_path / "out"
+    named = ",".join(["flink", *names])
+    compared = ("--quality", "--planner", named, "--suite", str(EXAMPLES), "--out", str(out), "--json")
+    assert penstock("bench", *compared) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results == json.loads((out / "quality.json").read_text())
+    (case,) = results["cases"]
+    assert [row["planned"] for row in case["planners"]] == [5, 5, 5, 5]
+    assert [pair["other"] for pair in case["compared"]] == names
+    differing = [
+        {entry["metric"] for entry in pair["metrics"] if entry["better"] or entry["worse"]}
+        for pair in case["compared"]
+    ]
+    assert "vertices" in differing[0]
+    assert "slots" in differing[1]
+    assert "tasks" in differing[2]
+    assert len(DeltaTable(str(out / "quality")).to_pyarrow_table()) == 20
+    page = (out / "quality.html").read_text()
+    assert "<svg" in page
+    assert "sustained_records_per_second" in page
+
+
+def test_metrics_of_a_store(tmp_path, capsys):
+    store = str(tmp_path / "store")
+    assert penstock("plan", str(EXAMPLES), "--out", store) == 0
+    capsys.readouterr()
+    assert penstock("metrics", store) == 0
+    assert "5 topologies" in capsys.readouterr().out
+    assert penstock("metrics", store, "--topology", "fraud-detection", "--costs", "drawn") == 0
+    assert "Score by rules -> Keep suspicious" in capsys.readouterr().out
+    assert penstock("metrics", store, "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["tasks"] for line in lines if line["name"] == "word-count"] == [8]
+    assert penstock("metrics", store, "--costs", "none.csv") == 2
+    assert penstock("plan", str(EXAMPLES), "--out", store, "--until", "job_graph") == 0
+    assert penstock("metrics", store) == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("bench", "--quality"), 2, "found no --planner"),
+        (
+            ("bench", "--quality", "--planner", "joins"),
+            2,
+            "allowed flink, columnar, or a planner of your own",
+        ),
+        (("bench", "--quality", "--planner", "flink,nowhere:f"), 2, "No module named 'nowhere'"),
+        (("bench", "--costs", "drawn"), 2, "goes with --quality"),
+        (("plan", str(EXAMPLES), "--out", "s", "--planner", "nowhere:f"), 2, "No module named 'nowhere'"),
+        (("plan", str(EXAMPLES), "--out", "s", "--costs", "drawn"), 2, "reads no costs"),
+    ],
+)
+def test_wrong_options_are_said(args, code, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert penstock(*args) == code
+    assert said in capsys.readouterr().err
