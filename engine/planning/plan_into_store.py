@@ -155,7 +155,7 @@ def _write_fleet(
 
 
 def _so_far(count: int, about: int, seconds: float) -> str:
-    """What progress says once `count` topologies were read, of about so many."""
+    """What progress says once `count` topologies of `about` were read."""
     if not about > count:
         return f"{count:,} topologies"
     left = seconds * (about / count - 1) if count else 0.0

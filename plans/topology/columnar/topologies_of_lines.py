@@ -70,7 +70,7 @@ def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
 
 
 def topologies_in_parts(parsed: Iterable[pa.RecordBatch], rows_of_a_part: int) -> Iterator[TopologyTables]:
-    """topologies_of_lines, part by part: each of whole topologies with so many rows or a few more.
+    """topologies_of_lines, part by part: each of whole topologies with `rows_of_a_part` rows or a few more.
 
     Together the parts are what topologies_of_lines gives: a name counts once in all of them. There is one
     part at least.
