@@ -12,7 +12,7 @@ _NODE = (
     *("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "uid", "uid_hash"),
     *("source", "legacy_source", "yielding", "no_output_until_end_of_input"),
 )
-_GIVEN = ("id", "kind", "chaining", "slot_sharing_group")
+_GIVEN = ("id", "name", "kind", "chaining", "slot_sharing_group")
 
 
 @dataclass(frozen=True)

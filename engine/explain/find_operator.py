@@ -8,16 +8,18 @@ from plans.errors import ConfigurationError
 
 
 def find_operator(plan: ExplainedPlan, named: str) -> Row:
-    """The stream node with that name, uid, operator id or node number, in this order.
+    """The stream node with that name, name as given (without "Source: "), uid, operator id or number, in this
+    order.
 
     Raises ConfigurationError where there is none, or several.
     """
     ids = {node: row["operator_id"] for node, row in plan.operators.items()}
+    given = {row["id"]: row["name"] for row in plan.given.values()}
     known = [
-        (node, (node["name"], node["uid"], ids.get(node["id"]), str(node["id"])))
+        (node, (node["name"], given.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
         for node in plan.nodes.values()
     ]
-    for place in range(4):
+    for place in range(len(known[0][1]) if known else 0):
         found = [node for node, called in known if called[place] == named]
         if len(found) == 1:
             return found[0]

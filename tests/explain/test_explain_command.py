@@ -34,6 +34,13 @@ def test_a_store_and_its_file_explain_the_same(store, capsysbinary):
         assert options == ("--json",) or max(map(len, said[0].decode().splitlines())) <= 80
 
 
+@pytest.mark.parametrize("named", ["Source: Kafka: lines", "Kafka: lines", "1"])
+def test_an_operator_is_found_by_its_names_and_its_number(named, capsysbinary):
+    assert explain(EXAMPLES, "--topology", "word-count", "--json", "--operator", named) == 0
+    (operator,) = json.loads(capsysbinary.readouterr().out)["operators"]
+    assert (operator["node"], operator["name"]) == (1, "Source: Kafka: lines")
+
+
 def test_json_has_every_condition_with_its_values(store, capsysbinary):
     assert explain(store, "--topology", "events-etl", "--json", "--edge", "Normalise", "Drop duplicates") == 0
     (edge,) = json.loads(capsysbinary.readouterr().out)["edges"]
