@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.key_values import ConfigDir, Define, given_configuration
-from engine.commands.plan_to_draw import is_store, plan_of_file, plan_of_script, plan_of_store, require_none
-from engine.draw.drawn_plan import DrawnPlan
+from engine.commands.key_values import ConfigDir, Define
+from engine.commands.plan_to_draw import plan_of_source
 from engine.draw.formats import FORMATS, format_of, rendered
 from engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from engine.output.write_text import write_text
@@ -77,7 +76,7 @@ def command(
     wanted = _format(file_format, to)
     if vertex is not None and layer not in (None, DrawnLayer.EXECUTION_GRAPH):
         raise ConfigurationError(f"--vertex is for the execution graph, not for --layer {layer}")
-    plan = _plan(source, list(arguments or []), topology, version, config_dir, define)
+    plan = plan_of_source(source, list(arguments or []), topology, version, config_dir, define)
     layers = drawable_layers(plan, layer, vertex, one=wanted != "html")
     graphs = [graph_of_layer(plan, one, vertex) for one in layers]
     write_text(rendered(graphs, wanted, folding), to)
@@ -89,29 +88,3 @@ def _format(asked: str | None, to: Path | None) -> str:
     if asked is not None:
         return asked
     return "svg" if to is None else format_of(str(to))
-
-
-def _plan(
-    source: str,
-    arguments: list[str],
-    topology: str | None,
-    version: int | None,
-    config_dir: str | None,
-    define: list[str] | None,
-) -> DrawnPlan:
-    if arguments and not source.endswith(".py"):
-        raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
-    if is_store(source):
-        from engine.store.store_errors import store_errors
-
-        with store_errors(source, "reading"):
-            return plan_of_store(source, topology, version)
-    from engine.planning.plan_options import plan_options
-
-    require_none(version, "--version", source)
-    configuration = given_configuration(config_dir, define)
-    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
-    if source.endswith(".py"):
-        require_none(topology, "--topology", source)
-        return plan_of_script(source, arguments, options, configuration.scripts)
-    return plan_of_file(source, topology, options)

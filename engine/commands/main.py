@@ -59,6 +59,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("plan", "engine.commands.plan", "Plan topology files into a store."),
     ("show", "engine.commands.show", "Show the plans of a store."),
     ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
+    ("explain", "engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("metrics", "engine.commands.metrics", "Show what plans need, and the rates that they sustain."),

@@ -1,16 +1,48 @@
-"""The plan that `penstock draw` draws: of a store, of a topology file, or of the job of a script."""
+"""The plan that `penstock draw` and `explain` show: of a store, a topology file or a script's job."""
 
 import os
 from collections.abc import Sequence
 
 import polars as pl
 
+from engine.commands.key_values import given_configuration
 from engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
 from engine.planning.plan_in_process import plan_frames, read_in_process
 from engine.planning.plan_options import PlanOptions
 from engine.store.open_plan import BY_NAME, open_plan
 from plans.errors import ConfigurationError, InputError
 from plans.tables.column_types import TOPOLOGY
+
+
+def plan_of_source(
+    source: str,
+    arguments: list[str],
+    topology: str | None,
+    version: int | None,
+    config_dir: str | None,
+    define: list[str] | None,
+) -> DrawnPlan:
+    """The plan of one topology of a store, of a topology file, or of a script with `arguments`.
+
+    Raises ConfigurationError for options that mean nothing for that source, and what the functions below
+    raise.
+    """
+    if arguments and not source.endswith(".py"):
+        raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
+    if is_store(source):
+        from engine.store.store_errors import store_errors
+
+        with store_errors(source, "reading"):
+            return plan_of_store(source, topology, version)
+    from engine.planning.plan_options import plan_options
+
+    require_none(version, "--version", source)
+    configuration = given_configuration(config_dir, define)
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
+    if source.endswith(".py"):
+        require_none(topology, "--topology", source)
+        return plan_of_script(source, arguments, options, configuration.scripts)
+    return plan_of_file(source, topology, options)
 
 
 def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:

@@ -27,7 +27,7 @@ _SENTENCES = {
 
 EDGE_COLUMNS = (
     *("source", "target", "in_index", "out_index", "type_number", "partitioner", "exchange_mode"),
-    *("output_tag", "chainable", "not_chainable_reasons"),
+    *("output_tag", "chainable", "chained_source", "not_chainable_reasons", "partitioner_class"),
 )
 NODE_COLUMNS = ("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining")
 

@@ -1,0 +1,100 @@
+"""`penstock explain`: why a plan is as it is."""
+
+from typing import Annotated
+
+import typer
+
+from engine.commands.explain_in_text import tell
+from engine.commands.key_values import ConfigDir, Define
+from engine.commands.plan_to_draw import plan_of_source
+from engine.explain.explain_edge import Explanation, explain_edge
+from engine.explain.explain_operator import explain_operator, explain_slots
+from engine.explain.explained_plan import ExplainedPlan
+from engine.explain.find_operator import find_operator
+from engine.output.write_lines import write_texts
+from plans.errors import ConfigurationError
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": True}
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A plan store, a topology file, or a script (.py) with a job."),
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Of a script: its sys.argv.")
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="NAME", help="Which to explain; needed if there are several."),
+    ] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            "--operator",
+            metavar="NAME",
+            help="Only this operator and its edges: its name, uid, operator id or node.",
+        ),
+    ] = None,
+    edge: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--edge", metavar="A B", help="Only the edges from operator A to operator B."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write all of it as one line of JSON, met conditions too.")
+    ] = False,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Of a store; default: the newest.")
+    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+) -> None:
+    """Say why edges are chained or not, and where operator ids, slot sharing groups and slots come from.
+
+    Without --operator or --edge: what keeps each edge from being chained, and the slots of each group. With
+    one of them: every condition of chaining with the values found, and where Flink checks it.
+    """
+    if operator is not None and edge is not None:
+        raise ConfigurationError("--operator and --edge cannot go together", "name one of them")
+    plan = ExplainedPlan(plan_of_source(source, list(arguments or []), topology, version, config_dir, define))
+    explained = _explain(plan, operator, edge)
+    if json:
+        import orjson
+
+        write_texts([orjson.dumps(explained).decode()], None)
+    else:
+        tell(explained, whole=operator is None and edge is None)
+
+
+def _explain(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str] | None) -> Explanation:
+    """The topology's name, and explanations of `edges`, `operators` and `slots`, as far as asked for."""
+    edges, operators, slots = plan.edges, list(plan.nodes.values()), explain_slots(plan)
+    if operator is not None:
+        node = find_operator(plan, operator)
+        operators = [node]
+        edges = [one for one in edges if node["id"] in (one[0]["source"], one[0]["target"])]
+        slots = [one for one in slots if one["slot_sharing_group"] == _group_of(plan, node["id"])]
+    if edge is not None:
+        source, target = (find_operator(plan, name) for name in edge)
+        between = (source["id"], target["id"])
+        operators, slots = [], []
+        edges = [one for one in edges if (one[0]["source"], one[0]["target"]) == between]
+        if not edges:
+            read = ", ".join(repr(plan.nodes[one["source"]]["name"]) for one in plan.inputs[target["id"]][:5])
+            raise ConfigurationError(
+                f"topology {plan.plan.topology!r} has no edge from {source['name']!r} to {target['name']!r}",
+                f"{target['name']!r} reads {read or 'nothing'}",
+            )
+    return {
+        "topology": plan.plan.topology,
+        "edges": [explain_edge(plan, *one) for one in edges],
+        "operators": [explain_operator(plan, node) for node in operators],
+        "slots": slots,
+    }
+
+
+def _group_of(plan: ExplainedPlan, node: int) -> int | None:
+    """The number of the slot sharing group that an operator's vertex is in."""
+    operator = plan.operators.get(node)
+    return None if operator is None else int(plan.vertices[operator["vertex"]]["slot_sharing_group"])
