@@ -1,8 +1,9 @@
-"""`penstock export`: plan JSON lines."""
+"""`penstock export`: plans as JSON lines, in Penstock's form or in Flink's own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import polars as pl
 import typer
@@ -12,21 +13,53 @@ from engine.commands.reads_store import reads_store
 from engine.output.write_lines import write_texts
 from engine.planning.foresee_memory import require_memory_to_export
 from engine.store.open_plan import BY_NAME, StoredPlan
+from plans.errors import StoreError
+from plans.plan_json.columnar.to_execution_plan_lines import EXECUTION_PLAN_COLUMNS, to_execution_plan_lines
+from plans.plan_json.columnar.to_flink_plan_lines import FLINK_PLAN_COLUMNS, to_flink_plan_lines
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.plan_json.sections import SECTIONS
 from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import Layer
 
 ROWS_OF_A_SLICE = 500_000
 """About how many rows of its largest tables are in memory at a time; a topology is never divided."""
 
+Columns = Mapping[str, tuple[str, ...]]
+
+
+class ExportFormat(StrEnum):
+    """What `--format` takes."""
+
+    PLAN_JSON = "plan-json"
+    FLINK_PLAN = "flink-plan"
+    EXECUTION_PLAN = "execution-plan"
+
+
+class _Written(NamedTuple):
+    """How a format is written from which columns of which tables."""
+
+    lines: Callable[[Mapping[str, pl.DataFrame]], pl.DataFrame]
+    columns: Columns
+    until: Layer | None  #: the layer that a plan must have; None: it writes the layers that there are
+
+
 _COUNTED = ("stream_nodes", "stream_edges", "execution_edges", "execution_slot_sharing_groups")
-_COLUMNS = {
+_PLAN_JSON_COLUMNS: Columns = {
+    **{table: tuple(TABLES[table].names) for section in SECTIONS for table in section.tables},
     "topologies": (TOPOLOGY, "name", "form"),
+    "rejected": tuple(TABLES["rejected"].names),
     "stream_nodes": (TOPOLOGY, *NODE_KEYS),
     "stream_edges": (TOPOLOGY, "out_index", *EDGE_KEYS),
 }
-"""Columns read of tables that have many others."""
+_WRITTEN = {
+    ExportFormat.PLAN_JSON: _Written(to_plan_lines, _PLAN_JSON_COLUMNS, None),
+    ExportFormat.FLINK_PLAN: _Written(to_flink_plan_lines, FLINK_PLAN_COLUMNS, Layer.JOB_GRAPH),
+    ExportFormat.EXECUTION_PLAN: _Written(
+        to_execution_plan_lines, EXECUTION_PLAN_COLUMNS, Layer.STREAM_GRAPH
+    ),
+}
 
 
 @reads_store
@@ -40,27 +73,43 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    written_format: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="plan-json: all layers; flink-plan: what Flink's REST interface gives at /jobs/:id/plan; "
+            "execution-plan: what getExecutionPlan() gives, for Flink's plan visualizer.",
+        ),
+    ] = ExportFormat.PLAN_JSON,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write one line of plan JSON for each input, refused ones too, ordered by name."""
+    """Write the plan of each input as a line of JSON, refused ones too, ordered by name."""
     plan = chosen_plan(store, version, topology)
+    written = _WRITTEN[written_format]
+    if written.until is not None and not plan.has(*written.columns):
+        raise StoreError(
+            f"{store} has no {written.until}, which --format {written_format} is made of",
+            f"plan again without --until, or with --until {written.until}",
+        )
+    counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
     if topology is None:
-        rows = sum(plan.version.rows_of(table) or 0 for table in _COUNTED if plan.has(table))
+        rows = sum(plan.version.rows_of(table) or 0 for table in counted)
         require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
-    write_texts(_lines(plan), to)
+    write_texts(_lines(plan, written), to)
 
 
-def _lines(plan: StoredPlan) -> Iterator[str]:
+def _lines(plan: StoredPlan, written: _Written) -> Iterator[str]:
     """Lines by name; only those of one slice are in memory."""
-    names = ["topologies", "rejected", *(table for section in SECTIONS for table in section.tables)]
-    tables = {name: plan.table(name) for name in names if plan.has(name)}
-    tables |= {name: tables[name].select(columns) for name, columns in _COLUMNS.items() if name in tables}
+    tables = {
+        name: plan.table(name).select(columns) for name, columns in written.columns.items() if plan.has(name)
+    }
     slices = _slices(tables)
     for chosen in slices:
         rows = pl.collect_all(_rows(frame, name, chosen, len(slices)) for name, frame in tables.items())
-        lines = to_plan_lines(dict(zip(tables, rows, strict=True)))
+        lines = written.lines(dict(zip(tables, rows, strict=True)))
         yield from lines.sort("name", "line")["line"]
 
 

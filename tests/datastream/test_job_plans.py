@@ -235,6 +235,14 @@ def test_the_execution_plan_is_flinks_json() -> None:
     assert env.get_execution_plan() == env.get_execution_plan()
 
 
+def test_predecessors_are_in_the_order_of_the_inputs() -> None:
+    env = environment(2)
+    one, two = pairs(env), pairs(env)
+    two.union(one).map(str)
+    read = json.loads(env.get_execution_plan())["nodes"][-1]["predecessors"]
+    assert [edge["id"] for edge in read] == [2, 1]
+
+
 def node(number: int, kind: str, pact: str, parallelism: int, *inputs: Any, contents: str = "") -> Any:
     row: dict[str, Any] = {
         "id": number,

@@ -190,6 +190,7 @@ def modules_of(folder: Path, command: str) -> str:
         "plan a.jsonl --out other --until job_graph --slots-per-task-manager 2",
         "show store",
         "export store",
+        "export store --format flink-plan",
         "rejected store",
         "verify store",
         "size store",

@@ -1,18 +1,15 @@
 """Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import polars as pl
 
 from plans.columnar.frames import join_topology, rename
+from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
 from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
 from plans.plan_json.sections import SECTIONS
 from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
 from plans.tables.column_types import TOPOLOGY
-
-Tables = Mapping[str, pl.DataFrame]
-Parts = list[str | pl.DataFrame]
-"""Consecutive parts of a text: the same for all topologies, or rows (topology_id, json) in order."""
 
 _VERTEX = [TOPOLOGY, "vertex"]
 _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
@@ -26,41 +23,16 @@ def to_plan_lines(tables: Tables) -> pl.DataFrame:
     topologies, rejected = tables["topologies"], tables["rejected"]
     planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))
     parts: Parts = ['{"name":', planned.select(TOPOLOGY, quoted(pl.col("name")).alias("json"))]
-    texts = _of_topologies(parts, planned)
+    texts = parts_of_topologies(parts, planned)
     for section in SECTIONS:
         if all(table in tables for table in section.tables):
             parts = [f',"{section.key}":', *_JSON[section.key](tables)]
-            texts += _of_topologies(parts, planned.filter(pl.col("form") != section.key))
-    texts += _of_topologies(["}"], planned)
+            texts += parts_of_topologies(parts, planned.filter(pl.col("form") != section.key))
+    texts += parts_of_topologies(["}"], planned)
     refusal = json_object(values(rejected, "name", "error_stage", "error", "message"), keep_nulls=True)
     texts.append(rejected.select(pl.int_range(pl.len()).alias("place") + len(planned), refusal.alias("json")))
     names = pl.concat([planned["name"], rejected["name"]])
-    return pl.DataFrame({"name": names, "line": _joined(texts)})
-
-
-def _of_topologies(parts: Parts, topologies: pl.DataFrame) -> list[pl.DataFrame]:
-    """The parts of those topologies as rows (place, json)."""
-    places = topologies.select(TOPOLOGY, "place")
-    return [
-        places.select("place", pl.lit(part).alias("json"))
-        if isinstance(part, str)
-        else join_topology(part, places, {}).select("place", "json")
-        for part in parts
-    ]
-
-
-def _joined(texts: list[pl.DataFrame]) -> pl.Series:
-    """The line of each place, joined once: what polars does to columns of long texts takes quadratic time."""
-    rows = pl.concat([text.with_columns(pl.lit(part).alias("part")) for part, text in enumerate(texts)])
-    in_order = rows.sort("place", "part", maintain_order=True)
-    return in_order.group_by("place", maintain_order=True).agg(pl.col("json").str.join(""))["json"]
-
-
-def _listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> pl.DataFrame:
-    """(topology_id, json): the JSON values `value` in `order`, with commas between those of one topology."""
-    ordered = rows.select(TOPOLOGY, *order, value.alias("json")).sort(TOPOLOGY, *order)
-    comma = pl.when(pl.col(TOPOLOGY) == pl.col(TOPOLOGY).shift()).then(pl.lit(",")).otherwise(pl.lit(""))
-    return ordered.select(TOPOLOGY, pl.concat_str(comma, "json").alias("json"))
+    return pl.DataFrame({"name": names, "line": join_parts(texts)})
 
 
 def _stream_graph(tables: Tables) -> Parts:
@@ -69,9 +41,9 @@ def _stream_graph(tables: Tables) -> Parts:
     of_edge = json_object(values(edges, *EDGE_KEYS), keep_nulls=True)
     return [
         '{"nodes":[',
-        _listed(nodes, ["id"], of_node),
+        listed(nodes, ["id"], of_node),
         '],"edges":[',
-        _listed(edges, ["source", "out_index"], of_edge),
+        listed(edges, ["source", "out_index"], of_edge),
         "]}",
     ]
 
@@ -111,9 +83,9 @@ def _job_graph(tables: Tables) -> Parts:
         written = join_topology(written, rows.rename({"json": name}), {"vertex": "vertex"}, "left")
     return [
         '{"vertices":[',
-        _listed(written, ["creation_order"], _continued("own", *lists)),
+        listed(written, ["creation_order"], _continued("own", *lists)),
         '],"topological_order":[',
-        _listed(vertices, ["topological_order"], quoted(pl.col("vertex_id"))),
+        listed(vertices, ["topological_order"], quoted(pl.col("vertex_id"))),
         "]}",
     ]
 
@@ -156,7 +128,7 @@ def _execution_graph(tables: Tables) -> Parts:
     both = join_topology(written, gates, {"vertex": "target_vertex"}, "left")
     return [
         '{"vertices":[',
-        _listed(both, ["topological_order"], _continued("own", "inputs")),
+        listed(both, ["topological_order"], _continued("own", "inputs")),
         "]}",
     ]
 
@@ -202,7 +174,7 @@ def _slots(tables: Tables) -> Parts:
         .group_by(slot, maintain_order=True)
         .agg(pl.col("task").str.join(" ").alias("tasks"))
     )
-    return ["[", _listed(slots, ["tasks"], quoted(pl.col("tasks"))), "]"]
+    return ["[", listed(slots, ["tasks"], quoted(pl.col("tasks"))), "]"]
 
 
 _JSON: dict[str, Callable[[Tables], Parts]] = {
