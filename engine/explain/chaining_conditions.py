@@ -9,12 +9,14 @@ class Condition(NamedTuple):
     """One condition. It is met where the planner does not give its reason against chaining."""
 
     requires: str  #: what has to hold
-    method: str  #: where Flink checks it, in StreamingJobGraphGenerator
+    method: str  #: where it is checked
     change: str  #: what would make it hold
 
 
-_CHAINABLE, _INPUT = "isChainable", "isChainableInput"
-_OPERATORS, _PARTITIONER = "areOperatorsChainable", "arePartitionerAndExchangeModeChainable"
+_GENERATOR = "StreamingJobGraphGenerator"
+_CHAINABLE, _INPUT = f"{_GENERATOR}.isChainable", f"{_GENERATOR}.isChainableInput"
+_OPERATORS = f"{_GENERATOR}.areOperatorsChainable"
+_PARTITIONER = f"{_GENERATOR}.arePartitionerAndExchangeModeChainable"
 
 CONDITIONS = {
     Reason.CHAINING_DISABLED: Condition(
@@ -83,6 +85,11 @@ CONDITIONS = {
         "the exchange mode is not BATCH",
         _PARTITIONER,
         "leave the exchange mode of the edge undefined",
+    ),
+    Reason.DECIDED_BY_PLANNER: Condition(
+        "the planner that was chosen wants them chained",
+        "none of Flink's: see --planner",
+        "plan without it, or change what it decides",
     ),
 }
 """In the planner's order of reasons."""

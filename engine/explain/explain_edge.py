@@ -29,9 +29,15 @@ def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
         "not_chained_because": "" if chained else why,
         "partitioner": edge["partitioner"],
         "partitioner_because": _partitioner_because(plan, edge),
-        "conditions": [_condition(plan, edge, reason, found[reason]) for reason in Reason],
+        "conditions": [_condition(plan, edge, reason, found[reason]) for reason in _asked(edge)],
         "result": _result(plan, edge),
     }
+
+
+def _asked(edge: Row) -> list[Reason]:
+    """The conditions of an edge: Flink's, and that of another planner where it keeps the edge apart."""
+    own = Reason.DECIDED_BY_PLANNER
+    return [one for one in Reason if one is not own or own.value in edge["not_chainable_reasons"]]
 
 
 def _condition(plan: ExplainedPlan, edge: Row, reason: Reason, found: Explanation) -> Explanation:
@@ -47,7 +53,7 @@ def _condition(plan: ExplainedPlan, edge: Row, reason: Reason, found: Explanatio
         "requires": condition.requires,
         "met": met,
         "found": found,
-        "method": f"StreamingJobGraphGenerator.{condition.method}",
+        "method": condition.method,
         "change": change,
     }
 
@@ -89,6 +95,7 @@ def _found(plan: ExplainedPlan, edge: Row) -> dict[Reason, Explanation]:
             "exchange mode": edge["exchange_mode"],
             "partitioner class": edge["partitioner_class"],
         },
+        Reason.DECIDED_BY_PLANNER: {"decides": "apart"},
     }
 
 

@@ -126,3 +126,12 @@ def ids_as_explained(plan: ExplainedPlan, node: dict[str, Any]) -> Iterator[str]
 
 def test_every_reason_has_a_condition():
     assert list(CONDITIONS) == list(NotChainableReason)
+
+
+def test_another_planner_may_keep_operators_apart():
+    plan = next(one for one in explained_plans(GOLDEN[0]) if any(edge["chainable"] for edge, _ in one.edges))
+    edge, why = next((edge, why) for edge, why in plan.edges if edge["chainable"])
+    assert all(one["reason"] != "DECIDED_BY_PLANNER" for one in explain_edge(plan, edge, why)["conditions"])
+    apart = {**edge, "chainable": False, "not_chainable_reasons": ["DECIDED_BY_PLANNER"]}
+    (unmet,) = [one for one in explain_edge(plan, apart, why)["conditions"] if not one["met"]]
+    assert (unmet["reason"], "--planner" in unmet["method"]) == ("DECIDED_BY_PLANNER", True)
