@@ -55,6 +55,17 @@ def verdict(old, new, stateful=None) -> Restored:
     return next(iter(savepoint_verdicts([Pair("p", old, new, stateful)])))
 
 
+def message(failure):
+    assert failure is not None
+    return failure.message
+
+
+def matched(pattern, text):
+    found = re.search(pattern, text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
 def written(folder, *pairs):
     file = folder / "pairs.jsonl"
     file.write_text("".join(f"{pair if isinstance(pair, str) else json.dumps(pair)}\n" for pair in pairs))
@@ -80,14 +91,14 @@ def test_a_derived_max_parallelism_never_hinders_a_given_one_does():
     given = operators("source", "one_input", "sink", max_parallelism=256)
     refused = verdict(JOB, given)
     assert refused.verdict == Verdict.REFUSED
-    assert "max parallelism 128 to new program with max parallelism 256" in refused.strict.message
+    assert "max parallelism 128 to new program with max parallelism 256" in message(refused.strict)
 
 
 def test_more_subtasks_than_the_old_max_parallelism_are_refused():
     refused = verdict(JOB, operators("source", "one_input", "sink", parallelism=200))
     assert refused.verdict == Verdict.REFUSED
-    assert (
-        "The maximum parallelism (128) of the restored state is lower" in refused.allow_non_restored.message
+    assert "The maximum parallelism (128) of the restored state is lower" in message(
+        refused.allow_non_restored
     )
 
 
@@ -102,7 +113,7 @@ def test_a_uid_hash_finds_the_state_of_an_operator_that_lost_its_id():
     new = json.loads(json.dumps(JOB))
     new["transformations"][1]["uid"] = "another"
     lost = verdict(JOB, new).strict
-    operator_id = re.search(r"operator ([0-9a-f]{32}) to", lost.message)[1]
+    operator_id = matched(r"operator ([0-9a-f]{32}) to", message(lost))
     new["transformations"][1]["uid_hash"] = operator_id
     assert verdict(JOB, new).verdict == Verdict.RESTORES
 
@@ -115,7 +126,7 @@ def test_of_two_topologies_that_flink_refuses_the_old_one_is_named():
     del auto["transformations"][0]["uid"]
     for old, new, named in ((twice, auto, "same"), (auto, twice, "Auto generated"), (JOB, twice, "same")):
         found = verdict(old, new)
-        assert (found.verdict, named in found.unplanned.message) == (Verdict.NOT_PLANNED, True)
+        assert (found.verdict, named in message(found.unplanned)) == (Verdict.NOT_PLANNED, True)
 
 
 def test_a_map_of_java_orders_ids_by_their_spread_hash_and_grows():
@@ -167,8 +178,8 @@ def test_a_file_without_pairs_and_one_that_is_not_there_are_errors_of_input(tmp_
 
 def test_the_transcript_in_the_docs(tmp_path, monkeypatch):
     page = (HERE.parents[1] / "docs" / "savepoints.md").read_text(encoding="utf-8")
-    given = re.search(r"```json\n(.*?)```", page, re.DOTALL)[1]
-    command, *lines = re.search(r"```console\n(.*?)```", page, re.DOTALL)[1].splitlines()
+    given = matched(r"```json\n(.*?)```", page)
+    command, *lines = matched(r"```console\n(.*?)```", page).splitlines()
     monkeypatch.chdir(tmp_path)
     Path("clicks.json").write_text(given, encoding="utf-8")
     code, out, said = run(*command.split()[2:])
