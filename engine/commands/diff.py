@@ -1,119 +1,133 @@
-"""`penstock diff`: what becomes of savepoints when topologies change."""
+"""`penstock diff`: what is different in two sets of topologies, and what becomes of their savepoints."""
 
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
-from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import orjson
 import typer
 
+from engine.commands.diff_in_text import Shown, tell_diff
+from engine.commands.diff_pairs import diff_pairs
 from engine.commands.key_values import ConfigDir, Define, given_configuration
-from engine.diff.read_pairs import read_pairs
-from engine.diff.savepoint_verdicts import Restored, Verdict, savepoint_verdicts
-from engine.output.progress import Report, progress
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from plans.errors import WorseVerdictError
-from plans.message_limits import MOST_OF_A_NAME, limited
-from plans.topology.job_defaults import JobDefaults
-
-_SHOWN = 5
-
-_WORDS = {
-    Verdict.RESTORES: "restored",
-    Verdict.ALLOW_NON_RESTORED_STATE: "restored only with --allow-non-restored-state",
-    Verdict.REFUSED: "refused",
-    Verdict.NOT_PLANNED: "not planned by Flink",
-}
-
-
-class Required(StrEnum):
-    """What --require takes."""
-
-    RESTORES = Verdict.RESTORES.value
-    ALLOW_NON_RESTORED_STATE = Verdict.ALLOW_NON_RESTORED_STATE.value
+from engine.commands.sides_to_compare import Opener, previous_version
+from engine.commands.worse_verdicts import Required, Worse
+from engine.diff.diff_sides import diff_sides
+from engine.diff.side import Side, only_topology
+from engine.diff.topology_diff import Counts, TopologyDiff
+from engine.output.progress import progress
+from engine.output.write_lines import write_pieces
+from plans.errors import ConfigurationError
 
 
 def command(
-    pairs: Annotated[
-        str,
-        typer.Option(
-            "--pairs",
-            metavar="PAIRS",
-            help='JSON lines {"name", "old": topology, "new": topology, "stateful": [ids]}; .gz, a directory '
-            "or glob of them, or - for standard input. Without stateful, every operator has state.",
+    old: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[A]",
+            help="The old topologies: a store (its newest version), STORE@VERSION, a topology file, "
+            "folder or glob, or a script (.py) with a job.",
         ),
-    ],
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="OUT", help="Default: standard output; .gz is compressed.")
+    ] = None,
+    new: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[B]",
+            help="The new ones. Without B, A's newest version is compared with the one before it.",
+        ),
+    ] = None,
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")
     ] = None,
     require: Annotated[
         Required | None,
         typer.Option(
             "--require",
             metavar="VERDICT",
-            help="Exit with 6 if any pair is worse than this: restores, or allow-non-restored-state "
-            "(restores, but what no operator takes is lost).",
+            help="Exit with 6 if a savepoint verdict is worse than this: restores; allow-non-restored "
+            "(what no operator takes is lost); refused (only what cannot be planned any more is worse).",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write all differences as JSON, a line for each topology.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="With --json or --pairs: write there, not to standard output; .gz is compressed.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            "--pairs",
+            metavar="PAIRS",
+            help='In place of A and B: JSON lines {"name", "old": topology, "new": topology, "stateful": '
+            "[ids]}; .gz, a directory or glob of them, or - for standard input. Without stateful, every "
+            "operator has state.",
         ),
     ] = None,
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Say of each pair what Flink does with a savepoint of the old job when it starts the new one.
+    """Say what is different in the plans of A and B, and whether savepoints of A restore in B.
 
-    A line for each pair, in order: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error and
-    message, without and with --allow-non-restored-state. If Flink does not plan one of the two: {"name",
+    Topologies are paired by name. Of each that has changed: operators added, removed, renamed or with other
+    ids, chains, parallelism, data sets, slots, and what Flink says when the state of the old job is restored
+    in the new one, with the uid that would keep state that is lost.
+
+    With --pairs, a line for each pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error
+    and message, without and with --allow-non-restored-state. If Flink does not plan one of the two: {"name",
     "error", "message"}.
     """
-    job_defaults = given_configuration(config_dir, define).job_defaults
-    counted: Counter[Verdict] = Counter()
-    worse: list[Restored] = []
-    with nullcontext(Report()) if to is None else progress(1) as report:
-        report("restore savepoints")
-        write_texts(_lines(pairs, job_defaults, counted, worse, require, report), to)
-    parts = [f"{counted[verdict]:,} {_WORDS[verdict]}" for verdict in Verdict if counted[verdict]]
-    say_beside_output(f"{_pairs(counted.total())}: {', '.join(parts)}")
-    if worse:
-        raise _worse_than(require, counted, worse)
+    if pairs is not None:
+        if old is not None or json or topology is not None:
+            raise ConfigurationError("--pairs goes without A, B, --json and --topology")
+        diff_pairs(pairs, to, require, given_configuration(config_dir, define).job_defaults)
+        return
+    if old is None:
+        raise typer.BadParameter("A is missing", param_hint="A")
+    if to is not None and not json:
+        raise ConfigurationError("--to goes with --json or --pairs")
+    if new is None:
+        old, new = previous_version(old)
+    counts, shown, worse = Counts(), Shown(), Worse(require)
+    with TemporaryDirectory(prefix="penstock-diff-") as folder, progress(3) as report:
+        opener = Opener(folder, config_dir, define)
+        report(f"read {old}")
+        before = opener.open(old, "old")
+        report(f"read {new}")
+        sides = [before, opener.open(new, "new")]
+        if topology is not None:
+            sides = only_topology(sides, topology)
+        report("compare plans")
+        found = _watched(diff_sides(sides[0], sides[1], counts), shown, worse)
+        if json:
+            write_pieces(_json_pieces(sides, found, counts), to)
+        else:
+            for number, _ in enumerate(found, 1):
+                report.note(f"compare plans: {number:,} topologies differ")
+    if not json:
+        tell_diff(sides, counts, shown)
+    worse.raise_if_any(f"{counts.verdicts.total():,} changed topologies")
 
 
-def _lines(
-    pairs: str,
-    job_defaults: JobDefaults,
-    counted: Counter[Verdict],
-    worse: list[Restored],
-    require: Required | None,
-    report: Report,
-) -> Iterator[str]:
-    """What --to holds; counts verdicts, and keeps the first that are worse than required."""
-    for part in read_pairs(pairs):
-        for restored in savepoint_verdicts(part, job_defaults):
-            counted[restored.verdict] += 1
-            if _is_worse(restored.verdict, require) and len(worse) < _SHOWN:
-                worse.append(restored)
-            yield orjson.dumps(restored.as_json()).decode()
-        report.note(f"restore savepoints: {counted.total():,} pairs")
+def _watched(found: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:
+    for one in found:
+        shown.add(one)
+        worse.add(one.name, one.verdict)
+        yield one
 
 
-def _is_worse(verdict: Verdict, require: Required | None) -> bool:
-    return require is not None and verdict.rank > Verdict(require.value).rank
-
-
-def _worse_than(
-    require: Required | None, counted: Counter[Verdict], worse: list[Restored]
-) -> WorseVerdictError:
-    number = sum(count for verdict, count in counted.items() if _is_worse(verdict, require))
-    named = "".join(f"\n  {limited(one.name, MOST_OF_A_NAME)!r}: {_WORDS[one.verdict]}" for one in worse)
-    more = f"\n  and {number - len(worse):,} more" if number > len(worse) else ""
-    return WorseVerdictError(
-        f"{number:,} of {_pairs(counted.total())} {'is' if number == 1 else 'are'} worse than --require "
-        f"{require}:{named}{more}",
-        "give operators with state the uid, or the uid hash, that they had; keep their max parallelism",
-    )
-
-
-def _pairs(number: int) -> str:
-    return f"{number:,} pair{'' if number == 1 else 's'}"
+def _json_pieces(sides: list[Side], found: Iterator[TopologyDiff], counts: Counts) -> Iterator[str]:
+    """One JSON object with a line for each topology; the counts come last, when they are known."""
+    old, new = (orjson.dumps({"source": side.label, "unnamed": side.unnamed}).decode() for side in sides)
+    yield f'{{"old":{old},"new":{new},"topologies":['
+    between = "\n"
+    for one in found:
+        yield between + orjson.dumps(one.as_json()).decode()
+        between = ",\n"
+    yield f'\n],"counts":{orjson.dumps(counts.as_json()).decode()}}}\n'

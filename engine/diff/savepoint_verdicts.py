@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from engine.diff.read_pairs import Pair
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
-from plans.savepoint.job_to_restore import JOB_COLUMNS, jobs_to_restore
+from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
 from plans.savepoint.restore_savepoint import Failure, restore_savepoint, take_savepoint
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
     """What becomes of a savepoint, best first."""
 
     RESTORES = "restores"
-    ALLOW_NON_RESTORED_STATE = "allow-non-restored-state"
+    ALLOW_NON_RESTORED = "allow-non-restored"
     REFUSED = "refused"
     NOT_PLANNED = "not-planned"
 
@@ -47,7 +47,7 @@ class Restored(NamedTuple):
             return Verdict.NOT_PLANNED
         if self.allow_non_restored is not None:
             return Verdict.REFUSED
-        return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED_STATE
+        return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED
 
     def as_json(self) -> dict[str, Any]:
         """In the form of docs/savepoints.md."""
@@ -80,6 +80,10 @@ def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEF
         if (refusal := refusals.get(old) or refusals.get(new)) is not None:
             yield Restored(pair.name, refusal)
             continue
-        states = take_savepoint(jobs[old], pair.stateful)
-        strict, allowed = (restore_savepoint(states, jobs[new], allow) for allow in (False, True))
-        yield Restored(pair.name, None, strict, allowed)
+        yield restored(pair.name, jobs[old], jobs[new], pair.stateful)
+
+
+def restored(name: str, old: Job, new: Job, stateful: frozenset[int] | None = None) -> Restored:
+    """What Flink says when the state of `old` is restored in `new`; for `stateful` see take_savepoint."""
+    states = take_savepoint(old, stateful)
+    return Restored(name, None, *(restore_savepoint(states, new, allow) for allow in (False, True)))

@@ -104,7 +104,7 @@ def test_more_subtasks_than_the_old_max_parallelism_are_refused():
 
 def test_state_that_no_operator_takes_is_lost_or_refused():
     shorter = operators("source", "one_input")
-    assert verdict(JOB, shorter).verdict == Verdict.ALLOW_NON_RESTORED_STATE
+    assert verdict(JOB, shorter).verdict == Verdict.ALLOW_NON_RESTORED
     assert verdict(JOB, shorter, frozenset({1, 2, 99})).verdict == Verdict.RESTORES
     assert verdict(JOB, shorter, frozenset()).verdict == Verdict.RESTORES
 
@@ -140,9 +140,9 @@ def test_a_map_of_java_orders_ids_by_their_spread_hash_and_grows():
     [
         ("restores", JOB, JOB, 0),
         ("restores", JOB, operators("source"), 6),
-        ("allow-non-restored-state", JOB, operators("source"), 0),
-        ("allow-non-restored-state", JOB, operators("source", "sink", max_parallelism=2), 6),
-        ("allow-non-restored-state", {"name": "wrong", "transformations": []}, JOB, 6),
+        ("allow-non-restored", JOB, operators("source"), 0),
+        ("allow-non-restored", JOB, operators("source", "sink", max_parallelism=2), 6),
+        ("allow-non-restored", {"name": "wrong", "transformations": []}, JOB, 6),
     ],
 )
 def test_a_verdict_that_is_worse_than_required_ends_with_6(require, old, new, code, tmp_path):

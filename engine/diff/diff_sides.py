@@ -1,0 +1,101 @@
+"""All topologies of two sides that are not equal."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from engine.diff.changed_plans import ChangedPlans, changed_plans
+from engine.diff.keyed_plans import KeyedPlans, keyed_plans
+from engine.diff.lost_operators import LostOperators, lost_operators
+from engine.diff.match_operators import match_operators
+from engine.diff.pair_topologies import pair_topologies
+from engine.diff.savepoint_verdicts import Restored, restored
+from engine.diff.side import Side
+from engine.diff.topology_diff import Change, Counts, TopologyDiff
+from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
+from plans.tables.column_types import TOPOLOGY
+
+
+def diff_sides(old: Side, new: Side, counts: Counts) -> Iterator[TopologyDiff]:
+    """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
+
+    Every operator is taken to have state. One slice is in memory at a time. Raises what the sides' plans
+    raise.
+    """
+    for pairs, equal in pair_topologies(old, new):
+        counts.topologies[Change.EQUAL] += equal
+        for one in _diff_slice(old, new, pairs):
+            if one.change == Change.EQUAL:
+                counts.topologies[Change.EQUAL] += 1
+            else:
+                counts.add(one)
+                yield one
+
+
+def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame) -> Iterator[TopologyDiff]:
+    # Of those that are removed, nothing but the name is said.
+    kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
+    before, after = keyed_plans(old, pairs.select(kept)["old_id"]), keyed_plans(new, pairs["new_id"])
+    matched = match_operators(before.operators, after.operators)
+    changed = changed_plans(before, after, matched)
+    lost = lost_operators(before, after, matched)
+    verdicts = _verdicts(before, after)
+    fingerprints = [
+        dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
+        for side in (before, after)
+    ]
+    for number, (old_id, new_id, name) in enumerate(pairs.iter_rows()):
+        refused = {
+            side: plans.refusals[number]
+            for side, plans in (("old", before), ("new", after))
+            if number in plans.refusals
+        }
+        if old_id is None or new_id is None:
+            yield TopologyDiff(name, Change.ADDED if old_id is None else Change.REMOVED, refused)
+        elif refused:
+            same = len(refused) == 2 and refused["old"] == refused["new"]
+            yield TopologyDiff(name, Change.EQUAL if same else Change.CHANGED, refused)
+        else:
+            same = fingerprints[0][number] == fingerprints[1][number]
+            yield _changed(name, number, same, verdicts[number], lost, changed)
+
+
+def _changed(
+    name: str,
+    number: int,
+    same_topology: bool,
+    verdict: Restored,
+    lost: LostOperators,
+    changed: ChangedPlans,
+) -> TopologyDiff:
+    """The difference; a topology that is the same, and planned alike in another way, is equal."""
+    found = TopologyDiff(
+        name,
+        Change.CHANGED,
+        restored=verdict,
+        lost=lost.lost.get(number, []),
+        taken=lost.taken.get(number, []),
+        mismatched=lost.mismatched.get(number, []),
+        operators={change: rows.get(number, []) for change, rows in changed.operators.items()},
+        split=changed.split.get(number, []),
+        joined=changed.joined.get(number, []),
+        data_sets=changed.data_sets.get(number, []),
+        slots=changed.slots.get(number),
+    )
+    return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
+
+
+def _verdicts(old: KeyedPlans, new: KeyedPlans) -> Mapping[int, Restored]:
+    """Of topologies that both sides planned."""
+    before, after = _jobs(old), _jobs(new)
+    return {
+        number: restored(str(number), before[number], after[number])
+        for number in before.keys() & after.keys()
+    }
+
+
+def _jobs(side: KeyedPlans) -> dict[int, Job]:
+    tables: dict[str, Any] = {table: side.tables[table] for table in JOB_COLUMNS if table != "topologies"}
+    tables["topologies"] = side.tables["topologies"].select(TOPOLOGY, name=pl.col(TOPOLOGY).cast(pl.String))
+    return {int(name): job for name, job in jobs_to_restore(tables).items()}
