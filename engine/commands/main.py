@@ -60,7 +60,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("show", "engine.commands.show", "Show the plans of a store."),
     ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
     ("explain", "engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
-    ("diff", "engine.commands.diff", "Say whether savepoints of old jobs restore in new ones."),
+    ("diff", "engine.commands.diff", "Compare plans, and say whether savepoints restore."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("metrics", "engine.commands.metrics", "Show what plans need, and the rates that they sustain."),

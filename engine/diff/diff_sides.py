@@ -40,7 +40,7 @@ def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame) -> Iterator[TopologyD
     matched = match_operators(before.operators, after.operators)
     changed = changed_plans(before, after, matched)
     lost = lost_operators(before, after, matched)
-    verdicts = _verdicts(before, after)
+    verdicts = _verdicts(before, after, pairs["name"])
     fingerprints = [
         dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
         for side in (before, after)
@@ -86,11 +86,11 @@ def _changed(
     return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
 
 
-def _verdicts(old: KeyedPlans, new: KeyedPlans) -> Mapping[int, Restored]:
+def _verdicts(old: KeyedPlans, new: KeyedPlans, names: pl.Series) -> Mapping[int, Restored]:
     """Of topologies that both sides planned."""
     before, after = _jobs(old), _jobs(new)
     return {
-        number: restored(str(number), before[number], after[number])
+        number: restored(names[number], before[number], after[number])
         for number in before.keys() & after.keys()
     }
 

@@ -38,27 +38,33 @@ def lost_operators(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> L
     states = old.operators.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
     states = states.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "old_node"], how="left")
     states = states.join(_holders(new), on=[TOPOLOGY, "operator_id"], how="left")
-    states = states.join(_facts(new, "new"), on=[TOPOLOGY, "new_node"], how="left").sort(TOPOLOGY, "node")
+    states = states.join(_facts(new, "new"), on=[TOPOLOGY, "new_node"], how="left").sort(
+        TOPOLOGY, "node", "holder_node"
+    )
     has_holder = pl.col("holder_node").is_not_null()
     state_max = pl.col("effective_max_parallelism")
     unfit = (~pl.col("holder_derives") & (pl.col("holder_max") != state_max)) | (
         pl.col("holder_subtasks") > state_max
     )
+    keeps = (pl.col("holder_node").eq_missing(pl.col("new_node"))).any().over(TOPOLOGY, "node")
     return LostOperators(
         _rows(states.filter(~has_holder), _lost),
-        _rows(states.filter(has_holder & pl.col("holder_node").ne_missing(pl.col("new_node"))), _taken),
+        _rows(states.filter(has_holder & ~keeps).unique([TOPOLOGY, "node"], maintain_order=True), _taken),
         _rows(states.filter(has_holder & unfit), _mismatched),
     )
 
 
 def _holders(new: KeyedPlans) -> pl.DataFrame:
-    """Facts of the operators in which Flink looks for state, by each of their ids; one row per id."""
+    """Facts of the operators in which Flink looks for state, by each of their ids.
+
+    An id has several rows if several operators have the same uid hash; one of them gets the state.
+    """
     listed = new.operators.filter(pl.col("operator_order").is_not_null())
     ids = pl.concat(
         listed.select(TOPOLOGY, pl.col(column).alias("operator_id"), holder_node="node")
         for column in ("user_defined_operator_id", "operator_id")
     ).drop_nulls("operator_id")
-    ids = ids.unique([TOPOLOGY, "operator_id"], keep="first", maintain_order=True)
+    ids = ids.unique([TOPOLOGY, "operator_id", "holder_node"], maintain_order=True)
     return ids.join(_facts(new, "holder"), on=[TOPOLOGY, "holder_node"], how="left")
 
 

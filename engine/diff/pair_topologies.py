@@ -68,8 +68,8 @@ def _slices(old: Side, new: Side, candidates: pl.DataFrame, equal: int) -> Itera
     sizes = []
     for side, key in ((old, "old_id"), (new, "new_id")):
         chosen = candidates.lazy().select(pl.col(key).alias(TOPOLOGY)).drop_nulls()
-        rows = side.operators.join(chosen, on=TOPOLOGY, how="semi").group_by(TOPOLOGY).len(f"{key}_rows")
-        sizes.append(rows.rename({TOPOLOGY: key}))
+        size = side.operators.join(chosen, on=TOPOLOGY, how="semi").group_by(TOPOLOGY).len(f"{key}_rows")
+        sizes.append(size.rename({TOPOLOGY: key}))
     counted = candidates.lazy()
     for size, key in zip(sizes, ("old_id", "new_id"), strict=True):
         counted = counted.join(size, on=key, how="left", maintain_order="left")
