@@ -25,7 +25,7 @@ def command(
     old: Annotated[
         str | None,
         typer.Argument(
-            metavar="[A]",
+            metavar="A",
             help="The old topologies: a store (its newest version), STORE@VERSION, a topology file, "
             "folder or glob, or a script (.py) with a job.",
         ),
@@ -33,7 +33,7 @@ def command(
     new: Annotated[
         str | None,
         typer.Argument(
-            metavar="[B]",
+            metavar="B",
             help="The new ones. Without B, A's newest version is compared with the one before it.",
         ),
     ] = None,
@@ -47,6 +47,15 @@ def command(
             metavar="VERDICT",
             help="Exit with 6 if a savepoint verdict is worse than this: restores; allow-non-restored "
             "(what no operator takes is lost); refused (only what cannot be planned any more is worse).",
+        ),
+    ] = None,
+    stateful: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stateful",
+            metavar="PATTERN",
+            help="Only operators with such a name or uid have state (* and ? stand for characters); may be "
+            "given several times. Default: all have.",
         ),
     ] = None,
     json: Annotated[
@@ -66,8 +75,8 @@ def command(
             "--pairs",
             metavar="PAIRS",
             help='In place of A and B: JSON lines {"name", "old": topology, "new": topology, "stateful": '
-            "[ids]}; .gz, a directory or glob of them, or - for standard input. Without stateful, every "
-            "operator has state.",
+            "list of ids}; .gz, a directory or glob of them, or - for standard input. Without stateful, "
+            "every operator has state.",
         ),
     ] = None,
     config_dir: ConfigDir = None,
@@ -84,8 +93,8 @@ def command(
     "error", "message"}.
     """
     if pairs is not None:
-        if old is not None or json or topology is not None:
-            raise ConfigurationError("--pairs goes without A, B, --json and --topology")
+        if old is not None or json or topology is not None or stateful:
+            raise ConfigurationError("--pairs goes without A, B, --json, --stateful and --topology")
         diff_pairs(pairs, to, require, given_configuration(config_dir, define).job_defaults)
         return
     if old is None:
@@ -104,7 +113,7 @@ def command(
         if topology is not None:
             sides = only_topology(sides, topology)
         report("compare plans")
-        found = _watched(diff_sides(sides[0], sides[1], counts), shown, worse)
+        found = _watched(diff_sides(sides[0], sides[1], counts, stateful or ()), shown, worse)
         if json:
             write_pieces(_json_pieces(sides, found, counts), to)
         else:

@@ -1,6 +1,8 @@
 """All topologies of two sides that are not equal."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import translate
 from typing import Any
 
 import polars as pl
@@ -17,15 +19,15 @@ from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
 from plans.tables.column_types import TOPOLOGY
 
 
-def diff_sides(old: Side, new: Side, counts: Counts) -> Iterator[TopologyDiff]:
+def diff_sides(old: Side, new: Side, counts: Counts, stateful: Sequence[str] = ()) -> Iterator[TopologyDiff]:
     """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
 
-    Every operator is taken to have state. One slice is in memory at a time. Raises what the sides' plans
-    raise.
+    `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
+    none: all have. One slice is in memory at a time. Raises what the sides' plans raise.
     """
     for pairs, equal in pair_topologies(old, new):
         counts.topologies[Change.EQUAL] += equal
-        for one in _diff_slice(old, new, pairs):
+        for one in _diff_slice(old, new, pairs, stateful):
             if one.change == Change.EQUAL:
                 counts.topologies[Change.EQUAL] += 1
             else:
@@ -33,14 +35,15 @@ def diff_sides(old: Side, new: Side, counts: Counts) -> Iterator[TopologyDiff]:
                 yield one
 
 
-def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame) -> Iterator[TopologyDiff]:
+def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
     # Of those that are removed, nothing but the name is said.
     kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
     before, after = keyed_plans(old, pairs.select(kept)["old_id"]), keyed_plans(new, pairs["new_id"])
     matched = match_operators(before.operators, after.operators)
     changed = changed_plans(before, after, matched)
-    lost = lost_operators(before, after, matched)
-    verdicts = _verdicts(before, after, pairs["name"])
+    with_state = _with_state(before.operators, stateful)
+    lost = lost_operators(with_state, after, matched)
+    verdicts = _verdicts(before, after, pairs["name"], with_state if stateful else None)
     fingerprints = [
         dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
         for side in (before, after)
@@ -86,11 +89,31 @@ def _changed(
     return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
 
 
-def _verdicts(old: KeyedPlans, new: KeyedPlans, names: pl.Series) -> Mapping[int, Restored]:
-    """Of topologies that both sides planned."""
+def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFrame:
+    if not stateful:
+        return operators
+    matching = re.compile("|".join(map(translate, stateful)))
+    known = pl.concat([operators["name"], operators["uid"]]).drop_nulls().unique()
+    chosen = [name for name in known if matching.match(name)]
+    return operators.filter(pl.any_horizontal(pl.col("name", "uid").is_in(chosen)))
+
+
+def _verdicts(
+    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame | None
+) -> Mapping[int, Restored]:
+    """Of topologies that both sides planned. `with_state`: the operators that have state; None: all have."""
     before, after = _jobs(old), _jobs(new)
+    nodes: dict[int, set[int]] = {}
+    if with_state is not None:
+        for topology, node in with_state.select(TOPOLOGY, "node").iter_rows():
+            nodes.setdefault(topology, set()).add(node)
     return {
-        number: restored(names[number], before[number], after[number])
+        number: restored(
+            names[number],
+            before[number],
+            after[number],
+            None if with_state is None else frozenset(nodes.get(number, ())),
+        )
         for number in before.keys() & after.keys()
     }
 

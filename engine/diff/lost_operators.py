@@ -25,8 +25,10 @@ class LostOperators(NamedTuple):
     mismatched: Rows
 
 
-def lost_operators(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> LostOperators:
-    """Operators of topologies that both sides planned; `matched` as match_operators gives it.
+def lost_operators(with_state: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame) -> LostOperators:
+    """Operators `with_state` of topologies that both sides planned; `matched` as match_operators gives it.
+
+    `with_state` are of KeyedPlans.operators of the old side.
 
     A row has the operator's name, node, operator_id and uid. A row of `lost` also has what it `becomes`, the
     name and node of the new operator (null: none), and a suggestion, by which that operator gets the state: a
@@ -35,7 +37,7 @@ def lost_operators(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> L
     of `mismatched` that too, and a suggestion for it.
     """
     in_new = new.tables["topologies"].select(TOPOLOGY)
-    states = old.operators.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
+    states = with_state.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
     states = states.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "old_node"], how="left")
     states = states.join(_holders(new), on=[TOPOLOGY, "operator_id"], how="left")
     states = states.join(_facts(new, "new"), on=[TOPOLOGY, "new_node"], how="left").sort(

@@ -10,6 +10,7 @@ from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_unnamed, known_top
 from engine.planning.plan_in_process import plan_frames
 from engine.planning.plan_options import PlanOptions
 from plans.columnar.frames import empty, from_arrow
+from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_tables import TopologyTables
 
@@ -24,11 +25,12 @@ def side_of_topologies(
     Its plans raise NotEnoughMemoryError before memory runs out.
     """
     files: dict[str, list[Path]] = {table: [] for table in _TABLES}
-    for number, part in enumerate(parts):
-        for table in _TABLES:
-            if len(rows := getattr(part, table)):
-                files[table].append(folder / f"{table}-{number}.arrow")
-                rows.write_ipc(files[table][-1])
+    with without_garbage_collection():
+        for number, part in enumerate(parts):
+            for table in _TABLES:
+                if len(rows := getattr(part, table)):
+                    files[table].append(folder / f"{table}-{number}.arrow")
+                    rows.write_ipc(files[table][-1])
     frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
 
     def plans(ids: pl.Series) -> Plans:

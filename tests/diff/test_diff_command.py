@@ -177,6 +177,21 @@ def test_an_operator_that_has_lost_its_uid_is_to_get_it_back(tmp_path):
     assert (lost["becomes"]["node"], lost["suggestion"]) == (2, {"uid": "map"})
 
 
+def test_only_operators_that_have_state_lose_it(tmp_path):
+    old = written(tmp_path / "a", job("j", {"name": "Map", "uid": "m"}, {"name": "Count", "uid": "c"}))
+    new = written(tmp_path / "b", job("j", {"name": "Map"}, {"name": "Count"}))
+    for patterns, names in (
+        ((), ["Map", "Count"]),
+        (("C*t", "out"), ["Count"]),
+        (("[A-B]", "in"), []),
+        (("m",), ["Map"]),
+    ):
+        options = [option for pattern in patterns for option in ("--stateful", pattern)]
+        found = differences(old, new, *options)["j"]
+        assert [one["operator"] for one in found["lost"]] == names
+        assert found["verdict"] == ("allow-non-restored" if names else "restores")
+
+
 def test_chains_data_sets_parallelism_and_slots(tmp_path):
     old = job("j", {"name": "A", "uid": "a"}, {"name": "B", "uid": "b"}, parallelism=2)
     new = deepcopy(old)
