@@ -1,7 +1,7 @@
 """All topologies of two sides that are not equal."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import translate
 from typing import Any
 
@@ -15,6 +15,7 @@ from engine.diff.pair_topologies import pair_topologies
 from engine.diff.savepoint_verdicts import Restored, restored
 from engine.diff.side import Side
 from engine.diff.topology_diff import Change, Counts, TopologyDiff
+from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
 from plans.tables.column_types import TOPOLOGY
 
@@ -43,7 +44,7 @@ def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame, stateful: Sequence[st
     changed = changed_plans(before, after, matched)
     with_state = _with_state(before.operators, stateful)
     lost = lost_operators(with_state, after, matched)
-    verdicts = _verdicts(before, after, pairs["name"], with_state if stateful else None)
+    verdicts = _verdicts(before, after, pairs["name"], with_state if stateful else None, lost)
     fingerprints = [
         dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
         for side in (before, after)
@@ -98,11 +99,20 @@ def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFram
     return operators.filter(pl.any_horizontal(pl.col("name", "uid").is_in(chosen)))
 
 
+@without_garbage_collection()
 def _verdicts(
-    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame | None
+    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame | None, lost: LostOperators
 ) -> Mapping[int, Restored]:
-    """Of topologies that both sides planned. `with_state`: the operators that have state; None: all have."""
-    before, after = _jobs(old), _jobs(new)
+    """Of topologies that both sides planned. `with_state`: the operators that have state; None: all have.
+
+    Where every state has an operator that it fits, Flink has nothing to say, unless uid hashes give an
+    operator a second id: only the other jobs are restored one by one.
+    """
+    planned = [side.tables["topologies"] for side in (old, new)]
+    both = planned[0].join(planned[1], on=TOPOLOGY, how="semi")[TOPOLOGY].to_list()
+    has_second_id = new.operators.filter(pl.col("user_defined_operator_id").is_not_null())[TOPOLOGY]
+    doubtful = {*lost.lost, *lost.mismatched, *has_second_id}
+    before, after = _jobs(old, doubtful), _jobs(new, doubtful)
     nodes: dict[int, set[int]] = {}
     if with_state is not None:
         for topology, node in with_state.select(TOPOLOGY, "node").iter_rows():
@@ -114,11 +124,15 @@ def _verdicts(
             after[number],
             None if with_state is None else frozenset(nodes.get(number, ())),
         )
-        for number in before.keys() & after.keys()
+        if number in doubtful
+        else Restored(names[number])
+        for number in both
     }
 
 
-def _jobs(side: KeyedPlans) -> dict[int, Job]:
-    tables: dict[str, Any] = {table: side.tables[table] for table in JOB_COLUMNS if table != "topologies"}
-    tables["topologies"] = side.tables["topologies"].select(TOPOLOGY, name=pl.col(TOPOLOGY).cast(pl.String))
+def _jobs(side: KeyedPlans, chosen: Collection[int]) -> dict[int, Job]:
+    tables: dict[str, Any] = {
+        table: side.tables[table].filter(pl.col(TOPOLOGY).is_in(list(chosen))) for table in JOB_COLUMNS
+    }
+    tables["topologies"] = tables["topologies"].select(TOPOLOGY, name=pl.col(TOPOLOGY).cast(pl.String))
     return {int(name): job for name, job in jobs_to_restore(tables).items()}
