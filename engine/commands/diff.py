@@ -133,7 +133,7 @@ def _watched(found: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Itera
 
 def _json_pieces(sides: list[Side], found: Iterator[TopologyDiff], counts: Counts) -> Iterator[str]:
     """One JSON object with a line for each topology; the counts come last, when they are known."""
-    old, new = (orjson.dumps({"source": side.label, "unnamed": side.unnamed}).decode() for side in sides)
+    old, new = (orjson.dumps({"source": side.label, "left_out": side.left_out}).decode() for side in sides)
     yield f'{{"old":{old},"new":{new},"topologies":['
     between = "\n"
     for one in found:

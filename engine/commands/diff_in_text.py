@@ -64,8 +64,9 @@ def tell_diff(sides: Sequence[Side], counts: Counts, shown: Shown) -> None:
     for line in _count_lines(counts):
         _tell(line, 0)
     for side in sides:
-        if side.unnamed:
-            _tell(f"{side.label}: {_number(side.unnamed, 'input')} refused, without a readable name", 0)
+        if side.left_out:
+            refused = _number(side.left_out, "refused input")
+            _tell(f"{side.label}: {refused} without a readable name, or with that of another", 0)
     for one in shown.in_order():
         say()
         _tell_topology(one)

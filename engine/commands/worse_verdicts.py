@@ -12,7 +12,7 @@ VERDICT_WORDS = {
     Verdict.RESTORES: "restored",
     Verdict.ALLOW_NON_RESTORED: "restored only with --allow-non-restored-state",
     Verdict.REFUSED: "refused",
-    Verdict.NOT_PLANNED: "not planned by Flink",
+    Verdict.NOT_PLANNED: "not planned",
 }
 
 

@@ -37,7 +37,7 @@ class Side(NamedTuple):
     `topologies`: topology_id, name and fingerprint (null where it was refused), one row per name.
     `operators`: topology_id, about one row per operator. `plans`: of these ids, the tables of PLAN_COLUMNS
     that there are. `planned_as`: sides that are equal in it have equal plans where fingerprints are equal.
-    `unnamed`: how many inputs were refused and have no readable name.
+    `left_out`: how many refused inputs have no readable name, or that of another one.
     """
 
     label: str
@@ -45,7 +45,7 @@ class Side(NamedTuple):
     operators: pl.LazyFrame
     plans: Callable[[pl.Series], Plans]
     planned_as: tuple[object, ...]
-    unnamed: int
+    left_out: int
 
 
 def known_topologies(planned: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyFrame:
@@ -56,9 +56,12 @@ def known_topologies(planned: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyFr
     return pl.concat([chosen, only_refused])
 
 
-def count_unnamed(rejected: pl.LazyFrame) -> int:
-    """How many refused inputs have no readable name."""
-    return int(rejected.select(pl.col("name").is_null().sum()).collect().item())
+def count_left_out(known: pl.LazyFrame, rejected: pl.LazyFrame) -> int:
+    """How many refused inputs are not among the known topologies (see known_topologies)."""
+    refused, inputs = pl.collect_all(
+        [known.select(pl.col("fingerprint").null_count()), rejected.select(pl.len())]
+    )
+    return int(inputs.item()) - int(refused.item())
 
 
 def only_topology(sides: Sequence[Side], name: str) -> list[Side]:

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_unnamed, known_topologies
+from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.errors import StoreError
 from plans.tables.column_types import TOPOLOGY
@@ -28,12 +28,12 @@ def side_of_store(store: str, plan: StoredPlan) -> Side:
         return dict(zip(tables, pl.collect_all(frames), strict=True))
 
     topologies, rejected = (plan.table(table) for table in BY_NAME)
-    version = plan.version
+    version, known = plan.version, known_topologies(topologies, rejected)
     return Side(
         f"{store} version {version.version}",
-        known_topologies(topologies, rejected),
+        known,
         plan.table("stream_nodes").select(TOPOLOGY),
         plans,
         (version.planner_version, *sorted(version.options.items())),
-        count_unnamed(rejected),
+        count_left_out(known, rejected),
     )

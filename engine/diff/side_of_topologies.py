@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_unnamed, known_topologies
+from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
 from engine.planning.plan_in_process import plan_frames
 from engine.planning.plan_options import PlanOptions
 from plans.columnar.frames import empty, from_arrow
@@ -43,12 +43,13 @@ def side_of_topologies(
             table: from_arrow(planned[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
         }
 
+    known = known_topologies(frames["topologies"], frames["rejected"])
     operators = pl.concat([frames[table].select(TOPOLOGY) for table in ("transformations", "stream_nodes")])
     return Side(
         label,
-        known_topologies(frames["topologies"], frames["rejected"]),
+        known,
         operators,
         plans,
         (version("penstock"), *sorted(options.recorded.items())),
-        count_unnamed(frames["rejected"]),
+        count_left_out(known, frames["rejected"]),
     )

@@ -285,12 +285,12 @@ def test_names_reach_no_terminal_raw(tmp_path):
         assert (code, "\x1b" in out) == (0, False)
 
 
-def test_inputs_without_a_name_are_counted(tmp_path):
+def test_inputs_that_no_name_pairs_are_counted(tmp_path):
     old = written(tmp_path / "a.jsonl", FLEET[0])
     new = tmp_path / "b.jsonl"
-    new.write_text(f"{json.dumps(FLEET[0])}\nnot JSON\n", encoding="utf-8")
+    new.write_text(f"{json.dumps(FLEET[0])}\nnot JSON\n{json.dumps(FLEET[0])}\n", encoding="utf-8")
     code, out, _ = run(old, new)
-    assert (code, "1 input refused, without a readable name" in " ".join(out.split())) == (0, True)
+    assert (code, "2 refused inputs without a readable name" in " ".join(out.split())) == (0, True)
 
 
 @pytest.mark.parametrize(
