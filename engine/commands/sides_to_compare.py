@@ -29,7 +29,7 @@ _KEPT = ("engine", "operators", "penstock", "plans", "pyflink")
 
 
 class Opener:
-    """Opens sources; `folder` takes what is read of files, and is removed by whoever made it."""
+    """Opens sources; `folder` takes what is read of files, and the caller removes it."""
 
     def __init__(self, folder: str, config_dir: str | None, define: list[str] | None) -> None:
         self._folder = Path(folder)
