@@ -160,7 +160,7 @@ def _taken(row: dict[str, Any]) -> str:
 def _lost(row: dict[str, Any]) -> str:
     said = f"{_name(row['operator'])} loses its state (id {row['operator_id']}): "
     if row["suggestion"] is None:
-        return said + row["because"]
+        return f"{said}{row['because']}"
     return said + f"keep it with {_suggested(row['suggestion'])} on {_name(row['becomes']['operator'])}"
 
 
