@@ -135,7 +135,9 @@ def command(
     if to is not None:
         require_store(to)
     given = given_settings(properties_file, conf)
-    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    say_what_is_overridden(
+        configuration, parallelism=parallelism, master=master, py_files=py_files, spark=given
+    )
     if detached:
         from engine.commands.run_detached import run_detached
 
@@ -190,7 +192,6 @@ def command(
                 script,
                 list(arguments or []),
                 settings,
-                py_files=[file for file in (py_files or "").split(",") if file],
                 real_pyflink=real_pyflink,
             )
     finally:
