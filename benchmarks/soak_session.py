@@ -5,9 +5,9 @@
 A session of two slots is started in a state folder of its own. Each job counts words, as a client of its own.
 After the 10th, 50th, 100th and 200th job a table says what the session takes: heap of the JVM after a
 collection, resident memory of the JVM and of all Python processes, threads, open files, files of Spark on the
-disk, and seconds per job since the row before. Then jobs are submitted at once by `penstock run -d`; they must finish
-in the order in which they were submitted. The exit code is 1 unless they do, and unless the last row is as the first, within
-the margins of `GROWTH`.
+disk, and seconds per job since the row before. Then jobs are submitted at once by `penstock run -d`; they
+must finish in the order of their tickets. The exit code is 1 unless they do, and unless the last row is as
+the first, within the margins of `GROWTH`.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from engine.runtime.run_environment import use_session_settings
 
 LOOKS = (10, 50, 100, 200)
 _MEBIBYTE = 2**20
+_SECONDS_BETWEEN_LOOKS = 0.02
 
 
 class Look(NamedTuple):
@@ -45,7 +46,7 @@ class Look(NamedTuple):
     log: float  #: MiB
 
 
-GROWTH = Look(16.0, 300.0, 32.0, 10, 20, 4.0, 100, 1.0)
+GROWTH = Look(16.0, 128.0, 32.0, 10, 20, 4.0, 100, 1.0)
 """By how much each may be larger at the end than after the tenth job."""
 
 
@@ -87,7 +88,7 @@ def _memory(pid: int, what: str) -> int:
 
 
 def _heap_after_collection(jvm: int) -> int:
-    """Bytes that live after a full collection; the second one sees what the first one's cleaners let go of."""
+    """Bytes that live after full collections; the second sees what the first one's cleaners let go of."""
     for _ in range(2):
         subprocess.run(["jcmd", str(jvm), "GC.run"], check=True, capture_output=True)
         time.sleep(2)
@@ -137,8 +138,8 @@ env.execute("at once " + sys.argv[1])
 """
 
 
-def submit_at_once(jobs: int, folder: Path) -> bool:
-    """Submit that many jobs, each by a command of its own; whether all finish, in order."""
+def submit_at_once(jobs: int, folder: Path, session: Session) -> bool:
+    """Submit that many jobs, each by a command of its own; whether all finish, in the order of tickets."""
     script = folder / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "engine.commands.main", "run", "-d", str(script)]
@@ -146,13 +147,26 @@ def submit_at_once(jobs: int, folder: Path) -> bool:
         subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True)
         for number in range(1, jobs + 1)
     ]
+    tickets = dict[str, int]()
+    running = True
+    while running:
+        running = any(one.poll() is None for one in commands)
+        for path in (session.folder / "queue").glob("*.*"):
+            number, _, job_id = path.name.partition(".")
+            tickets[job_id] = int(number)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
     ids = [one.communicate()[0].strip() for one in commands]
     for job_id in ids:
         subprocess.run([*command[:3], "wait", job_id], check=False, stdout=subprocess.DEVNULL)
-    found = {record.job_id: record for record in list_jobs() if record.job_id in ids}
-    states = [found[job_id].state for job_id in ids]
-    print(f"{jobs} jobs at once: {states.count('FINISHED')} finished")
-    return states == ["FINISHED"] * jobs
+    found = [record for record in list_jobs() if record.job_id in ids]
+    finished = sum(record.state == "FINISHED" for record in found)
+    found.sort(key=lambda record: record.submitted.started_at + record.milliseconds)
+    order = [tickets.get(record.job_id, 0) for record in found]
+    in_order = order == sorted(order)
+    print(
+        f"{jobs} jobs at once: {finished} finished, {'' if in_order else 'not '}in the order of their tickets"
+    )
+    return finished == jobs == len(set(order)) and in_order
 
 
 def main() -> int:
@@ -177,9 +191,11 @@ def main() -> int:
                 if number in looks:
                     seconds = (time.monotonic() - began) / (number - before)
                     found.append(look(session, scratch))
-                    print(number, *(round(one, 1) for one in found[-1]), f"{seconds:.2f}", sep="\t", flush=True)
+                    print(
+                        number, *(round(one, 1) for one in found[-1]), f"{seconds:.2f}", sep="\t", flush=True
+                    )
                     before, began = number, time.monotonic()
-            in_order = submit_at_once(given.at_once, Path(folder)) if given.at_once else True
+            in_order = submit_at_once(given.at_once, Path(folder), session) if given.at_once else True
             print("after", *(round(one, 1) for one in look(session, scratch)), sep="\t")
         finally:
             subprocess.run([*command, "stop"], check=True)

@@ -45,6 +45,10 @@ _SETTINGS = {
     "spark.connect.execute.manager.abandonedTombstonesSize": "100",
     "spark.cleaner.periodicGC.interval": "2min",
 }
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_YOUNG_GENERATION = "-Xmn256m"
+"""Java's own choice grows with each job up to a third of the heap, and is not given back."""
+
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
@@ -53,9 +57,12 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     from pyspark import SparkContext
 
     from engine.spark.session import get_session
+    from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 
     os.environ[TOKEN_VARIABLE] = read_token(folder)
-    conf = {**_SETTINGS, **request["conf"]}
+    given = {**spark_settings(spark_conf_dir_in_use()), **request["conf"]}.get(_JAVA_OPTIONS, "")
+    # options of the user come later on Java's command line, and win
+    conf = {**_SETTINGS, **request["conf"], _JAVA_OPTIONS: f"{_YOUNG_GENERATION} {given}".strip()}
     spark = get_session(master=request["master"], conf=conf, app_name=f"penstock session {request['name']}")
     context = spark.sparkContext
     service: Any = getattr(
