@@ -26,8 +26,9 @@ def run_script(
 ) -> None:
     """Run `script` as `python script arguments` would, with `settings` for its environments.
 
-    It imports from the option python.files of these, too (source: PythonDriver). Unless `real_pyflink`, `import pyflink` means Penstock. Raises InputError where there is no such file,
-    ScriptError with the script's own lines where it raises; errors of Penstock come through as they are.
+    It imports from their option python.files, too (source: PythonDriver). Unless `real_pyflink`,
+    `import pyflink` means Penstock. Raises InputError where there is no such file, ScriptError with the
+    script's own lines where it raises; errors of Penstock come through as they are.
     """
     path = Path(script)
     if not path.is_file():

@@ -123,6 +123,10 @@ def _shown(key: str, value: str | None) -> str:
     return "none" if value is None else repr(redact_value(key, value))
 
 
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Environment variable of Spark's own: where the JVM is that has started this process."""
+
+
 @dataclass(frozen=True)
 class _Start:
     """How a session starts, and what of its process it has been worked out from."""
@@ -185,6 +189,8 @@ def _environment() -> dict[str, str]:
 
 def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> SparkSession:
     global _begun
+    if _GATEWAY in os.environ:
+        return _of_spark_submit(asked)
     begun, _begun = _begun, None
     as_begun = ((master, asked, app_name), _environment(), os.getcwd())
     if begun is not None and (begun.asked, begun.environment, begun.folder) == as_begun:
@@ -213,6 +219,15 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
             refused = disk_error_of_spark(error, every)
             said = f"Spark did not start: {describe_spark_error(error)}"
             raise refused or ConfigurationError(said) from error
+
+
+def _of_spark_submit(asked: Mapping[str, str]) -> SparkSession:
+    """The session of a driver that spark-submit has started: its JVM and settings are there."""
+    try:
+        SparkContext._ensure_initialized()
+        return SparkSession(SparkContext(conf=SparkConf().setAll(list(asked.items()))))
+    except (Py4JError, PySparkException) as error:
+        raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
 
 
 def _is_news(record: logging.LogRecord) -> bool:
