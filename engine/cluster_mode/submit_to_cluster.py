@@ -3,15 +3,13 @@
 import os
 import re
 import subprocess
-from pathlib import Path
-
-from pyspark.find_spark_home import _find_spark_home
 
 from engine.cluster_mode.cluster_submission import ClusterScript, write_submission
 from engine.commits.temporary_folders import temporary_folder
 from engine.output.say import complain
 from engine.spark.find_java import require_java
 from engine.spark.spark_conf import spark_conf_dir, spark_conf_dir_in_use
+from engine.spark.spawn_jvm import spark_submit
 from plans.errors import PenstockError
 
 _APPLICATION = re.compile(r"\b(application_\d+_\d+)\b|\bsubmission ID (\S+)")
@@ -29,7 +27,7 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
     require_java()
     application, last = None, ""
     with subprocess.Popen(
-        [os.path.join(_find_spark_home(), "bin", "spark-submit"), *submission.arguments],
+        [spark_submit(), *submission.arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -62,6 +60,6 @@ def _environment() -> dict[str, str]:
     options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), f"-Dlog4j2.configurationFile={log4j}"]
     return {
         **os.environ,
-        "SPARK_CONF_DIR": str(Path(spark_conf_dir_in_use())),
+        "SPARK_CONF_DIR": str(spark_conf_dir_in_use()),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, options)),
     }

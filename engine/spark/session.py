@@ -66,7 +66,7 @@ def any_session(
     remember_secrets(settings)
     running = _running_session()
     if running is not None:
-        _apply(running, master, settings)
+        apply_settings(running, master, settings)
         return running
     return _start(master, settings, app_name)
 
@@ -96,7 +96,7 @@ def _running_session() -> SparkSession | None:
     return active
 
 
-def _apply(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
+def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
     """Set `settings` on a running session; raise ConfigurationError for what is fixed and different."""
     fixed = {} if master is None else {"spark.master": master}
     for key, value in settings.items():

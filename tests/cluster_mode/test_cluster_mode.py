@@ -47,11 +47,10 @@ env.execute()
 @pytest.fixture(autouse=True)
 def client(tmp_path, monkeypatch):
     """A folder with a script and its files, and a spark-submit that keeps what it is given."""
-    (tmp_path / "home/bin").mkdir(parents=True)
-    spark_submit = tmp_path / "home/bin/spark-submit"
+    spark_submit = tmp_path / "spark-submit"
     spark_submit.write_text(SPARK_SUBMIT)
     spark_submit.chmod(0o755)
-    monkeypatch.setattr(submit_to_cluster, "_find_spark_home", lambda: str(tmp_path / "home"))
+    monkeypatch.setattr(submit_to_cluster, "spark_submit", lambda: str(spark_submit))
     monkeypatch.setattr(redaction, "_secret_values", set())
     monkeypatch.setenv("SUBMITTED", str(tmp_path / "submitted"))
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
