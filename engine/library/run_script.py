@@ -11,6 +11,7 @@ from engine.datastream.environment_settings import EnvironmentSettings, JobCaptu
 from engine.datastream.python_options import FILE_DELIMITER, PYTHON_FILES
 from engine.machine.named_output import is_of_standard_output
 from plans.errors import InputError, PenstockError
+from plans.without_pandas import without_pandas
 
 
 class ScriptError(PenstockError):
@@ -37,6 +38,9 @@ def run_script(
         from engine.pyflink_names import install
 
         install()
+    if settings.captured is not None:
+        with without_pandas():
+            pass  # pyarrow has looked for it now; a script that imports it has it as ever
     python_files = settings.config.get(PYTHON_FILES, "").split(FILE_DELIMITER)
     with use_settings(settings), _as_main(path, [script, *arguments], list(filter(None, python_files))):
         try:
