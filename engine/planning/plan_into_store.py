@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
@@ -13,7 +13,6 @@ from engine.planning.plan_options import PlanOptions
 
 if TYPE_CHECKING:
     import polars as pl
-    from pyspark.sql import SparkSession
 
     from engine.planning.plan_in_process import PlannedTables
     from engine.planning.policies import Policies
@@ -200,9 +199,7 @@ class WorkOnSpark(NamedTuple):
     checkpoint_dir: str | None = None
 
 
-def plan_into_store_on_spark(
-    work: WorkOnSpark, session: "Callable[[], SparkSession]", report: Report
-) -> Stored:
+def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> Stored:
     """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
     choose_on_spark).
     """

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,7 @@ def test_a_submission_in_client_mode(monkeypatch, master):
     monkeypatch.setattr(run_environment, "get_session", lambda **asked: asked)
     conf = {"spark.my.password": "hunter2", "spark.executor.cores": "2"}
     with run_environment.use_session_settings(master, conf):
-        asked = run_environment.run_session(3)
+        asked: Any = run_environment.run_session(3)
     settings = start_settings(asked["master"], asked["conf"], "penstock")
     with submit_arguments(settings) as text:
         arguments = shlex.split(text)

@@ -86,7 +86,8 @@ def test_an_error_comes_back_with_its_exit_code(session, error, said, code):
 
 
 def test_a_plan_whose_client_is_killed_is_cancelled(session):
-    begun, ended, cancelled = threading.Event(), threading.Event(), []
+    begun, ended = threading.Event(), threading.Event()
+    cancelled: list[str] = []
 
     def plan(name, work, report):
         begun.set()
