@@ -48,7 +48,7 @@ def ask_for_plan(session: Session, work: Any, report: Report) -> Any:
     with hidden.open("xb") as request:
         try:
             fcntl.flock(request, fcntl.LOCK_EX)
-            request.write(pickle.dumps((version("penstock"), work)))
+            request.write(pickle.dumps((version("penstock"), pickle.dumps(work))))
             request.flush()
             hidden.rename(folder / f"{name}{_REQUEST}")
             answer = _wait(session, folder, name, report)
@@ -77,6 +77,10 @@ def _wait(session: Session, folder: Path, name: str, report: Report) -> Answer:
             answer = pickle.loads((folder / f"{name}{_ANSWER}").read_bytes())
             assert isinstance(answer, Answer)
             return answer
+        if not (folder / f"{name}{_REQUEST}").exists():
+            raise SessionPlanError(
+                f"session {session.name!r} cannot write to {folder}", f"its log is {session.folder / 'log'}"
+            )
         if liveness(session.owner) == "dead":
             raise SessionPlanError(
                 f"the server of session {session.name!r}, {describe_owner(session.owner)}, has ended",
@@ -122,16 +126,20 @@ class PlansOfSession:
                     f"the session runs Penstock {version('penstock')}, and this is {asked_by}",
                     "stop the session, and start it again",
                 )
-            answer = Answer(result=self._plan(name, work, _Told(path.with_suffix(_STAGES))))
+            told = _Told(path.with_suffix(_STAGES))
+            answer = Answer(result=self._plan(name, pickle.loads(work), told))
         except PenstockError as error:
             answer = Answer(failed=(error.message, error.hint, error.exit_code))
         except FileNotFoundError:  # its client has gone already
             return
         except BaseException as error:
             answer = Answer(failed=(_described(error), f"its log is {self._folder.parent / 'log'}", 1))
-        if path.exists():
-            with replace_file(path.with_suffix(_ANSWER)) as file:
-                file.write(pickle.dumps(answer))
+        try:
+            if path.exists():
+                with replace_file(path.with_suffix(_ANSWER)) as file:
+                    file.write(pickle.dumps(answer))
+        except (OSError, PenstockError):  # its client is told by this
+            path.unlink(missing_ok=True)
 
 
 class _Told(Report):

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from engine.clusters import session_server
+from engine.clusters import session_plans, session_server
 from engine.clusters.session_folder import Session, folder_of_session, write_session
 from engine.clusters.session_plans import PlansOfSession, SessionPlanError, ask_for_plan
 from engine.commands.main import app
@@ -112,6 +112,16 @@ ask_for_plan(session, None, Report())
             time.sleep(0.01)
         ended.set()
     assert cancelled
+
+
+def test_an_answer_that_cannot_be_written(session, monkeypatch):
+    def refuse(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session_plans, "replace_file", refuse)
+    served_here = served(session, lambda name, work, report: work, [])
+    with served_here, pytest.raises(SessionPlanError, match="session 'mine' cannot write to"):
+        ask_for_plan(session, 1, Report())
 
 
 @pytest.mark.parametrize(
