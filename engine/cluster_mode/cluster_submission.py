@@ -127,7 +127,7 @@ def _settings(folder: Path, script: ClusterScript) -> dict[str, str]:
         **dict.fromkeys(_WAIT, str(not script.detached).lower()),
     }
     job = f"{folder / JOB_FOLDER}.zip#{JOB_FOLDER}"
-    return {**given, **archive_settings(given, folder / "penstock.zip", job)}
+    return {**given, **archive_settings(script.master, given, folder / "penstock.zip", job)}
 
 
 def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:

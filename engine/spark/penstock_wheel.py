@@ -8,7 +8,7 @@ from engine.spark.spark_conf import spark_conf_dir
 from engine.spark.submitted_driver import WHEEL_FOLDER
 from engine.spark.write_archive import write_archive
 
-ARCHIVES = "spark.archives"
+_ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _PACKAGES = ("penstock", "plans", "operators", "engine", "penstock_guard.py")
 _SPARK_CONF = "engine/spark-conf"
@@ -32,8 +32,12 @@ def write_wheel(target: Path) -> None:
     write_archive(target, entries)
 
 
-def archive_settings(given: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
-    """Settings over `given` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them."""
-    archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [given.get(ARCHIVES)])]
+def archive_settings(master: str, given: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
+    """Settings over `given` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
+
+    YARN unpacks archives itself; where spark.archives names them, Spark's driver would do so once more.
+    """
+    key = _ARCHIVES_ON_YARN if master == "yarn" else _ARCHIVES
+    archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [given.get(key)])]
     paths = [WHEEL_FOLDER, *filter(None, [given.get(_PYTHON_PATH)])]
-    return {ARCHIVES: ",".join(archives), _PYTHON_PATH: ":".join(paths)}
+    return {key: ",".join(archives), _PYTHON_PATH: ":".join(paths)}

@@ -47,7 +47,7 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
     if merged["spark.master"].startswith(_WITHOUT_PENSTOCK):
         wheel = temporary_folder("wheel") / "penstock.zip"
         write_wheel(wheel)
-        merged |= archive_settings(given, wheel)
+        merged |= archive_settings(merged["spark.master"], given, wheel)
     if merged["spark.master"].startswith("local"):
         if "spark.driver.memory" not in given:
             merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
