@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from engine.cluster_mode import submit_to_cluster
+from engine.cluster_mode.cluster_submission import ClusterScript, write_submission
 from engine.commands.main import main
+from engine.configuration.effective_configuration import NOTHING_CONFIGURED
 from engine.output import redaction
 from engine.runtime import run_environment
 from engine.spark.penstock_wheel import write_wheel
@@ -26,6 +28,7 @@ from engine.spark.submit_settings import submit_arguments
 from tests.as_command import as_command
 
 GOLDEN = Path(__file__).parent / "golden"
+UNPACKED = (("penstock", "penstock-wheel"), ("penstock-job", "penstock-job"))
 KUBERNETES = "k8s://https://api.example:6443"
 SPARK_SUBMIT = """#!/bin/sh
 cp -r "$(dirname "$2")" "$SUBMITTED"
@@ -135,10 +138,40 @@ def test_a_submission_in_cluster_mode(run, client, master):
     compare(f"cluster-{master.partition(':')[0]}", described(submitted))
 
 
+@pytest.mark.parametrize(
+    ("master", "key", "name", "application"),
+    [
+        ("yarn", "spark.yarn.dist.archives", "--class", "yarn.YarnClusterApplication"),
+        (KUBERNETES, "spark.archives", "--main-class", "k8s.submit.KubernetesClientApplication"),
+    ],
+)
+def test_spark_takes_a_submission_for_what_it_is(spark, client, master, key, name, application):
+    """What Spark's own SparkSubmit makes of the arguments, up to the class that would talk to the cluster."""
+    given = {"spark.jars.packages": "", "spark.kubernetes.container.image": "own"}
+    given["spark.kubernetes.file.upload.path"] = "s3a://b/up"
+    script = ClusterScript(master, "job.py", [], ["-p2"], NOTHING_CONFIGURED, given, None, detached=True)
+    submission = write_submission(client, script)
+    jvm = spark._jvm
+    as_scala = jvm.org.apache.spark.api.python.PythonUtils
+    arguments = jvm.org.apache.spark.deploy.SparkSubmitArguments(
+        as_scala.toSeq(list(submission.arguments)), as_scala.toScalaMap({"HADOOP_CONF_DIR": str(client)})
+    )
+    prepared = jvm.org.apache.spark.deploy.SparkSubmit().prepareSubmitEnvironment(
+        arguments, jvm.scala.Option.empty()
+    )
+    assert prepared._4() == f"org.apache.spark.deploy.{application}"
+    driver = (client / "penstock_driver.py").as_uri().replace("///", "/")
+    wanted = f"--primary-py-file {driver} {name} org.apache.spark.deploy.PythonRunner"
+    assert prepared._1().mkString(" ") == wanted
+    archives = prepared._3().get(key).replace("file://", "file:").split(",")
+    assert archives == [f"file:{client}/{one}.zip#{two}" for one, two in UNPACKED]
+
+
 @pytest.mark.parametrize("master", ["yarn", KUBERNETES])
 def test_a_submission_in_client_mode(monkeypatch, master):
     """What a job of three slots, two to a TaskManager, starts its Spark with."""
     monkeypatch.setattr(run_environment, "get_session", lambda **asked: asked)
+    monkeypatch.setattr(run_environment.SparkContext, "_active_spark_context", None)
     conf = {"spark.my.password": "hunter2", "spark.executor.cores": "2"}
     with run_environment.use_session_settings(master, conf):
         asked: Any = run_environment.run_session(3)
