@@ -171,7 +171,7 @@ def test_spark_takes_a_submission_for_what_it_is(spark, client, master, key, nam
 def test_a_submission_in_client_mode(monkeypatch, master):
     """What a job of three slots, two to a TaskManager, starts its Spark with."""
     monkeypatch.setattr(run_environment, "get_session", lambda **asked: asked)
-    monkeypatch.setattr(run_environment.SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     conf = {"spark.my.password": "hunter2", "spark.executor.cores": "2"}
     with run_environment.use_session_settings(master, conf):
         asked: Any = run_environment.run_session(3)
