@@ -6,6 +6,7 @@ import subprocess
 
 from engine.cluster_mode.cluster_submission import ClusterScript, write_submission
 from engine.commits.temporary_folders import temporary_folder
+from engine.output.redaction import redact
 from engine.output.say import complain
 from engine.spark.find_java import require_java
 from engine.spark.spark_conf import spark_conf_dir, spark_conf_dir_in_use
@@ -13,7 +14,8 @@ from engine.spark.spawn_jvm import spark_submit
 from plans.errors import PenstockError
 
 _APPLICATION = re.compile(r"\b(application_\d+_\d+)\b|\bsubmission ID (\S+)")
-_STACK = re.compile(r"\s+at [\w.$/<>]+\(.*\)")
+_STACK = re.compile(r"\s+(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)")
+_FAILURE = 'Exception in thread "main" '
 
 
 def submit_to_cluster(script: ClusterScript) -> str | None:
@@ -25,7 +27,7 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
     folder = temporary_folder("submission")
     submission = write_submission(folder, script)
     require_java()
-    application, last = None, ""
+    application, reason, last = None, "", ""
     with subprocess.Popen(
         [spark_submit(), *submission.arguments],
         stdin=subprocess.DEVNULL,
@@ -40,18 +42,23 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
                 continue
             if found := _APPLICATION.search(line):
                 application = found[1] or found[2]
+            if line.startswith(_FAILURE):
+                reason = line.removeprefix(_FAILURE)
             last = line
             complain(line)
     if process.returncode:
         what = f"application {application}" if application else "spark-submit"
-        raise PenstockError(f"cluster mode on {script.master}: {what} has failed: {last}", _hint(script))
+        said = redact(f"cluster mode on {script.master}: {what} has failed: {reason or last}")
+        raise PenstockError(said, _hint(script.master, application))
     return application
 
 
-def _hint(script: ClusterScript) -> str:
-    if script.master == "yarn":
-        return "what the driver has said: yarn logs -applicationId ID"
-    return "what the driver has said: kubectl logs POD"
+def _hint(master: str, application: str | None) -> str:
+    if application is None:
+        return "can the cluster be reached from here?"
+    if master == "yarn":
+        return f"yarn logs -applicationId {application} shows what the driver has said"
+    return f"kubectl logs {application.rpartition(':')[2]} shows what the driver has said"
 
 
 def _environment() -> dict[str, str]:

@@ -209,7 +209,19 @@ def test_an_application_that_fails(run, monkeypatch):
     code, out, err = run("--deploy-mode", "cluster", "-m", "yarn", "job.py")
     assert (code, out) == (1, "")
     assert "application application_1700000000000_0042 has failed" in err
-    assert "yarn logs" in err
+    assert "yarn logs -applicationId application_1700000000000_0042" in err
+
+
+def test_a_cluster_that_cannot_be_reached(run, client):
+    refused = "java.net.ConnectException: Connection refused"
+    lines = [f'Exception in thread "main" {refused}', "\tat a.B.c(D.scala:1)", "\t... 27 more"]
+    (client / "spark-submit").write_text(
+        "#!/bin/sh\n" + "".join(f"echo '{one}'\n" for one in lines) + "exit 1"
+    )
+    code, _, err = run("--deploy-mode", "cluster", "-m", "yarn", "job.py")
+    assert code == 1
+    assert f"cluster mode on yarn: spark-submit has failed: {refused}\n" in err
+    assert not any(one in err for one in lines[1:])
 
 
 @pytest.mark.parametrize(
