@@ -90,4 +90,6 @@ def end_spawned(spawned: SpawnedJvm) -> None:
     """End a JVM that nobody has connected with."""
     with spawned.files, suppress(OSError, subprocess.TimeoutExpired):
         spawned.process.kill()
+        if spawned.process.stdin is not None:
+            spawned.process.stdin.close()
         spawned.process.wait(10)
