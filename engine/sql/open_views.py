@@ -85,8 +85,9 @@ def _add_views(
     import duckdb
 
     readable: list[str] = []
+    passed_over: tuple[type[BaseException], ...] = (duckdb.Error, *delta.errors)
     for table in version.tables:
-        with suppress(*(() if table in mentioned else (duckdb.Error, *delta.errors))):
+        with suppress(*(passed_over if table not in mentioned else ())):
             recorded = version.files_of(table)
             files = delta.listed_files(table, version.write_id) if recorded is None else recorded
             folder = local_folder(delta.store, table)

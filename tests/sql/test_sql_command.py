@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -40,9 +41,16 @@ def sql(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
-def answered(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[object]:
+def answered(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     assert sql(*arguments, "--format", "json") == 0
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    def call() -> None:
+        sql(*arguments)
+
+    return on_terminal(call, monkeypatch)
 
 
 def test_every_table_has_its_rows_and_columns_under_one_name_for_each_key(store, capfd):
@@ -107,7 +115,7 @@ def test_an_older_version_and_its_files_are_what_the_log_says(tmp_path, capfd):
 
 
 def _names(file: Path) -> list[str]:
-    return pq.ParquetFile(file).read(["name"])["name"].to_pylist()
+    return list(pq.ParquetFile(file).read(["name"])["name"].to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -199,15 +207,15 @@ def test_names_reach_no_terminal_raw(tmp_path, monkeypatch):
     penstock.plan(str(file)).write(path)
     for form in ("table", "csv", "json"):
         for query in ("select name, * from stream_nodes", 'select 1 as "\x1b[31m"'):
-            said = on_terminal(lambda: sql(path, query, "--format", form) and None, monkeypatch)  # noqa: B023
+            said = printed(monkeypatch, path, query, "--format", form)
             assert "\x1b[31m" not in said
 
 
 def test_a_table_on_a_terminal_is_80_columns_wide_and_says_what_is_left_out(store, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    said = on_terminal(lambda: sql(store, "select * from stream_edges") and None, monkeypatch)
+    said = printed(monkeypatch, store, "select * from stream_edges")
     assert max(len(re.sub(r"\x1b\[\d*m", "", line)) for line in said.splitlines()) <= 80
-    said = on_terminal(lambda: sql(store, "select range from range(5000)") and None, monkeypatch)
+    said = printed(monkeypatch, store, "select range from range(5000)")
     assert "the first 1,000 rows; --format csv writes all" in said
 
 
