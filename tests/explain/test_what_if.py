@@ -1,6 +1,7 @@
 """`penstock explain --what-if`: figures are those of the topologies as they would be written."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,3 +132,9 @@ def test_only_stores_with_slots_are_asked(tmp_path, capsys):
     penstock.plan(chain("a", {}, {}, {}, {}), until="job_graph").write(store)
     assert explain(store, "--what-if", "DIFFERENT_PARALLELISM") == 4
     assert explain("engine/examples/examples.jsonl", "--what-if", "DIFFERENT_PARALLELISM") == 2
+
+
+def test_every_change_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
+    for reason, change in subject.CHANGES.items():
+        assert f"| `{reason.value}` | {change} |" in page
