@@ -19,13 +19,13 @@ from engine.output.write_parquet import write_parquet
 from engine.sql.open_views import open_views
 from engine.sql.require_duckdb import require_duckdb
 from engine.sql.run_query import Rows, require_one_select, run_query
-from engine.sql.view_columns import view_columns
 from engine.store.plan_versions import find_version
 from engine.store.tables_of import tables_of
 from plans.errors import ConfigurationError
 from plans.tables import TABLES
 from plans.tables.column_types import COMMENT
 from plans.tables.type_names import type_name
+from plans.tables.view_columns import view_columns
 
 FORMATS = ("table", "csv", "json", "parquet")
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.sql.view_columns import view_columns
 from plans.choices import Choices
 from plans.columnar.passes import implementations
 from plans.layers import LAYER_TABLES
@@ -16,6 +15,7 @@ from plans.passes import PASSES
 from plans.tables import TABLES
 from plans.tables.column_types import COMMENT
 from plans.tables.type_names import type_name
+from plans.tables.view_columns import view_columns
 
 WRITTEN = "Written by `make docs`; a test compares it with the code."
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from engine.machine.available_memory import available_memory
-from engine.sql.view_columns import mentions, view_columns
+from engine.sql.mentions import mentions
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import local_folder
 from engine.store.manifest import PlanVersion
@@ -20,6 +20,7 @@ from engine.store.require_columns import require_columns_to_read
 from engine.store.store_errors import store_errors
 from engine.store.tables_of import tables_of
 from plans.tables import TABLES
+from plans.tables.view_columns import view_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

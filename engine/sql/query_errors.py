@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from engine.machine.machine_error import machine_error_in_text
-from engine.sql.view_columns import mentions, view_columns
+from engine.sql.mentions import mentions
 from engine.store.manifest import PlanVersion
 from plans.errors import ConfigurationError, NotEnoughMemoryError, PenstockError
 from plans.tables import TABLES
+from plans.tables.view_columns import view_columns
 
 _TABLE = re.compile(r"Table with name (.+?) does not exist")
 _COLUMN = re.compile(r'(?:[Rr]eferenced column|column named|[Cc]olumn) "(.+?)"')

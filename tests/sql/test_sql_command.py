@@ -18,10 +18,10 @@ import pytest
 import penstock
 from engine.commands.main import app
 from engine.sql.open_views import open_views
-from engine.sql.view_columns import view_columns
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
 from plans.tables import TABLES
+from plans.tables.view_columns import view_columns
 from tests.draw.pictures import hostile_topology
 from tests.project.on_terminal import on_terminal
 

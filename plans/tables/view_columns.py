@@ -1,7 +1,5 @@
 """Names of columns in SQL: a key is called the same in every view."""
 
-import re
-
 from plans.tables import TABLES
 
 _RENAMED = {
@@ -21,8 +19,3 @@ def view_columns(table: str) -> dict[str, str]:
     """
     renamed = _RENAMED.get(table, {})
     return {column: renamed.get(column, column) for column in TABLES[table].names}
-
-
-def mentions(query: str, table: str) -> bool:
-    """Whether a query has the name of a table in it: as a table, or as something else of that name."""
-    return re.search(rf"\b{table}\b", query, re.IGNORECASE) is not None
