@@ -65,6 +65,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("metrics", "engine.commands.metrics", "Show what plans need, and the rates that they sustain."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
+    ("sql", "engine.commands.sql", "Ask a store by SQL."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),

@@ -29,7 +29,11 @@ def words(text: str) -> str:
 
 
 PAGES = (
-    *("README.md", "docs/commands.md", "docs/configuration.md", "docs/planners-of-your-own.md"),
+    "README.md",
+    "docs/commands.md",
+    "docs/configuration.md",
+    "docs/planners-of-your-own.md",
+    "docs/sql.md",
     "docs/workloads.md",
 )
 
