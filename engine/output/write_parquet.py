@@ -49,7 +49,7 @@ class _Counted:
         return self._at
 
     def flush(self) -> None:
-        """Whoever has opened the file does that."""
+        """Left to the one who opened the file."""
 
     def close(self) -> None:
-        """Likewise."""
+        """Left to the one who opened the file."""
