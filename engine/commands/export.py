@@ -10,6 +10,7 @@ import typer
 
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
+from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
 from engine.planning.foresee_memory import require_memory_to_export
 from engine.store.open_plan import BY_NAME, StoredPlan
@@ -17,6 +18,7 @@ from plans.errors import StoreError
 from plans.plan_json.columnar.to_execution_plan_lines import EXECUTION_PLAN_COLUMNS, to_execution_plan_lines
 from plans.plan_json.columnar.to_flink_plan_lines import FLINK_PLAN_COLUMNS, to_flink_plan_lines
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
 from plans.plan_json.sections import SECTIONS
 from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
 from plans.tables import TABLES
@@ -35,6 +37,7 @@ class ExportFormat(StrEnum):
     PLAN_JSON = "plan-json"
     FLINK_PLAN = "flink-plan"
     EXECUTION_PLAN = "execution-plan"
+    TOPOLOGIES = "topologies"
 
 
 class _Written(NamedTuple):
@@ -59,6 +62,7 @@ _WRITTEN = {
     ExportFormat.EXECUTION_PLAN: _Written(
         to_execution_plan_lines, EXECUTION_PLAN_COLUMNS, Layer.STREAM_GRAPH
     ),
+    ExportFormat.TOPOLOGIES: _Written(to_topology_lines, TOPOLOGY_COLUMNS, None),
 }
 
 
@@ -79,7 +83,8 @@ def command(
             "--format",
             metavar="FORMAT",
             help="plan-json: all layers; flink-plan: what Flink's REST interface gives at /jobs/:id/plan; "
-            "execution-plan: what getExecutionPlan() gives, for Flink's plan visualizer.",
+            "execution-plan: what getExecutionPlan() gives, for Flink's plan visualizer; topologies: what "
+            "was planned, as penstock plan takes it.",
         ),
     ] = ExportFormat.PLAN_JSON,
     to: Annotated[
@@ -88,6 +93,11 @@ def command(
 ) -> None:
     """Write the plan of each input as a line of JSON, refused ones too, ordered by name."""
     plan = chosen_plan(store, version, topology)
+    refused = plan.version.rejected if topology is None else 0
+    if written_format is ExportFormat.TOPOLOGIES and refused:
+        say_beside_output(
+            f"{refused:,} rejected topologies are left out: a store keeps why, not what they were"
+        )
     written = _WRITTEN[written_format]
     if written.until is not None and not plan.has(*written.columns):
         raise StoreError(
@@ -98,7 +108,12 @@ def command(
     if topology is None:
         rows = sum(plan.version.rows_of(table) or 0 for table in counted)
         require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
-    write_texts(_lines(plan, written), to)
+    write_texts(lines_of_plan(plan, written_format), to)
+
+
+def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
+    """The lines that export writes, without line ends."""
+    return _lines(plan, _WRITTEN[written_format])
 
 
 def _lines(plan: StoredPlan, written: _Written) -> Iterator[str]:

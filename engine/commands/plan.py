@@ -15,6 +15,8 @@ from engine.commands.key_values import (
 )
 from engine.commands.overridden_settings import say_what_is_overridden
 from engine.commands.require_store import require_store
+from engine.commands.say_imports import say_imports
+from engine.commands.stores_as_files import stores_as_files
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
@@ -58,12 +60,15 @@ def _planner(word: str) -> str:
 
 
 def command(
+    context: typer.Context,
     inputs: Annotated[
         list[str],
         typer.Argument(
             metavar="INPUT...",
             help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
-            "directories or globs of them, - for standard input, or one folder of tables.",
+            "directories or globs of them, - for standard input, one folder of tables, or plan stores. JSON "
+            "of Flink (a job's plan of its REST interface, getExecutionPlan()), and what penstock export and "
+            "info --json write, are topologies too.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
@@ -190,6 +195,7 @@ def command(
     longest = _bytes(max_line_size)
     policies = _policies(planner, costs, time_limit)
     asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
+    named, inputs = inputs, context.with_resource(stores_as_files(inputs))
     chosen = choose_planner(
         asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )
@@ -228,6 +234,7 @@ def command(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
     )
+    say_imports(out, stored.version, dict(zip(inputs, named, strict=True)))
     _require_planned(stored, out, strict)
     if stored.rejected:
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))

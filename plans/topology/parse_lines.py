@@ -20,6 +20,7 @@ import orjson
 import pyarrow as pa
 
 from plans.errors import TopologyError
+from plans.importing.known_forms import as_topology
 from plans.message_limits import MOST_ERRORS, limited
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
@@ -181,6 +182,11 @@ def _parse_line(
     if isinstance(topology, TopologyError):
         return _rejected(place, None, INPUT_STAGE, [topology])
     errors = duplicate_keys(value, topology)
+    if TopologyForm.TRANSFORMATIONS not in topology:
+        imported = as_topology(topology, place["source_file"], place["ordinal"])
+        if isinstance(imported, list):
+            return _rejected(place, topology.get("name"), INPUT_STAGE, errors + imported)
+        topology = imported
     topology = job_defaults.under(topology)
     errors += validate_topology(topology)
     if errors:

@@ -1,0 +1,49 @@
+"""What `plan` says of topologies that were not written as such: what was assumed of them."""
+
+from collections.abc import Mapping
+from textwrap import wrap
+
+import polars as pl
+
+from engine.output.say import say_beside_output
+from engine.store.is_local import is_local
+from engine.store.open_plan import open_plan
+from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+
+_MOST = 20
+_WIDTH = 80
+
+
+def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
+    """For each file and form of imported topologies of a version, which keys were filled in or ignored.
+
+    `inputs`: what a file is called, where that is not its path.
+    """
+    if not is_local(store):
+        return
+    found = (
+        open_plan(store, version)
+        .table("topologies")
+        .select(
+            file="source_file",
+            **{
+                key: pl.col("config").map.get(name)
+                for key, name in (("form", FORM_KEY), ("assumed", ASSUMED_KEY), ("ignored", IGNORED_KEY))
+            },
+        )
+        .filter(pl.col("form").is_not_null())
+        .group_by("file", "form", "assumed", "ignored")
+        .len()
+        .sort("file", "form", "assumed", "ignored")
+        .collect()
+    )
+    for row in found.head(_MOST).iter_rows(named=True):
+        many = "topology" if row["len"] == 1 else "topologies"
+        file = inputs.get(row["file"], row["file"])
+        say_beside_output(f"{file}: {row['len']:,} {many} imported from {row['form']}")
+        for key in ("assumed", "ignored"):
+            if row[key]:
+                for line in wrap(f"{key}: {row[key]}", _WIDTH, initial_indent="  ", subsequent_indent="    "):
+                    say_beside_output(line)
+    if len(found) > _MOST:
+        say_beside_output(f"and {len(found) - _MOST:,} more files with imported topologies")

@@ -1,0 +1,47 @@
+"""Stores among the inputs of `plan`: their topologies as files, which every planner reads."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.commands.export import ExportFormat, lines_of_plan
+from engine.output.say import say_beside_output
+from engine.output.write_lines import write_texts
+from engine.store.is_local import is_local, local_folder
+from engine.store.manifest import MANIFEST
+from engine.store.open_plan import open_plan
+from engine.store.store_errors import store_errors
+from plans.errors import InputError
+
+
+@contextmanager
+def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
+    """`inputs` with a file of topology lines, there for as long as the context, in place of each local store.
+
+    What was planned in the newest version of a store is in it; of what was rejected a store keeps no text,
+    which is said. Raises StoreError, and InputError for a version in which nothing was planned.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-plan-") as folder:
+        yield [
+            _written(path, Path(folder) / f"{number}.jsonl") if _is_store(path) else path
+            for number, path in enumerate(inputs)
+        ]
+
+
+def _is_store(path: str) -> bool:
+    return is_local(path) and os.path.isdir(os.path.join(local_folder(path), MANIFEST))
+
+
+def _written(store: str, file: Path) -> str:
+    with store_errors(store, "reading"):
+        plan = open_plan(store)
+        if not plan.version.topologies:
+            raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
+        write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
+    if rejected := plan.version.rejected:
+        say_beside_output(
+            f"{store}: {rejected:,} rejected topologies are left out: a store keeps why, not what they were"
+        )
+    return str(file)

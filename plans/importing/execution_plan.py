@@ -1,0 +1,131 @@
+"""Flink's execution plan, as getExecutionPlan() gives it, as a topology.
+
+Source: org.apache.flink.streaming.api.graph.JSONGenerator.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from plans.errors import TopologyError
+from plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
+from plans.importing.stream_graph_form import sources_as_read, stream_edge, stream_graph, stream_node
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
+from plans.vocabulary import Kind
+
+FORM = "execution-plan"
+ASSUMED = {
+    "chaining": "ALWAYS",
+    "slot_sharing_group": "default",
+    "max_parallelism": "not set",
+    "uid": "not set",
+    "managed_memory": "none",
+    "exchange_mode": "UNDEFINED",
+    "output_tag": "none",
+    "job_type": "STREAMING",
+    "boundedness of sources": "bounded",
+    "number of inputs": "one, of several predecessors a union",
+}
+"""What an execution plan does not hold, and what is planned instead: Flink's defaults."""
+
+_SOURCE, _OPERATOR, _SINK = "Data Source", "Operator", "Data Sink"
+_ID = integer(-(2**31), INT32_MAX, "a node id")
+
+
+def _list(allowed: str) -> Rule:
+    return Rule(
+        lambda value: type(value) is list,
+        lambda location, key, value: [wrong_type(location, key, value, allowed)],
+        allowed,
+    )
+
+
+_NODE: Rules = {
+    "id": _ID,
+    "type": text("the operator's name"),
+    "pact": one_of((_SOURCE, _OPERATOR, _SINK)),
+    "parallelism": integer(-1, INT32_MAX, "the number of subtasks, or -1"),
+    "predecessors": _list("a list of objects"),
+}
+_PREDECESSOR: Rules = {"id": _ID, "ship_strategy": text("a partitioner as Flink prints it", bool)}
+_KNOWN = (*_NODE, "contents")
+
+
+def is_execution_plan(document: Mapping[str, Any]) -> bool:
+    """Whether an object is one, by the keys of its nodes."""
+    nodes = document.get("nodes")
+    return type(nodes) is list and any(type(node) is dict and "pact" in node for node in nodes[:1])
+
+
+def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
+    """A topology named `name`: the operators and edges as given, with Flink's defaults (see ASSUMED)."""
+    nodes = document["nodes"]
+    errors = [error for place, node in enumerate(nodes, 1) for error in _errors(node, place)]
+    if errors:
+        return errors
+    counts = Counter(node["id"] for node in nodes)
+    errors = [
+        TopologyError(ErrorKind.DUPLICATE_ID, f"node {i}", f"{count} nodes with this id", "1", "")
+        for i, count in counts.items()
+        if count > 1
+    ]
+    reads = {node["id"]: [one["id"] for one in node.get("predecessors", ())] for node in nodes}
+    errors += [
+        TopologyError(
+            ErrorKind.DANGLING_EDGE,
+            f"node {i}",
+            f"predecessor {one}, which no node has as its id",
+            "the id of a node",
+            "",
+        )
+        for i, inputs in reads.items()
+        for one in inputs
+        if one not in reads
+    ]
+    if errors:
+        return errors
+    by_id = sorted(nodes, key=lambda node: node["id"])
+    edges = [
+        stream_edge(one["id"], node["id"], one["ship_strategy"])
+        for node in by_id
+        for one in node.get("predecessors", ())
+    ]
+    graph = stream_graph(
+        [stream_node(node["id"], node["type"], node["parallelism"], _kind(node)) for node in by_id],
+        edges,
+        sources_as_read(reads),
+        [node["id"] for node in by_id if node["pact"] == _SINK],
+    )
+    ignored = {f"nodes.{key}" for node in nodes for key in ignored_keys(node, _KNOWN)}
+    if any(node.get("contents", node["type"]) != node["type"] for node in nodes):
+        ignored.add("nodes.contents")
+    return with_notes({"name": name, "stream_graph": graph}, FORM, ASSUMED, ignored)
+
+
+def _errors(node: Any, place: int) -> list[TopologyError]:
+    where = f"node at position {place}"
+    if type(node) is not dict:
+        return [wrong_type(where, "node", node, "an object")]
+    if "id" in node:
+        where = f"node {node['id']!r:.40}"
+    errors = errors_of_known(node, _NODE, ("id", "type", "pact", "parallelism"), where)
+    if errors:
+        return errors
+    if node["parallelism"] == 0:
+        errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
+    for one in node.get("predecessors", ()):
+        if type(one) is not dict:
+            errors.append(wrong_type(where, "predecessor", one, "an object"))
+        else:
+            errors += errors_of_known(one, _PREDECESSOR, tuple(_PREDECESSOR), f"{where}, predecessor")
+    if node["pact"] == _SOURCE and node.get("predecessors"):
+        errors.append(
+            TopologyError(ErrorKind.WRONG_NUMBER_OF_INPUTS, where, "a source with predecessors", "none", "")
+        )
+    return errors
+
+
+def _kind(node: Mapping[str, Any]) -> str:
+    """The kind, as far as `pact` says it."""
+    return str(Kind.SOURCE if node["pact"] == _SOURCE else Kind.ONE_INPUT)

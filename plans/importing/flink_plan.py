@@ -1,0 +1,138 @@
+"""The plan of a job as Flink's REST interface gives it at /jobs/:id/plan, as a topology.
+
+Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+
+from plans.errors import TopologyError
+from plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
+from plans.importing.job_vertices import ASSUMED as OF_VERTICES
+from plans.importing.job_vertices import EXCHANGES, Vertex, VertexInput, topology_of_vertices
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.operator_rules import UID_HASH
+from plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
+from plans.vocabulary import JobType
+
+FORM = "flink-plan"
+ASSUMED = {**OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "not set"}
+"""What a job's plan does not hold, and what is planned instead."""
+
+_LINE_END = "<br/>"
+_LIST = Rule(
+    lambda value: type(value) is list,
+    lambda location, key, value: [wrong_type(location, key, value, "a list of objects")],
+    "a list of objects",
+)
+_JOB: Rules = {"name": text(), "type": one_of(JobType), "nodes": _LIST}
+_NODE: Rules = {
+    "id": UID_HASH,
+    "parallelism": integer(-1, INT32_MAX, "the number of subtasks, or -1"),
+    "description": text("the operators of the vertex"),
+    "inputs": _LIST,
+}
+_INPUT: Rules = {
+    "id": UID_HASH,
+    "num": integer(0, INT32_MAX),
+    "exchange": one_of(EXCHANGES),
+    "ship_strategy": text("a partitioner as Flink prints it", bool),
+}
+
+
+def is_flink_plan(document: Mapping[str, Any]) -> bool:
+    """Whether an object is one, by the keys of its nodes."""
+    nodes = document.get("nodes")
+    if type(nodes) is not list:
+        return False
+    return any(type(node) is dict and "description" in node for node in nodes[:1]) or "jid" in document
+
+
+def from_flink_plan(document: Mapping[str, Any], name: str) -> Imported:
+    """A topology named `name`, whose operators are the job vertices as given (see ASSUMED)."""
+    errors = errors_of_known(document, _JOB, ("nodes",), "plan")
+    if errors:
+        return errors
+    nodes = document["nodes"]
+    errors = [error for place, node in enumerate(nodes, 1) for error in _errors(node, place)]
+    if errors:
+        return errors
+    known = Counter(node["id"] for node in nodes)
+    errors = [
+        TopologyError(ErrorKind.DUPLICATE_ID, f"vertex {i}", f"{count} vertices with this id", "1", "")
+        for i, count in known.items()
+        if count > 1
+    ]
+    errors += [
+        TopologyError(
+            ErrorKind.DANGLING_EDGE,
+            f"vertex {node['id']}",
+            f"input {one['id']}, which no vertex has as its id",
+            "the id of a vertex",
+            "",
+        )
+        for node in nodes
+        for one in node.get("inputs", ())
+        if one["id"] not in known
+    ]
+    if errors:
+        return errors
+    # Trees end each of their lines; a chain on one line has no line end.
+    tree = all(node.get("description", _LINE_END).endswith(_LINE_END) for node in nodes)
+    topology = topology_of_vertices(
+        name, document.get("type", str(JobType.STREAMING)), [_vertex(node, tree) for node in nodes], tree
+    )
+    ignored = {
+        f"nodes.{key}" for node in nodes for key in ignored_keys(node, _NODE) if key != "operator_strategy"
+    }
+    ignored |= {
+        f"inputs.{key}"
+        for node in nodes
+        for one in node.get("inputs", ())
+        for key in ignored_keys(one, _INPUT)
+    }
+    assumed = ASSUMED if "type" in document else {**ASSUMED, "job_type": "STREAMING"}
+    return with_notes(topology, FORM, assumed, ignored)
+
+
+def _vertex(node: Mapping[str, Any], tree: bool) -> Vertex:
+    """Its name is Flink's description of it, as text."""
+    inputs = sorted(node.get("inputs", ()), key=lambda one: one["num"])
+    described = node.get("description", node["id"])
+    if tree:
+        described = described.removesuffix(_LINE_END)
+    return Vertex(
+        node["id"],
+        _as_text(described),
+        node["parallelism"],
+        [VertexInput(one["id"], one["ship_strategy"], one["exchange"]) for one in inputs],
+        {},
+    )
+
+
+def _as_text(html: str) -> str:
+    """Flink writes entities of HTML 4; two of them are other characters in HTML 5, which Python reads."""
+    html = html.replace(_LINE_END, "\n")
+    return unescape(html.replace("&lang;", "\u2329").replace("&rang;", "\u232a"))
+
+
+def _errors(node: Any, place: int) -> list[TopologyError]:
+    where = f"vertex at position {place}"
+    if type(node) is not dict:
+        return [wrong_type(where, "vertex", node, "an object")]
+    if type(node.get("id")) is str:
+        where = f"vertex {node['id']:.40}"
+    errors = errors_of_known(node, _NODE, ("id", "parallelism"), where)
+    if errors:
+        return errors
+    if node["parallelism"] == 0:
+        errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
+    for one in node.get("inputs", ()):
+        if type(one) is not dict:
+            errors.append(wrong_type(where, "input", one, "an object"))
+        else:
+            required = ("id", "num", "exchange", "ship_strategy")
+            errors += errors_of_known(one, _INPUT, required, f"{where}, input")
+    return errors

@@ -1,0 +1,39 @@
+"""What became of a document that is no topology file: a topology, and what was assumed of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from plans.errors import TopologyError
+from plans.topology.rules import Rules, explain_keys
+
+FORM_KEY = "penstock.import.form"
+ASSUMED_KEY = "penstock.import.assumed"
+IGNORED_KEY = "penstock.import.ignored"
+"""Keys of the configuration of a topology that was imported: from what, what was filled in, what was left."""
+
+Imported = dict[str, Any] | list[TopologyError]
+"""A topology as docs/topology-files.md describes it, or why there is none."""
+
+
+def with_notes(
+    topology: Mapping[str, Any], form: str, assumed: Mapping[str, str], ignored: Iterable[str] = ()
+) -> dict[str, Any]:
+    """`topology` with notes of its import in its configuration, which planning does not read."""
+    notes = {FORM_KEY: form}
+    if assumed:
+        notes[ASSUMED_KEY] = "; ".join(f"{key} = {value}" for key, value in assumed.items())
+    if left := "; ".join(sorted(ignored)):
+        notes[IGNORED_KEY] = left
+    return {**topology, "config": {**topology.get("config", {}), **notes}}
+
+
+def errors_of_known(
+    found: Mapping[str, Any], rules: Rules, required: Sequence[str], location: str
+) -> list[TopologyError]:
+    """As explain_keys, of the keys that `rules` knows: other tools' objects may have more."""
+    return explain_keys({key: found[key] for key in rules if key in found}, rules, required, location)
+
+
+def ignored_keys(found: Mapping[str, Any], known: Iterable[str]) -> set[str]:
+    """Keys beside the `known` ones that hold something."""
+    return {key for key in found.keys() - set(known) if found[key] not in (None, "", {}, [])}

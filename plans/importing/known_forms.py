@@ -1,0 +1,60 @@
+"""Which form an object is in that is no topology as docs/topology-files.md describes it."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from plans.errors import TopologyError
+from plans.importing.execution_plan import from_execution_plan, is_execution_plan
+from plans.importing.flink_plan import from_flink_plan, is_flink_plan
+from plans.importing.imported import Imported
+from plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.unpacked_texts import CODECS
+from plans.topology.validate_topology import LINE
+from plans.vocabulary import TopologyForm
+
+
+def as_topology(found: Mapping[str, Any], file: str | None, place: int) -> Imported:
+    """`found` as a topology: itself where it is one or in no form that is known, else what it becomes.
+
+    Forms: Flink's plan of a job and its execution plan, each as Flink gives it or as export writes it, and
+    plan JSON. A document that has no name takes that of its file, with its `place` (from 0) after the first.
+    """
+    if TopologyForm.TRANSFORMATIONS in found:
+        return dict(found)
+    if is_plan_json(found):
+        return from_plan_json(found)
+    if TopologyForm.STREAM_GRAPH in found:
+        return dict(found)
+    given = found.get("name")
+    for key in ("flink_plan", "plan", "execution_plan"):
+        inner = found.get(key)
+        if type(inner) is dict and (is_flink_plan(inner) or is_execution_plan(inner)):
+            given, found = found.get("name", inner.get("name")), inner
+            break
+    name = given if type(given) is str and given else _name_of(file, place)
+    if is_execution_plan(found):
+        return from_execution_plan(found, name)
+    if is_flink_plan(found):
+        return from_flink_plan(found, name)
+    if is_refusal(found):
+        return [
+            TopologyError(
+                ErrorKind.MISSING_KEY,
+                LINE,
+                f"no topology, but a refusal: {found['error']}: {found['message']}",
+                "a topology, or a plan",
+                "plan the topology that was refused",
+            )
+        ]
+    return dict(found)
+
+
+def _name_of(file: str | None, place: int) -> str:
+    """The name of the file without what it ends in."""
+    name = "imported" if file is None or file.startswith("/dev/") else os.path.basename(file)
+    stem, ending = os.path.splitext(name)
+    if ending.lower() in CODECS:
+        stem = os.path.splitext(stem)[0]
+    return f"{stem or name}-{place + 1}" if place else stem or name

@@ -1,0 +1,173 @@
+"""The topologies of a plan as topology lines (docs/topology-files.md), which `plan` takes back."""
+
+from typing import Any
+
+import orjson
+import polars as pl
+
+from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
+from plans.plan_json.columnar.json_text import in_list, json_object, quoted
+from plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES
+from plans.vocabulary import TopologyForm
+
+TOPOLOGY_COLUMNS = {
+    "topologies": tuple(n for n in TOPOLOGIES.names if not n.startswith(("source_", "fingerprint"))),
+    "rejected": (TOPOLOGY, "name"),
+    "transformations": tuple(TRANSFORMATIONS.names),
+    "stream_nodes": tuple(STREAM_NODES.names),
+    "stream_edges": tuple(n for n in STREAM_EDGES.names if n != "not_chainable_reasons"),
+}
+"""The columns that to_topology_lines reads, by table."""
+
+_OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "config")
+_MAPS = ("config", "managed_memory")
+_LINES = {"name": pl.String, "line": pl.String}
+_STRUCTS = ("min_resources", "preferred_resources")
+
+
+def to_topology_lines(tables: Tables) -> pl.DataFrame:
+    """(name, line): one row per planned topology; of those that were refused a plan keeps no text.
+
+    A topology of transformations has the fingerprint that it was planned with. A stream graph is the one that
+    was planned; of what planning does not read, it has what is usual.
+    """
+    topologies = tables["topologies"]
+    lines = pl.DataFrame(schema=_LINES)
+    for form, of_form in topologies.group_by("form", maintain_order=True):
+        # Places count the rows of one form.
+        rows = of_form.with_columns(pl.int_range(pl.len()).alias("place"))
+        if form[0] == TopologyForm.TRANSFORMATIONS:
+            lines.extend(_of_transformations(rows, tables["transformations"]))
+        else:
+            lines.extend(_of_stream_graphs(rows, tables["stream_nodes"], tables["stream_edges"]))
+    return lines
+
+
+def _of_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    rows = rows.filter(pl.col(TOPOLOGY).is_in(topologies[TOPOLOGY].implode()))
+    members = listed(rows, ["id"], json_object(_values(rows, TRANSFORMATIONS.names[1:])))
+    own = _values(topologies, _OF_TOPOLOGY)
+    own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
+    heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))
+    parts: Parts = [heads, ',"transformations":[', members, "]}"]
+    return pl.DataFrame(
+        {"name": topologies["name"], "line": join_parts(parts_of_topologies(parts, topologies))},
+        _LINES,
+    )
+
+
+def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str, pl.Expr]:
+    """JSON values of columns; null, so that the key is left out, where a column says nothing."""
+    found = {}
+    for name in names:
+        value, kind = pl.col(name), rows.schema[name]
+        if rows[name].null_count() == len(rows):
+            continue
+        if name in _MAPS or name in _STRUCTS or name in ("slot_scope", "names"):
+            texts = _texts(rows, name)
+            if texts is not None:
+                found[name] = texts
+        elif name == "inputs":
+            joined = in_list(value.cast(pl.List(pl.String)).list.join(","))
+            found[name] = pl.when(value.list.len() > 0).then(joined)
+        elif name == "name":
+            found[name] = pl.when(value != "").then(quoted(value))
+        else:
+            found[name] = quoted(value) if kind == pl.String else value.cast(pl.String)
+    return found
+
+
+def _texts(rows: pl.DataFrame, name: str) -> pl.Expr | None:
+    """JSON of a nested column, which few rows have; null where it is empty. None if no row has any."""
+    column = rows[name]
+    some = column.map.len() > 0 if name in _MAPS else column.is_not_null()
+    if name in ("slot_scope", "names"):
+        # A select of no names is not the same as one without names.
+        some = column.list.len() > 0 if name == "slot_scope" else column.is_not_null()
+    if not some.any():
+        return None
+    texts: list[str | None] = [None] * len(rows)
+    values = column.filter(some)
+    listed_values = values.map.entries().to_list() if name in _MAPS else values.to_list()
+    for place, value in zip(some.arg_true().to_list(), listed_values, strict=True):
+        texts[place] = _json(_object(value) if name in _MAPS else value)
+    return pl.lit(pl.Series(texts, dtype=pl.String))
+
+
+def _object(entries: list[Any]) -> dict[str, Any]:
+    return {entry["key"]: entry["value"] for entry in entries}
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, dict):
+        value = {key: one for key, one in value.items() if one is not None}
+    return orjson.dumps(value).decode()
+
+
+def _of_stream_graphs(topologies: pl.DataFrame, nodes: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
+    ids = topologies[TOPOLOGY].implode()
+    of_nodes = _by_topology(nodes.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "id"))
+    of_edges = _by_topology(edges.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "source", "out_index"))
+    lines = []
+    for row in topologies.with_columns(pl.col("config").map.entries()).to_dicts():
+        graph = _graph(
+            orjson.loads(row["stream_graph_settings"]),
+            of_nodes.get(row[TOPOLOGY], []),
+            of_edges.get(row[TOPOLOGY], []),
+        )
+        own = {key: row[key] for key in ("name", "parallelism", "max_parallelism") if row[key] is not None}
+        config = {"config": found} if (found := _object(row["config"])) else {}
+        lines.append(orjson.dumps({**own, **config, "stream_graph": graph}).decode())
+    return pl.DataFrame({"name": topologies["name"], "line": lines}, _LINES)
+
+
+def _by_topology(rows: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
+    maps = [name for name, kind in rows.schema.items() if isinstance(kind, pl.Map)]
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in rows.with_columns(pl.col(name).map.entries() for name in maps).to_dicts():
+        of_row = {key: _object(value) if key in maps else value for key, value in row.items()}
+        found.setdefault(row[TOPOLOGY], []).append(of_row)
+    return found
+
+
+def _graph(
+    settings: dict[str, Any], nodes: list[dict[str, Any]], edges: list[dict[str, Any]]
+) -> dict[str, Any]:
+    incoming: dict[int, list[str]] = {node["id"]: [] for node in nodes}
+    outgoing: dict[int, list[str]] = {node["id"]: [] for node in nodes}
+    for edge in edges:
+        outgoing[edge["source"]].append(edge["edge_id"])
+    for edge in sorted(edges, key=lambda one: one["in_index"]):
+        incoming[edge["target"]].append(edge["edge_id"])
+    return {
+        **settings,
+        "nodes": [_node(node, incoming[node["id"]], outgoing[node["id"]]) for node in nodes],
+        "edges": [_edge(edge) for edge in edges],
+    }
+
+
+def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dict[str, Any]:
+    known = {
+        **node,
+        # Planning asks for either of the two, and keeps one.
+        "output_only_after_end_of_stream": False,
+        "in_edges": incoming,
+        "out_edges": outgoing,
+    }
+    resources = {key: node[key] for key in _STRUCTS if node.get(key) is not None}
+    required = {key: known[key] for key in NODE_RULES if key not in _STRUCTS}
+    required["input_requirements"] = {str(key): need for key, need in node["input_requirements"].items()}
+    return {**required, **resources}
+
+
+def _edge(edge: dict[str, Any]) -> dict[str, Any]:
+    known = {
+        "unaligned_checkpoints": edge["supports_unaligned_checkpoints"],
+        # What planning does not read.
+        "inter_inputs_keys_correlated": True,
+        "intra_input_key_correlated": True,
+        **edge,
+    }
+    return {key: known[key] for key in EDGE_RULES}
