@@ -25,12 +25,6 @@ _SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES
 
 
 def command(
-    shape: Annotated[
-        str,
-        typer.Argument(
-            metavar="SHAPE", help=f"{_NAMES}; or {WORKLOADS_NAME}: published benchmarks with costs"
-        ),
-    ],
     out: Annotated[
         str,
         typer.Option(
@@ -40,7 +34,22 @@ def command(
             "(topologies, transformations).",
         ),
     ],
-    topologies: Annotated[int, typer.Option("--topologies", help="How many topologies.")] = 1,
+    shape: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SHAPE]",
+            help=f"{_NAMES}; or {WORKLOADS_NAME}: published benchmarks with costs.",
+        ),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="STORE|FILE",
+            help="In place of SHAPE: draw topologies after those of a plan store or a topology file.",
+        ),
+    ] = None,
+    topologies: Annotated[int, typer.Option("--topologies", "-n", help="How many topologies.")] = 1,
     operators: Annotated[
         int | None,
         typer.Option("--operators", help=f"Operators in one (random: on average); default: {_SIZES}."),
@@ -59,6 +68,20 @@ def command(
 
     They are made in this process; if DIR is on another file system, by Spark's workers.
     """
+    if like is not None:
+        of_shapes = {
+            f"SHAPE {shape}": shape is not None,
+            "--operators": operators is not None,
+            "--parallelism": parallelism is not None,
+            "--share-of-uids": share_of_uids is not None,
+            "--width": width is not None,
+        }
+        from engine.commands.generate_like import generate_like
+
+        generate_like(like, out, topologies, seed, of_shapes)
+        return
+    if shape is None:
+        raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS_NAME}, or --like")
     if shape == WORKLOADS_NAME:
         of_shapes = {
             "--topologies": topologies != 1,

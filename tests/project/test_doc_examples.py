@@ -32,6 +32,7 @@ PAGES = (
     "README.md",
     "docs/commands.md",
     "docs/configuration.md",
+    "docs/drawn-fleets.md",
     "docs/planners-of-your-own.md",
     "docs/sql.md",
     "docs/workloads.md",

@@ -1,0 +1,171 @@
+"""`penstock generate --like`: a fleet drawn after a given one, and how like it is."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from rich.table import Column
+
+from engine.commands.plan_to_draw import is_store
+from engine.output.people import print_table_beside_output
+from engine.output.progress import Report, progress
+from engine.output.say import say_beside_output
+from engine.output.write_lines import write_texts
+from engine.planning.plan_in_process import plan_frames, read_in_process
+from engine.store.open_plan import open_plan
+from engine.store.store_errors import store_errors
+from plans.choices import Choices
+from plans.columnar.frames import from_arrow
+from plans.errors import ConfigurationError, InputError, StoreError
+from plans.generate.fleet import ROWS_OF_A_PART
+from plans.generate.like.draw_like import draw_like
+from plans.generate.like.fidelity import CLOSE, NEEDED, Distance, fidelity
+from plans.generate.like.find_segments import Segments, find_segments
+from plans.generate.like.given_fleet import GivenFleet, Ints, given_fleet
+from plans.generate.spec import Spec
+from plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from plans.tables import TABLES
+from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import Layer, TopologyForm
+
+COMPARED = 10_000
+"""Drawn topologies that are planned, spread evenly over the fleet, to compare distributions."""
+
+_TABLES = ("topologies", "transformations")
+
+Frames = dict[str, pl.DataFrame]
+
+
+def generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Mapping[str, bool]) -> None:
+    """Write topologies drawn after those of a store or file into FILE.jsonl or FILE.jsonl.gz.
+
+    Says how far their distributions are from the given ones. `of_shapes`: what only shapes take, and whether
+    it was given. Raises ConfigurationError, InputError and StoreError.
+    """
+    given = [name for name, is_given in of_shapes.items() if is_given]
+    if given:
+        raise ConfigurationError(
+            f"{', '.join(given)}: not with --like, which draws all of it", "allowed: -n, --seed, --out"
+        )
+    if not out.endswith((".jsonl", ".jsonl.gz")):
+        raise ConfigurationError(
+            f"--out {out}: with --like, topologies are lines", "FILE.jsonl or FILE.jsonl.gz"
+        )
+    Spec(2, topologies, seed)  # refuses numbers that mean nothing
+    with progress(4) as report:
+        report("read topologies")
+        plan = _of_store(like) if is_store(like) else _of_file(like)
+        fleet = given_fleet(plan["topologies"], plan["transformations"])
+        if not len(fleet.topologies):
+            raise InputError(
+                f"{like}: no topology of transformations was planned, so there is none to draw after",
+                "stream graphs are not drawn after",
+            )
+        segments = find_segments(fleet)
+        report("draw topologies")
+        written = _Written()
+        write_texts(_lines(fleet, segments, topologies, seed, report, written), Path(out))
+        report("plan drawn topologies")
+        numbers = np.arange(topologies)[:: -(-topologies // COMPARED)]
+        drawn = _planned(draw_like(fleet, segments, seed, numbers).tables)
+        report("compare")
+        distances = fidelity(plan, drawn, seed) if len(drawn["topologies"]) else []
+    many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
+    say_beside_output(
+        f"{many} in {out}, drawn after {len(fleet.topologies):,} of {like}; {written.varied:,} are varied"
+    )
+    refused = len(numbers) - len(drawn["topologies"])
+    if refused:
+        say_beside_output(f"{refused:,} of {len(numbers):,} that were planned to compare them are refused")
+    _print(distances)
+
+
+class _Written:
+    """What is known once all lines are written."""
+
+    varied = 0
+
+
+def _lines(
+    fleet: GivenFleet, segments: Segments, topologies: int, seed: int, report: Report, written: _Written
+) -> Iterator[str]:
+    mean = max(1.0, len(fleet.transformations) / len(fleet.topologies))
+    step = max(1, int(ROWS_OF_A_PART / mean))
+    for start in range(0, topologies, step):
+        report.note(f"{start:,} of {topologies:,}")
+        numbers: Ints = np.arange(start, min(start + step, topologies))
+        drawn = draw_like(fleet, segments, seed, numbers)
+        written.varied += drawn.varied
+        yield from to_topology_lines(drawn.tables)["line"]
+
+
+def _of_store(store: str) -> Frames:
+    """The newest version's planned topologies of transformations; the columns that are needed."""
+    with store_errors(store, "reading"):
+        plan = open_plan(store)
+        missing = [table for table in NEEDED if not plan.has(table)]
+        if missing:
+            raise StoreError(
+                f"{store}: version {plan.version.version} has no table {missing[0]}",
+                f"penstock plan INPUT --out {store} --until {Layer.JOB_GRAPH}",
+            )
+        return _of_transformations(
+            {
+                table: plan.table(table).select(_columns(table)).collect()
+                for table in dict.fromkeys((*_TABLES, *NEEDED))
+            }
+        )
+
+
+def _of_file(path: str) -> Frames:
+    """The topologies of a file that Flink does not refuse."""
+    read = read_in_process(path, lambda stage: None)
+    return _of_transformations(_plan(read.frames, read.inputs))
+
+
+def _planned(tables: Frames) -> Frames:
+    topologies, transformations = (tables[name] for name in _TABLES)
+    read = read_in_process((topologies, transformations), lambda stage: None)
+    return _plan(read.frames, read.inputs)
+
+
+def _plan(frames: Frames, inputs: int) -> Frames:
+    planned = plan_frames(frames, inputs, Layer.JOB_GRAPH, Choices(), lambda stage: None)
+    return {table: from_arrow(planned.tables[table].select(_columns(table))) for table in {*_TABLES, *NEEDED}}
+
+
+def _columns(table: str) -> list[str]:
+    return TABLES[table].names if table in _TABLES else list(NEEDED[table])
+
+
+def _of_transformations(frames: Frames) -> Frames:
+    ids = frames["topologies"].filter(pl.col("form") == TopologyForm.TRANSFORMATIONS).select(TOPOLOGY)
+    return {table: frame.join(ids, on=TOPOLOGY, how="semi") for table, frame in frames.items()}
+
+
+def _print(distances: list[Distance]) -> None:
+    if not distances:
+        return
+    columns = [
+        Column("distribution"),
+        Column("measure"),
+        Column("distance", justify="right"),
+        Column("by chance", justify="right"),
+        Column(""),
+    ]
+    rows = [
+        (
+            one.distribution,
+            one.measure,
+            f"{one.distance:.3f}",
+            f"{one.by_chance:.3f}",
+            "close" if one.is_close else "far",
+        )
+        for one in distances
+    ]
+    print_table_beside_output(columns, rows)
+    close = sum(one.is_close for one in distances)
+    say_beside_output(
+        f"{close} of {len(distances)} are close: at most {CLOSE}, or what chance explains in 19 of 20 fleets"
+    )
