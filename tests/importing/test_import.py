@@ -11,6 +11,7 @@ import penstock
 from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
 from plans.importing.given_graph import (
+    AS_GIVEN,
     GivenEdge,
     GivenGraph,
     GivenNode,
@@ -171,6 +172,12 @@ def graph_of(*edges, nodes=(), directed=True, **attributes):
     return GivenGraph("g", nodes, [GivenEdge(*edge, attributes) for edge in edges], directed)
 
 
+def topology_of(graph, options=AS_GIVEN):
+    found = topology_of_graph(graph, "networkx", options)
+    assert isinstance(found, dict)
+    return found
+
+
 @pytest.mark.parametrize(
     ("graph", "says"),
     [
@@ -182,21 +189,23 @@ def graph_of(*edges, nodes=(), directed=True, **attributes):
     ],
 )
 def test_graphs_that_flink_could_not_run_are_refused(graph, says):
-    (error,) = topology_of_graph(graph, "networkx")
+    found = topology_of_graph(graph, "networkx")
+    assert isinstance(found, list)
+    (error,) = found
     assert says in error.message
 
 
 def test_several_edges_between_two_nodes_are_several_inputs():
-    found = topology_of_graph(graph_of(("a", "b"), ("a", "b"), ("b", "c")), "networkx")
+    found = topology_of(graph_of(("a", "b"), ("a", "b"), ("b", "c")))
     assert operators(found) == [("source", "a", []), ("two_input", "b", ["a", "a"]), ("sink", "c", ["b"])]
 
 
 def test_inputs_of_several_kinds():
     edges = [(source, "m") for source in "abc"] + [("m", "k"), ("a", "k")]
-    found = topology_of_graph(graph_of(*edges), "networkx")
+    found = topology_of(graph_of(*edges))
     assert operators(found)[-2:] == [("multi_input", "m", ["a", "b", "c"]), ("sink", "k", ["m", "a"])]
     union = ImportOptions(several_inputs=SeveralInputs.UNION, partitioner="rescale", parallelism=7)
-    found = topology_of_graph(graph_of(*edges), "networkx", union)
+    found = topology_of(graph_of(*edges), union)
     assert operators(found)[-2] == ("one_input", "m", [f"{one} rescale" for one in "abc"])
     assert found["parallelism"] == 7
     assert "partitioner" not in found["config"][ASSUMED_KEY]
@@ -205,7 +214,7 @@ def test_inputs_of_several_kinds():
 def test_isolated_nodes_and_odd_names():
     names = ["\u202eevil", "", "<script>", "a\nb", "x" * 300, "Source: s"]
     edges = [(name, "end") for name in names[:-1]] + [("Source: s", "end")]
-    found = topology_of_graph(graph_of(*edges, nodes=["alone", *names]), "networkx")
+    found = topology_of(graph_of(*edges, nodes=["alone", *names]))
     assert "isolated nodes 'alone'" in found["config"][IGNORED_KEY]
     assert {name for _, name, _ in operators(found)} >= {"\u202eevil", "<script>", "a\nb", "s", "x" * 300}
     assert plan_in_process([found], until=Layer.STREAM_GRAPH).inputs == 1
