@@ -48,6 +48,12 @@ class StoreError(PenstockError):
     exit_code = 4
 
 
+class WorseVerdictError(PenstockError):
+    """A savepoint verdict is worse than `penstock diff --require` allows."""
+
+    exit_code = 6
+
+
 class RefusedTopologiesError(PenstockError):
     """Topologies were refused: all of them, or any under --strict. The store holds why."""
 

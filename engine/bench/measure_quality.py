@@ -15,7 +15,6 @@ from engine.planning.policies import question
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import ConfigurationError
-from plans.metrics.operator_costs import operator_costs
 from plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer
@@ -74,9 +73,7 @@ def measure_quality(
         started = time.monotonic()
         tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
         nodes = tables["stream_nodes"]
-        found = plan_metrics(
-            tables, operator_costs(nodes, asked.costs(nodes)), choices.task_manager, choices.network
-        )
+        found = plan_metrics(tables, asked.costs(nodes), choices.task_manager, choices.network)
         plans[name] = found.plans
         rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error"]))
         by_planner = rejected.filter(pl.col("error_stage") == "planner")

@@ -13,6 +13,10 @@ NEXMARK = Path(__file__).parent / "nexmark.jsonl.gz"
 """121 stream graphs of Nexmark's SQL queries as Flink's planner made them (those of tests/golden)."""
 
 
+WORKLOADS = Path(__file__).parent / "workloads.jsonl"
+"""Published benchmarks as topologies with costs (see docs/workloads.md)."""
+
+
 class Suite(NamedTuple):
     """Topologies of one kind: a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
 
@@ -38,6 +42,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             "sql", "stream graphs of Nexmark's queries, repeated up to the size", file=NEXMARK, repeated=True
         ),
+        Suite("workloads", "published benchmarks, with costs; each topology once", file=WORKLOADS),
     )
 }
 

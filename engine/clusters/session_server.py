@@ -9,8 +9,9 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.clusters.session_folder import (
     Session,
@@ -19,9 +20,14 @@ from engine.clusters.session_folder import (
     write_registered,
     write_session,
 )
+from engine.clusters.session_plans import PlansOfSession
 from engine.commits.run_owner import this_process
 from engine.machine.replace_file import replace_file
+from engine.output.progress import Report
 from plans.errors import PenstockError
+
+if TYPE_CHECKING:
+    from engine.planning.plan_into_store import Stored, WorkOnSpark
 
 LOOPBACK = "127.0.0.1"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
@@ -45,7 +51,11 @@ _SETTINGS = {
     "spark.connect.execute.manager.abandonedTombstonesSize": "100",
     "spark.cleaner.periodicGC.interval": "2min",
 }
-_SECONDS_BETWEEN_LOOKS = 0.5
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_YOUNG_GENERATION = "-Xmn256m"
+"""Java's own choice grows with each job up to a third of the heap, and is not given back."""
+
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
 def serve(folder: Path, request: dict[str, Any]) -> None:
@@ -53,9 +63,12 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     from pyspark import SparkContext
 
     from engine.spark.session import get_session
+    from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 
     os.environ[TOKEN_VARIABLE] = read_token(folder)
-    conf = {**_SETTINGS, **request["conf"]}
+    given = {**spark_settings(spark_conf_dir_in_use()), **request["conf"]}.get(_JAVA_OPTIONS, "")
+    # options of the user come later on Java's command line, and win
+    conf = {**_SETTINGS, **request["conf"], _JAVA_OPTIONS: f"{_YOUNG_GENERATION} {given}".strip()}
     spark = get_session(master=request["master"], conf=conf, app_name=f"penstock session {request['name']}")
     context = spark.sparkContext
     service: Any = getattr(
@@ -79,12 +92,28 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     seen = registered_slots(context)
     write_registered(folder, *seen)
     write_session(session)
+    plans = PlansOfSession(folder, partial(plan_on, spark), context.cancelJobGroup)
     process = SparkContext._gateway.proc if SparkContext._gateway is not None else None
     while process is not None and process.poll() is None and (folder / "session.json").exists():
+        plans.look()
         time.sleep(_SECONDS_BETWEEN_LOOKS)
         if not session.is_local and (now := registered_slots(context)) != seen:
             write_registered(folder, *now)
             seen = now
+
+
+def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "Stored":
+    """Make a plan that a client asks for; its settings are its own, and its Spark jobs the group `name`."""
+    from engine.planning.plan_into_store import plan_into_store_on_spark
+    from engine.spark.session import apply_settings
+
+    def session() -> Any:
+        own = spark.newSession()
+        apply_settings(own, None, work.conf)
+        return own
+
+    spark.sparkContext.setJobGroup(name, "penstock plan", interruptOnCancel=True)
+    return plan_into_store_on_spark(work, session, report)
 
 
 def registered_slots(context: Any) -> tuple[int, int]:

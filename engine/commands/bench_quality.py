@@ -14,8 +14,8 @@ from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact
 from engine.output.say import say, say_beside_output
+from engine.planning.chosen_costs import DRAWN
 from engine.planning.plan_options import plan_options
-from engine.planning.policies import DRAWN
 from plans.errors import ConfigurationError
 
 ALIKE = "alike"

@@ -12,21 +12,14 @@ from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from engine.output.say import say_beside_output
 from plans.errors import ConfigurationError
 
-DEPLOY_MODE = "spark.submit.deployMode"
-
 
 def chosen_cluster(
     master: str | None, session: str | None, conf: Mapping[str, str], *, verbose: bool
 ) -> Cluster:
     """The first kind of cluster that is active; `verbose` says which and why.
 
-    Raises ConfigurationError for a session that was asked for in vain, and for Spark's cluster mode.
+    Raises ConfigurationError for a session that was asked for in vain.
     """
-    if conf.get(DEPLOY_MODE, "client") != "client":
-        raise ConfigurationError(
-            f"{DEPLOY_MODE}: found {conf[DEPLOY_MODE]}, allowed client",
-            "the driver of a job is this command; run it on a machine that stays connected with the cluster",
-        )
     cluster = choose_cluster(Asked(master, session, conf))
     if verbose:
         for line in describe_choice(cluster):

@@ -13,7 +13,7 @@ from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import StoredPlan
-from plans.errors import StoreError
+from plans.errors import ConfigurationError, StoreError
 from plans.execution_graph.columnar.expand_execution_edges import expand_execution_edges
 from plans.plan_json.columnar.json_text import json_object, values
 
@@ -37,7 +37,12 @@ def command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
     ],
-    topology: Annotated[str, typer.Option("--topology", metavar="NAME", help="The topology.")],
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="NAME", help="The topology; needed without --all.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Edges of every topology, with its name, in any order.")
+    ] = False,
     job_edge: Annotated[
         str | None,
         typer.Option(
@@ -49,19 +54,26 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="json (lines), or with --all: parquet.")
+    ] = "json",
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write one JSON line for each execution edge: what is read, and the task that reads it.
+    """Write one JSON line or row for each execution edge: what is read, and the task that reads it.
 
     They are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
     """
+    _require_one_of(topology, every, job_edge, format)
     plan = chosen_plan(store, version, topology)
     if not plan.has("execution_edges"):
         raise StoreError(
             f"{store} holds no execution graph", "plan with --until execution_graph or --until slots"
         )
+    if every:
+        _write_all(store, plan.version.version, format, to)
+        return
     job_edges = plan.table("job_edges").select("target_vertex", "input_index", "source_vertex", "data_set_id")
     wanted = job_edges if job_edge is None else job_edges.filter(pl.col("data_set_id") == job_edge)
     edges = wanted.collect()
@@ -71,6 +83,35 @@ def command(
             f"{topology} has no job edge {job_edge!r}", "some that it has: " + (", ".join(known) or "none")
         )
     write_texts(_texts(plan, edges), to)
+
+
+def _require_one_of(topology: str | None, every: bool, job_edge: str | None, format: str) -> None:
+    if every == (topology is not None):
+        raise ConfigurationError("found both" if every else "found neither", "name --topology NAME or --all")
+    if every and job_edge is not None:
+        raise ConfigurationError("--job-edge and --all cannot go together", "name its --topology")
+    if format not in ("json", "parquet"):
+        raise ConfigurationError(f"--format {format}: there is no such format", "json or parquet")
+    if format == "parquet" and not every:
+        raise ConfigurationError("--format parquet is for --all", "penstock sql selects those of a topology")
+
+
+def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
+    """Edges of all topologies as they are found, in memory that does not grow with the store."""
+    from engine.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
+    from engine.sql.open_views import open_views
+    from engine.sql.require_duckdb import require_duckdb
+    from engine.sql.run_query import run_query
+
+    require_duckdb()
+    query = ALL_EXECUTION_EDGES
+    with open_views(store, version, query, MEMORY_BYTES) as views, run_query(views, query) as rows:
+        if format == "json":
+            write_texts(rows.json_lines(), to)
+        else:
+            from engine.output.write_parquet import write_parquet
+
+            write_parquet(*rows.arrow(), to)
 
 
 def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from engine.commands.explain_in_text import tell
+from engine.commands.explain_what_if import explain_what_if
 from engine.commands.key_values import ConfigDir, Define
-from engine.commands.plan_to_draw import plan_of_source
+from engine.commands.plan_to_draw import is_store, plan_of_source
 from engine.explain.explain_edge import Explanation, explain_edge
 from engine.explain.explain_operator import explain_operator, explain_slots
 from engine.explain.explained_plan import ExplainedPlan
@@ -41,6 +42,14 @@ def command(
         tuple[str, str] | None,
         typer.Option("--edge", metavar="A B", help="Only the edges from operator A to operator B."),
     ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(
+            "--what-if",
+            metavar="REASON",
+            help="Of a store: what all its topologies would save without this reason against chaining.",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write all of it as one line of JSON, met conditions too.")
     ] = False,
@@ -55,6 +64,15 @@ def command(
     Without --operator or --edge: what keeps each edge from being chained, and the slots of each group. With
     one of them: every condition of chaining with the values found, and where Flink checks it.
     """
+    if without is not None:
+        if not is_store(source):
+            raise ConfigurationError("--what-if is for stores", "penstock plan makes one")
+        if arguments or topology or operator or edge or config_dir or define:
+            raise ConfigurationError(
+                "--what-if goes with --version and --json only", "it is about all topologies of a version"
+            )
+        explain_what_if(store=source, named=without, version=version, json=json)
+        return
     if operator is not None and edge is not None:
         raise ConfigurationError("--operator and --edge cannot go together", "name one of them")
     plan = ExplainedPlan(plan_of_source(source, list(arguments or []), topology, version, config_dir, define))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from engine.commands.generate_workloads import WORKLOADS_NAME, generate_workloads
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_pieces
 from engine.store.is_local import is_local, local_folder
@@ -24,7 +25,12 @@ _SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES
 
 
 def command(
-    shape: Annotated[str, typer.Argument(metavar="SHAPE", help=_NAMES)],
+    shape: Annotated[
+        str,
+        typer.Argument(
+            metavar="SHAPE", help=f"{_NAMES}; or {WORKLOADS_NAME}: published benchmarks with costs"
+        ),
+    ],
     out: Annotated[
         str,
         typer.Option(
@@ -53,6 +59,16 @@ def command(
 
     They are made in this process; if DIR is on another file system, by Spark's workers.
     """
+    if shape == WORKLOADS_NAME:
+        of_shapes = {
+            "--topologies": topologies != 1,
+            "--operators": operators is not None,
+            "--seed": seed != 0,
+            "--share-of-uids": share_of_uids is not None,
+            "--width": width is not None,
+        }
+        generate_workloads(out, parallelism, of_shapes)
+        return
     found = _shape(shape)
     if width is not None and not found.width:
         raise ConfigurationError(f"--width: the shape {found.name} has none", f"shapes that have: {_WIDTHS}")
@@ -78,9 +94,9 @@ def command(
 def _shape(name: str) -> Shape:
     found = next((shape for shape in SHAPES if shape.name == name), None)
     if found is None:
-        close = get_close_matches(name, [shape.name for shape in SHAPES], n=1)
+        close = get_close_matches(name, [*(shape.name for shape in SHAPES), WORKLOADS_NAME], n=1)
         hint = f"did you mean {close[0]}?" if close else None
-        raise ConfigurationError(f"SHAPE: found {name!r}, allowed {_NAMES}", hint)
+        raise ConfigurationError(f"SHAPE: found {name!r}, allowed {_NAMES}, {WORKLOADS_NAME}", hint)
     return found
 
 

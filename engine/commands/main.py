@@ -60,10 +60,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("show", "engine.commands.show", "Show the plans of a store."),
     ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
     ("explain", "engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
+    ("diff", "engine.commands.diff", "Compare plans, and say whether savepoints restore."),
     ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
     ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
     ("metrics", "engine.commands.metrics", "Show what plans need, and the rates that they sustain."),
     ("export", "engine.commands.export", "Write plans as JSON lines."),
+    ("sql", "engine.commands.sql", "Ask a store by SQL."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
     ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
@@ -77,8 +79,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
     "3 an input cannot be read; 4 the store cannot be used as asked, or is damaged; "
-    "5 bench: slower than the results compared with; 7 topologies were refused: nothing planned, or any "
-    "under --strict; 8 the machine refuses (no space, no permission, a read-only target, an I/O error); "
+    "5 bench: slower than the results compared with; 6 diff: a verdict is worse than required; "
+    "7 topologies were refused: nothing planned, or any under --strict; "
+    "8 the machine refuses (no space, no permission, a read-only target, an I/O error); "
     "9 not enough memory; 129 hung up (SIGHUP); 130 interrupted (Ctrl-C); 141 nobody reads the output any "
     "more (SIGPIPE); 143 terminated (SIGTERM)."
 )

@@ -1,6 +1,5 @@
 """`penstock metrics`: how good the plans of a store are."""
 
-from pathlib import Path
 from typing import Annotated
 
 import polars as pl
@@ -12,13 +11,10 @@ from engine.commands.reads_store import reads_store
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
 from engine.output.say import say
+from engine.planning.chosen_costs import chosen_costs
 from engine.store.open_plan import StoredPlan
-from plans.errors import ConfigurationError, StoreError
-from plans.metrics.operator_costs import drawn_costs, operator_costs, read_costs
+from plans.errors import StoreError
 from plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
-
-DRAWN = "drawn"
-"""What --costs says for costs that are drawn."""
 
 
 @reads_store
@@ -40,7 +36,7 @@ def command(
             metavar="FILE|drawn",
             help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
             "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; or drawn by hash. "
-            "Default: all alike.",
+            "Default: as topologies say, else all alike.",
         ),
     ] = None,
     version: Annotated[
@@ -71,17 +67,9 @@ def command(
 
 def _measure(plan: StoredPlan, costs: str | None) -> Metrics:
     tables = {name: plan.table(name).collect() for name in NEEDED}
-    nodes = tables["stream_nodes"]
-    if costs == DRAWN:
-        given = drawn_costs(nodes)
-    elif costs is None:
-        given = None
-    elif Path(costs).is_file():
-        given = read_costs(Path(costs), tables["topologies"])
-    else:
-        raise ConfigurationError(f"--costs {costs}: found no such file", f"a file, or {DRAWN}")
+    chosen = chosen_costs(costs, tables["topologies"])
     cluster = recorded_cluster(plan.version.options)
-    return plan_metrics(tables, operator_costs(nodes, given), cluster.task_manager, cluster.network)
+    return plan_metrics(tables, chosen(tables["stream_nodes"]), cluster.task_manager, cluster.network)
 
 
 def _print_fleet(plans: pl.DataFrame) -> None:

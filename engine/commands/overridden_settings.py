@@ -20,6 +20,7 @@ def say_what_is_overridden(
     task_manager_memory: str | None = None,
     parallelism: int | None = None,
     master: str | None = None,
+    py_files: str | None = None,
     spark: Mapping[str, str] = _NO_SETTINGS,
 ) -> None:
     """Say for each option that differs from the configuration which of the two is used, and why.
@@ -37,6 +38,7 @@ def say_what_is_overridden(
             cluster.process_size,
         ),
         ("-p", parallelism, "parallelism.default", configuration.job_defaults.parallelism),
+        ("--py-files", py_files, "python.files", configuration.scripts.get("python.files")),
         ("--master", master, "spark.master", configuration.spark.get("spark.master")),
         *(
             (f"--conf {key}", value, key, configuration.spark[key])

@@ -21,7 +21,7 @@ from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
 from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
-from engine.planning.plan_into_store import Stored, plan_into_store_by_columns, plan_into_store_on_spark
+from engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_by_columns
 from engine.planning.plan_options import (
     DEFAULT_PROCESS_SIZE,
     DEFAULT_SLOT_SHARING,
@@ -152,6 +152,10 @@ def command(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="NAME", help="Plan on the Spark of this session."),
+    ] = None,
     checkpoint_dir: Annotated[
         str | None,
         typer.Option(
@@ -192,7 +196,9 @@ def command(
     policies = _policies(planner, costs, time_limit)
     asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
     named, inputs = inputs, context.with_resource(stores_as_files(inputs))
-    chosen = choose_planner(asked, inputs, out, wants_spark=bool(settings or master or checkpoint_dir))
+    chosen = choose_planner(
+        asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
+    )
     if policies is not None and chosen.on_spark:
         raise ConfigurationError(
             f"--planner {planner}: {chosen.why}", "a planner of your own runs in this process"
@@ -210,20 +216,20 @@ def command(
                 raise
             chosen = on_spark_instead(asked, error)
     if stored is None:
+        from engine.commands.plan_where_asked import plan_where_asked
         from plans.joins.passes import stages
 
         with progress(stages(until) + 4) as report:
-            stored = plan_into_store_on_spark(
-                inputs,
+            work = WorkOnSpark(
+                tuple(inputs),
                 out,
                 options,
-                report,
-                choice=chosen,
-                master=master,
-                conf={**configuration.spark, **settings},
-                max_line_bytes=longest,
-                checkpoint_dir=checkpoint_dir,
+                chosen,
+                {**configuration.spark, **settings},
+                longest,
+                checkpoint_dir,
             )
+            stored = plan_where_asked(work, master, session, report)
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,6 +13,9 @@ from engine.planning.plan_options import PlanOptions
 from engine.store.open_plan import BY_NAME, open_plan
 from plans.errors import ConfigurationError, InputError
 from plans.tables.column_types import TOPOLOGY
+
+if TYPE_CHECKING:
+    from engine.runtime.job import Job
 
 
 def plan_of_source(
@@ -80,6 +84,13 @@ def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> Drawn
 
 
 def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> DrawnPlan:
+    """The job that a script would run first; see job_of_script."""
+    from engine.runtime.plan_job import plan_job
+
+    return plan_of_tables(plan_job(job_of_script(script, arguments, options, scripts)), None, script)
+
+
+def job_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> "Job":
     """The job that a script would run first; it runs up to its first execute, and nothing on Spark.
 
     `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
@@ -87,15 +98,15 @@ def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, 
     """
     from engine.datastream.environment_settings import EnvironmentSettings
     from engine.library.run_script import run_script
-    from engine.runtime.job import Job
-    from engine.runtime.plan_job import plan_job
 
     captured: list[Job] = []
     settings = EnvironmentSettings(config=scripts, captured=captured, plan_options=options)  # type: ignore[arg-type]
     run_script(script, list(arguments), settings)
     if not captured:
-        raise InputError(f"{script}: it ended without executing a job", "a job is drawn when it is executed")
-    return plan_of_tables(plan_job(captured[0]), None, script)
+        raise InputError(
+            f"{script}: it ended without executing a job", "a job is planned when it is executed"
+        )
+    return captured[0]
 
 
 def is_store(source: str) -> bool:

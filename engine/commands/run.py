@@ -1,6 +1,9 @@
 """`penstock run`: a PyFlink or Penstock script on Spark."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +24,15 @@ from engine.commands.require_store import require_store
 from engine.output.people import print_table_beside_output
 from engine.output.say import say_beside_output
 
+DEPLOY_MODE = "spark.submit.deployMode"
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+class DeployMode(StrEnum):
+    """Where the driver of a job runs."""
+
+    CLIENT = "client"
+    CLUSTER = "cluster"
 
 
 def command(
@@ -55,6 +66,13 @@ def command(
             "--session",
             metavar="NAME",
             help="Run in this session; default: the one `session start` recorded.",
+        ),
+    ] = None,
+    deploy_mode: Annotated[
+        DeployMode | None,
+        typer.Option(
+            "--deploy-mode",
+            help="Where the driver runs: in this command (client), or on a cluster of yarn or k8s://.",
         ),
     ] = None,
     slot_request_timeout: Annotated[
@@ -135,13 +153,23 @@ def command(
     if to is not None:
         require_store(to)
     given = given_settings(properties_file, conf)
-    say_what_is_overridden(configuration, parallelism=parallelism, master=master, spark=given)
+    say_what_is_overridden(
+        configuration, parallelism=parallelism, master=master, py_files=py_files, spark=given
+    )
+    spark = {**configuration.spark, **given}
+    if deploy_mode is not None:
+        spark[DEPLOY_MODE] = deploy_mode.value
+    if spark.get(DEPLOY_MODE, DeployMode.CLIENT) == DeployMode.CLUSTER:
+        from engine.commands.run_in_cluster import run_in_cluster
+
+        cluster = chosen_cluster(master, session, spark, verbose=verbose)
+        run_in_cluster(context, script, arguments or [], configuration, cluster, spark)
+        return
     if detached:
         from engine.commands.run_detached import run_detached
 
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
-    spark = {**configuration.spark, **given}
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
@@ -155,11 +183,8 @@ def command(
     from engine.library.script_options import with_python_files
     from engine.planning.plan_options import plan_options
     from engine.runtime.collect_records import collects_closed_at_end
-    from engine.runtime.job_result import JobResult
     from engine.runtime.list_jobs_of_script import list_jobs_of_script
-    from engine.runtime.record_run import write_run
     from engine.runtime.recover_jobs import use_recovery
-    from engine.runtime.run_control import run_listeners
     from engine.runtime.start_job import jobs_end_with_script
 
     settings = EnvironmentSettings(
@@ -167,6 +192,26 @@ def command(
         config=with_slot_request_timeout(with_python_files(configuration, py_files), slot_request_timeout),
         plan_options=plan_options(cluster=configuration.cluster),
     )
+
+    submitted = submitted_script(script, arguments or [], given_options(context), to, cluster)
+    with (
+        _told_of_runs(to),
+        on_cluster(cluster, spark, configuration.cluster.slots),
+        use_recovery(script_recovery(checkpoint_dir, resume)),
+        runs_acknowledged_at_end(),
+        list_jobs_of_script(submitted, as_detached_driver()),
+        collects_closed_at_end(),
+        jobs_end_with_script(),
+    ):
+        run_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
+
+
+@contextmanager
+def _told_of_runs(to: str | None) -> Iterator[None]:
+    """Each run that ends inside the block is summed up on a terminal, and recorded in the store `to`."""
+    from engine.runtime.job_result import JobResult
+    from engine.runtime.record_run import write_run
+    from engine.runtime.run_control import run_listeners
 
     def ended(result: JobResult) -> None:
         if sys.stderr.isatty():
@@ -177,22 +222,7 @@ def command(
 
     run_listeners.append(ended)
     try:
-        submitted = submitted_script(script, arguments or [], given_options(context), to, cluster)
-        with (
-            on_cluster(cluster, spark, configuration.cluster.slots),
-            use_recovery(script_recovery(checkpoint_dir, resume)),
-            runs_acknowledged_at_end(),
-            list_jobs_of_script(submitted, as_detached_driver()),
-            collects_closed_at_end(),
-            jobs_end_with_script(),
-        ):
-            run_script(
-                script,
-                list(arguments or []),
-                settings,
-                py_files=[file for file in (py_files or "").split(",") if file],
-                real_pyflink=real_pyflink,
-            )
+        yield
     finally:
         run_listeners.remove(ended)
 

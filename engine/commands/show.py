@@ -7,7 +7,9 @@ import typer
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
 from engine.commands.show_fleet import show_fleet
+from engine.commands.show_in_json import show_in_json
 from engine.commands.show_topology import show_topology
+from engine.output.write_lines import write_texts
 
 
 @reads_store
@@ -22,10 +24,15 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
     """Show the plans of a store: counts, chains and refusals, or one topology in full."""
     plan = chosen_plan(store, version, topology)
-    if topology is None:
+    if json:
+        import orjson
+
+        write_texts([orjson.dumps(show_in_json(store, plan, topology)).decode()], None)
+    elif topology is None:
         show_fleet(store, plan)
     else:
         show_topology(topology, plan)

@@ -16,7 +16,7 @@ CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
 MOST = 10
 """Lines of a table that counts kinds of things."""
 
-_COUNTED = (
+COUNTED = (
     ("operators", "stream_nodes"),
     ("stream edges", "stream_edges"),
     ("job vertices", "job_vertices"),
@@ -49,7 +49,7 @@ def _print_counts(plan: StoredPlan) -> None:
     counted = {
         "planned": plan.table("topologies"),
         "refused": plan.table("rejected"),
-        **{label: plan.table(name) for label, name in _COUNTED if plan.has(name)},
+        **{label: plan.table(name) for label, name in COUNTED if plan.has(name)},
     }
     found = pl.collect_all([rows.select(pl.len()) for rows in counted.values()], engine="streaming")
     rows = [(label, f"{count.item():,}") for label, count in zip(counted, found, strict=True)]

@@ -34,7 +34,7 @@ def show_fleet_resources(plan: StoredPlan) -> None:
     The plan's options say what TaskManagers and whose network defaults it was made for.
     """
     task_manager, _ = recorded_cluster(plan.version.options)
-    per_vertex = _buffers_of_vertices(plan)
+    per_vertex = buffers_of_vertices(plan)
     of_jobs = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
     wanted = (pl.col("slots") + task_manager.slots - 1) // task_manager.slots
     slots, task_managers = of_jobs.select(pl.col("slots").sum(), wanted=wanted.sum()).collect().row(0)
@@ -108,7 +108,7 @@ def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
     return task_network_buffers(*pl.collect_all([buffers, vertices]), options=network)
 
 
-def _buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
+def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
     """Per job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
     effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
     return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(

@@ -14,6 +14,7 @@ from engine.commands.reads_store import reads_store
 from engine.output.people import print_table
 from engine.output.pieces import Piece, Styled
 from engine.output.say import say
+from engine.output.write_lines import write_texts
 from engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS, configured_task_manager
 from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
@@ -81,6 +82,7 @@ def command(
     ] = None,
     config_dir: ConfigDir = None,
     define: Define = None,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
     """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one cluster per job.
 
@@ -107,11 +109,45 @@ def command(
     its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
     required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
     placed = place_jobs(_jobs(plan), required, slots, available)
+    if json:
+        _write_json(store, chosen, slots, memory, available, placed, topology)
+        return
     say(*_cluster(store, chosen, slots, memory, available))
     if topology is None or its_plan is None:
         _print_fleet(placed, slots, memory)
     else:
         _print_job(topology, its_plan, placed.filter(pl.col("name") == topology).rows(named=True), memory)
+
+
+def _write_json(
+    store: str,
+    version: PlanVersion,
+    slots: int,
+    memory: int,
+    available: int | None,
+    placed: pl.DataFrame,
+    topology: str | None,
+) -> None:
+    """The TaskManagers, and what jobs need of them: sums by mode of all jobs, or the named job."""
+    import orjson
+
+    said: dict[str, Any] = {
+        "store": store,
+        "version": version.version,
+        "task_manager": {"slots": slots, "process_bytes": memory},
+        "available_task_managers": available,
+    }
+    if topology is None:
+        sums = _sums(placed)
+        said |= {"jobs": sums["jobs"], "slots": sums["slots"]}
+        columns: dict[str, tuple[str, ...]] = dict.fromkeys(MODES, ("jobs", "slots", *_NUMBERS))
+    else:
+        sums = next(iter(placed.filter(pl.col("name") == topology).rows(named=True)), {})
+        said |= {"topology": topology, "slots": sums.get("slots")}
+        columns = dict.fromkeys(MODES, ("placed", *_NUMBERS))
+    for mode, label in zip(MODES, ("session_cluster", "cluster_per_job"), strict=True):
+        said[label] = {name: sums[f"{mode}_{name}"] for name in columns[mode]} if sums else None
+    write_texts([orjson.dumps(said).decode()], None)
 
 
 def _memory_size(text: str) -> int:

@@ -130,16 +130,18 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         Raises JobCompileError, JobExecutionError and JobCancelledError of engine.runtime.errors, and
         RuntimeError where nothing is registered.
         """
+        job = self._job_to_run(self._take_registered(), job_name)
         from engine.runtime.run_job import run_job
 
-        result = run_job(self._job_to_run(self._take_registered(), job_name))
+        result = run_job(job)
         return JobExecutionResult(result.job_id, result.milliseconds)
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered, without waiting for it. Raises as `execute` up to its start."""
+        job = self._job_to_run(self._take_registered(), job_name)
         from engine.runtime.start_job import RunningJob
 
-        return JobClient(RunningJob(self._job_to_run(self._take_registered(), job_name)).start())
+        return JobClient(RunningJob(job).start())
 
     def get_execution_plan(self) -> str:
         """Flink's JSON of the StreamGraph of what is registered."""
@@ -173,25 +175,24 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords:
         """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
+        job = self._job_to_run(self._take_registered(), job_name)
         from engine.runtime.collect_records import CollectedRecords
 
-        return CollectedRecords(
-            self._job_to_run(self._take_registered(), job_name),
-            lambda values: collected_values(values, sink.output_type),
-        )
+        return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
+        job = self._job_to_run(self._take_registered(), job_name)
         from engine.runtime.run_job import collect_job
 
-        values = collect_job(self._job_to_run(self._take_registered(), job_name), sink)
+        values = collect_job(job, sink)
         return collected_values(list(values), sink.output_type)
 
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
+        job = self._job_to_run([sink], None)
         from engine.runtime.dataframe_of_job import dataframe_of_job
 
-        job = self._job_to_run([sink], None)
         done = {one.created for one in job.transformations}
         self._registered = [one for one in self._registered if one.created not in done]
         return dataframe_of_job(job, sink)

@@ -80,7 +80,6 @@ def run(
                 place,
                 [str(argument) for argument in arguments],
                 environment,
-                py_files=files,
                 real_pyflink=real_pyflink,
             )
     finally:

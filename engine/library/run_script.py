@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
+from engine.datastream.python_options import FILE_DELIMITER, PYTHON_FILES
 from engine.machine.named_output import is_of_standard_output
 from plans.errors import InputError, PenstockError
+from plans.without_pandas import without_pandas
 
 
 class ScriptError(PenstockError):
@@ -21,13 +23,13 @@ def run_script(
     arguments: Sequence[str],
     settings: EnvironmentSettings,
     *,
-    py_files: Sequence[str] = (),
     real_pyflink: bool = False,
 ) -> None:
     """Run `script` as `python script arguments` would, with `settings` for its environments.
 
-    Unless `real_pyflink`, `import pyflink` means Penstock. Raises InputError where there is no such file,
-    ScriptError with the script's own lines where it raises; errors of Penstock come through as they are.
+    It imports from their option python.files, too (source: PythonDriver). Unless `real_pyflink`,
+    `import pyflink` means Penstock. Raises InputError where there is no such file, ScriptError with the
+    script's own lines where it raises; errors of Penstock come through as they are.
     """
     path = Path(script)
     if not path.is_file():
@@ -36,7 +38,11 @@ def run_script(
         from engine.pyflink_names import install
 
         install()
-    with use_settings(settings), _as_main(path, [script, *arguments], py_files):
+    if settings.captured is not None:
+        with without_pandas():
+            pass  # pyarrow has looked for it now; a script that imports it has it as ever
+    python_files = settings.config.get(PYTHON_FILES, "").split(FILE_DELIMITER)
+    with use_settings(settings), _as_main(path, [script, *arguments], list(filter(None, python_files))):
         try:
             runpy.run_path(str(path), run_name="__main__")
         except JobCaptured:
@@ -57,10 +63,10 @@ def _of_script(path: Path, error: Exception) -> str:
 
 
 @contextmanager
-def _as_main(path: Path, argv: list[str], py_files: Sequence[str]) -> Iterator[None]:
+def _as_main(path: Path, argv: list[str], python_files: Sequence[str]) -> Iterator[None]:
     before_argv, before_path = sys.argv, list(sys.path)
     sys.argv = argv
-    sys.path[0:0] = [str(path.resolve().parent), *(str(Path(file).resolve()) for file in py_files)]
+    sys.path[0:0] = [str(path.resolve().parent), *(str(Path(file).resolve()) for file in python_files)]
     try:
         yield
     finally:

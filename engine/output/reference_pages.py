@@ -15,6 +15,7 @@ from plans.passes import PASSES
 from plans.tables import TABLES
 from plans.tables.column_types import COMMENT
 from plans.tables.type_names import type_name
+from plans.tables.view_columns import view_columns
 
 WRITTEN = "Written by `make docs`; a test compares it with the code."
 
@@ -34,19 +35,25 @@ def tables_page() -> str:
         "",
         "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
         "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
-        "one version share it.",
+        "one version share it. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
+        "columns that are called otherwise there have that name under *in SQL*.",
     ]
     for table, columns in TABLES.items():
         layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
         lines += ["", f"## {table}", ""]
         lines += [layer, ""] if layer else []
-        lines += ["| column | type | null | meaning |", "|---|---|---|---|"]
+        lines += ["| column | in SQL | type | null | meaning |", "|---|---|---|---|---|"]
         lines += [
-            f"| `{column.name}` | {cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
+            f"| `{column.name}` | {_other_name(column.name, view_columns(table)[column.name])} "
+            f"| {cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
             f"| {cell(column.metadata[COMMENT].decode())} |"
             for column in columns
         ]
     return "\n".join(lines) + "\n"
+
+
+def _other_name(stored: str, in_sql: str) -> str:
+    return "" if stored == in_sql else f"`{in_sql}`"
 
 
 def example_of(derive: Callable[..., Any]) -> tuple[str, str]:

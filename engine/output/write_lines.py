@@ -23,20 +23,21 @@ def write_texts(texts: Iterable[str], target: Path | None) -> None:
 
 def write_pieces(pieces: Iterable[str], target: Path | None) -> None:
     """As write_texts, of JSON text in pieces of any length, line feeds included."""
-    with _open(target) as out:
+    with open_target(target) as out:
         for piece in pieces:
             out.write(printable_json(piece).encode())
 
 
 @contextmanager
-def _open(target: Path | None) -> Iterator[BinaryIO]:
+def open_target(target: Path | None, *, compress: bool = True) -> Iterator[BinaryIO]:
+    """What `target` is to hold: see write_texts. `compress`: as its name says."""
     if target is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     sys.stdout.flush()  # the target may be /dev/stdout
     with replace_file(target) as file:
-        if target.suffix == ".gz":
+        if compress and target.suffix == ".gz":
             with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
                 yield cast(BinaryIO, packed)
         else:

@@ -35,9 +35,10 @@ Report = Callable[[str], None]
 
 
 class Question(NamedTuple):
-    """How planners are asked: the costs that they are shown (None: as assumed), and seconds for a batch."""
+    """How planners are asked: from stream nodes to the operator_costs that they are shown, and seconds for a
+    batch."""
 
-    costs: Callable[[pl.DataFrame], pl.DataFrame | None] = lambda stream_nodes: None
+    costs: Callable[[pl.DataFrame], pl.DataFrame] = operator_costs
     seconds: float = DEFAULT_SECONDS
 
 
@@ -112,7 +113,7 @@ def _decide(
     """What a planner answers to all batches, and what is wrong with it."""
     if COSTS in policy.reads:
         nodes = shown["stream_nodes"]
-        shown = {**shown, COSTS: operator_costs(nodes, question.costs(nodes))}
+        shown = {**shown, COSTS: question.costs(nodes)}
     answers, wrong = [], [NO_VIOLATION]
     read = _read_tables if policy.decision is Decision.PLAN else _reader(policy.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):

@@ -1,10 +1,10 @@
 """Planning an input into a store, by either planner. Spark is imported only where it is used."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.output.progress import Report
 from engine.planning.choose_planner import Choice, Planner
@@ -187,37 +187,37 @@ def _write_giant(
     return Stored(number, inputs, len(topologies), len(rejected), choice.planner.value, choice.why)
 
 
-def plan_into_store_on_spark(
-    inputs: Sequence[str],
-    out: str,
-    options: PlanOptions,
-    report: Report,
-    *,
-    choice: Choice,
-    master: str | None,
-    conf: Mapping[str, str],
-    max_line_bytes: int,
-    checkpoint_dir: str | None = None,
-) -> Stored:
-    """On Spark: by columns in its workers, or by the passes over DataFrames (see choose_on_spark).
+class WorkOnSpark(NamedTuple):
+    """What is to be planned on Spark, with Spark's settings `conf`; `checkpoint_dir`: see checkpoints_in."""
 
-    `checkpoint_dir`: see checkpoints_in.
+    inputs: tuple[str, ...]
+    out: str
+    options: PlanOptions
+    choice: Choice
+    conf: Mapping[str, str]
+    max_line_bytes: int
+    checkpoint_dir: str | None = None
+
+
+def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> Stored:
+    """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
+    choose_on_spark).
     """
     from engine.planning.checkpoints_in import checkpoints_in
     from engine.planning.plan_topologies import plan_tables, read_topologies
-    from engine.spark.session import get_session
     from engine.store.spark_tables import SparkTables
     from engine.store.write_plan import write_plan
 
+    options, choice = work.options, work.choice
     report("start Spark")
-    spark = get_session(master=master, conf=conf, app_name="penstock plan")
-    with checkpoints_in(spark, checkpoint_dir):
+    spark = session()
+    with checkpoints_in(spark, work.checkpoint_dir):
         report("read topologies")
-        given = read_topologies(spark, list(inputs), max_line_bytes, options.job_defaults)
+        given = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
         planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
         report("write the version")
         number = write_plan(
-            SparkTables(spark, out),
+            SparkTables(spark, work.out),
             planned.tables,
             planner_version=version("penstock"),
             options=options.recorded,

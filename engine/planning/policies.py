@@ -1,17 +1,13 @@
 """Planners of others as a command or a call names them, and how they are asked."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
 
+from engine.planning.chosen_costs import chosen_costs
 from engine.planning.find_policies import Policy, find_policies
 from engine.planning.plan_by_policies import Question
 from plans.errors import ConfigurationError
-from plans.metrics.operator_costs import drawn_costs, read_costs
-
-DRAWN = "drawn"
-"""What --costs says for costs that are drawn."""
 
 
 class Policies(NamedTuple):
@@ -35,10 +31,5 @@ def named_policies(name: str, costs: str | None, seconds: float) -> Policies:
 
 
 def question(costs: str | None, topologies: pl.DataFrame, seconds: float) -> Question:
-    """`costs`: a file, DRAWN, or None for what is assumed. Raises InputError (see read_costs)."""
-    if costs == DRAWN:
-        return Question(drawn_costs, seconds)
-    if costs is None:
-        return Question(seconds=seconds)
-    given = read_costs(Path(costs), topologies)
-    return Question(lambda stream_nodes: given, seconds)
+    """How to ask about these topologies, with the costs that --costs chooses. Raises InputError."""
+    return Question(chosen_costs(costs, topologies), seconds)

@@ -66,7 +66,7 @@ def any_session(
     remember_secrets(settings)
     running = _running_session()
     if running is not None:
-        _apply(running, master, settings)
+        apply_settings(running, master, settings)
         return running
     return _start(master, settings, app_name)
 
@@ -96,7 +96,7 @@ def _running_session() -> SparkSession | None:
     return active
 
 
-def _apply(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
+def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
     """Set `settings` on a running session; raise ConfigurationError for what is fixed and different."""
     fixed = {} if master is None else {"spark.master": master}
     for key, value in settings.items():
@@ -121,6 +121,10 @@ def _is_with_sparks_own(key: str, found: str | None, value: str) -> bool:
 
 def _shown(key: str, value: str | None) -> str:
     return "none" if value is None else repr(redact_value(key, value))
+
+
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Environment variable of Spark's own: where the JVM is that has started this process."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,8 @@ def _environment() -> dict[str, str]:
 
 def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> SparkSession:
     global _begun
+    if _GATEWAY in os.environ:
+        return _of_spark_submit(asked)
     begun, _begun = _begun, None
     as_begun = ((master, asked, app_name), _environment(), os.getcwd())
     if begun is not None and (begun.asked, begun.environment, begun.folder) == as_begun:
@@ -213,6 +219,15 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
             refused = disk_error_of_spark(error, every)
             said = f"Spark did not start: {describe_spark_error(error)}"
             raise refused or ConfigurationError(said) from error
+
+
+def _of_spark_submit(asked: Mapping[str, str]) -> SparkSession:
+    """The session of a driver that spark-submit has started: its JVM and settings are there."""
+    try:
+        SparkContext._ensure_initialized()
+        return SparkSession(SparkContext(conf=SparkConf().setAll(list(asked.items()))))
+    except (Py4JError, PySparkException) as error:
+        raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -32,6 +32,11 @@ class SpawnedJvm:
     files: ExitStack  #: that it needs until it has come up
 
 
+def spark_submit() -> str:
+    """The path of Spark's own command: of SPARK_HOME, else of PySpark."""
+    return os.path.join(_find_spark_home(), "bin", "spark-submit")
+
+
 def spawn_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> SpawnedJvm:
     """A JVM of spark-submit's with Spark's `settings`, none of them on a command line.
 
@@ -49,7 +54,7 @@ def spawn_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> Sp
         output.start()
         try:
             process = subprocess.Popen(
-                [os.path.join(_find_spark_home(), "bin", "spark-submit"), *shlex.split(arguments)],
+                [spark_submit(), *shlex.split(arguments)],
                 stdin=subprocess.PIPE,
                 stderr=write_end,
                 env={**os.environ, **own},
@@ -85,4 +90,6 @@ def end_spawned(spawned: SpawnedJvm) -> None:
     """End a JVM that nobody has connected with."""
     with spawned.files, suppress(OSError, subprocess.TimeoutExpired):
         spawned.process.kill()
+        if spawned.process.stdin is not None:
+            spawned.process.stdin.close()
         spawned.process.wait(10)

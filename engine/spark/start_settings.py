@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine.commits.temporary_folders import temporary_folder
 from engine.output.redaction import remember_secrets
 from engine.spark.foresee_spark_memory import heap_mebibytes
+from engine.spark.penstock_wheel import archive_settings, write_wheel
 from engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use, spark_settings
 from engine.spark.submit_settings import JAVA_OPTIONS
+from plans.errors import ConfigurationError
+
+_DEPLOY_MODE = "spark.submit.deployMode"
+_WITHOUT_PENSTOCK = ("yarn", "k8s://")
+"""Masters whose machines need not have Penstock; workers of spark:// run what is installed there."""
 
 _NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
 """Of a local Spark, which is one process: what waits for its heartbeats would wait for itself.
@@ -17,18 +24,30 @@ a task that is just starting, and two minutes later the only executor is removed
 
 
 def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Those of a session on `master` (None: as configured, else local[*]) with the user's `settings`."""
+    """Those of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
+
+    Raises ConfigurationError for Spark's cluster mode: the driver is this process.
+    """
     conf_dir = spark_conf_dir_in_use()
     files = spark_settings(conf_dir)
     profile = files if spark_conf_dir() in conf_dir.parents else {}
     merged = {**profile, **settings, "spark.app.name": app_name}
     given = {**files, **settings}
     remember_secrets(given)
+    if given.get(_DEPLOY_MODE, "client") != "client":
+        raise ConfigurationError(
+            f"{_DEPLOY_MODE}: found {given[_DEPLOY_MODE]}, allowed client: the driver is this process",
+            "penstock run --deploy-mode cluster runs a script whose driver is on the cluster",
+        )
     merged |= {key: given[key] for key in JAVA_OPTIONS if key in given}  # not by Spark: onto a command line
     merged["spark.master"] = master or given.get("spark.master", "local[*]")
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
     merged.setdefault("spark.jars.ivy", str(ivy_dir()))
+    if merged["spark.master"].startswith(_WITHOUT_PENSTOCK):
+        wheel = temporary_folder("wheel") / "penstock.zip"
+        write_wheel(wheel)
+        merged |= archive_settings(merged["spark.master"], given, wheel)
     if merged["spark.master"].startswith("local"):
         if "spark.driver.memory" not in given:
             merged["spark.driver.memory"] = f"{heap_mebibytes()}m"

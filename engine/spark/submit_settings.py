@@ -30,9 +30,14 @@ def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
             for key, value in settings.items()
         }
         properties = Path(folder) / "spark.properties"
-        _write_private(properties, "".join(f"{_key(key)}={_value(own[key])}\n" for key in own))
+        write_properties(properties, own)
         given = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
         yield f"--properties-file {shlex.quote(str(properties))} --load-spark-defaults {given}"
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Write `settings` as spark-submit's --properties-file, readable by this user only."""
+    _write_private(path, "".join(f"{_key(key)}={_value(value)}\n" for key, value in settings.items()))
 
 
 def _java_options(folder: Path, key: str, value: str) -> str:

@@ -34,14 +34,19 @@ DRAWN = {
 _STRIDE = 0x9E3779B97F4A7C15
 
 
-def operator_costs(stream_nodes: pl.DataFrame, given: pl.DataFrame | None) -> pl.DataFrame:
-    """One row per stream node, with the columns of COSTS: `given` where it has the node, else as ASSUMED."""
+def operator_costs(stream_nodes: pl.DataFrame, *given: pl.DataFrame | None) -> pl.DataFrame:
+    """One row per stream node, with columns of COSTS: as the first of `given` that says it, or ASSUMED."""
     nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
-    found = pl.DataFrame(schema=COSTS) if given is None else given
-    joined = nodes.join(found, on=[TOPOLOGY, "id"], how="left", maintain_order="left")
-    values = {name: pl.col(name).fill_null(value).fill_nan(value) for name, value in ASSUMED.items()}
+    values = {name: pl.lit(None, pl.Float64()) for name in ASSUMED}
+    for number, found in enumerate(rows for rows in given if rows is not None):
+        here = {name: f"{name}/{number}" for name in ASSUMED}
+        nodes = nodes.join(found.rename(here), on=[TOPOLOGY, "id"], how="left", maintain_order="left")
+        values = {
+            name: pl.coalesce(value, pl.col(here[name]).fill_nan(None)) for name, value in values.items()
+        }
+    values = {name: value.fill_null(ASSUMED[name]) for name, value in values.items()}
     values["records_per_second"] = pl.when("reads").then(0.0).otherwise(values["records_per_second"])
-    return joined.select(TOPOLOGY, "id", **values)
+    return nodes.select(TOPOLOGY, "id", **values)
 
 
 def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:

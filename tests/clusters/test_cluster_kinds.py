@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from engine.cluster_mode.require_cluster_mode import require_cluster_mode
 from engine.clusters.cluster_kinds import CLUSTER_KINDS, Asked, choose_cluster, describe_choice
 from engine.clusters.session_folder import (
     Session,
@@ -25,6 +26,7 @@ from engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from engine.commits.run_owner import this_process
 from engine.configuration.load_configuration import load_configuration
 from engine.machine.state_folder import STATE_DIR
+from engine.spark.start_settings import start_settings
 from plans.errors import ConfigurationError
 
 HOSTILE = ["<script>alert(1)</script>", '"; rm -rf ~', "..", ".", "a/../../b", "état %2F", "-m"]
@@ -133,10 +135,14 @@ def test_a_session_of_another_machine_is_left_alone():
         stop_session(live_session("mine"))
 
 
-def test_cluster_mode_is_refused():
+def test_cluster_mode_needs_a_driver_on_the_cluster():
     conf = {"spark.submit.deployMode": "cluster"}
     with pytest.raises(ConfigurationError, match=r"deployMode: found cluster, allowed client"):
-        chosen_cluster("yarn", None, conf, verbose=False)
+        start_settings("yarn", conf, "penstock")
+    recorded()
+    record_latest("mine")
+    with pytest.raises(ConfigurationError, match=r"found session 'mine'; a session has its driver already"):
+        require_cluster_mode(chosen_cluster(None, None, conf, verbose=False))
 
 
 def test_the_default_parallelism_in_a_session_is_its_slots(tmp_path):

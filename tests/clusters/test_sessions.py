@@ -175,6 +175,15 @@ def test_a_failure_names_operator_and_record(place):
     assert "record: 7" in done.stderr
 
 
+def test_a_plan_that_fails_in_the_session(place):
+    folder, environment = place
+    options = ("--planner", "joins", "--session", NAME)
+    done = penstock(environment, "plan", "no.jsonl", "--out", "none", *options, cwd=folder)
+    assert done.returncode == 3, done.stderr
+    assert "no.jsonl" in done.stderr
+    assert not list((folder / "state").glob("sessions/*/plans/*"))
+
+
 @pytest.mark.parametrize("token", [None, "", "0" * 64])
 def test_without_its_token_the_session_refuses(session, monkeypatch, token):
     import grpc

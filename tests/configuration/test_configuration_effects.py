@@ -174,14 +174,35 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
     code, said = run("run", "--config-dir", conf, *options, script)
     assert code == 0, said
     assert f"--conf spark.my.password {redaction.REDACTED} is used, not spark.my.password" in said
+    assert "--py-files b.py is used, not python.files a.py (-D)" in said
     assert "hunter" not in said
-    assert run("run", "--config-dir", conf, "--py-files", "b.py", script)[0] == 0
-    (settings, session), (without_define, _) = ran
+    assert run("run", "--config-dir", conf, "-D", "python.files=a.py,c.zip", script)[0] == 0
+    (settings, session), (defined, _) = ran
     assert session is not None
     assert settings.config["parallelism.default"] == "3"
-    assert (settings.config["python.files"], without_define.config["python.files"]) == ("a.py", "b.py")
+    assert (settings.config["python.files"], defined.config["python.files"]) == ("b.py", "a.py,c.zip")
     assert settings.plan_options.choices.task_manager.slots == 2
     assert session.conf == {"spark.my.password": "hunter-other", "spark.executor.cores": "2"}
+
+
+def test_a_script_imports_from_python_files_and_adds_to_them(tmp_path):
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "of_the_command.py").write_text("FACTOR = 3")
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import of_the_command\nfrom pyflink.datastream import StreamExecutionEnvironment\n"
+        "from pyflink.common import Configuration\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "def files(): return env._configuration.get_string('python.files', '')\n"
+        "env.add_python_file('added.py'); print('added', files())\n"
+        "own = Configuration(); own.set_string('python.files', 'own.py')\n"
+        "env.configure(own); print('set', files())\n"
+        "env.from_collection([of_the_command.FACTOR]).print(); env.execute()\n"
+    )
+    given = tmp_path / "given"
+    code, said = run("info", "-D", f"python.files={given}", script)
+    assert code == 0, said
+    assert f"added added.py,{given}\nset own.py\n" in said
 
 
 def test_config_lists_everything_and_no_secrets(conf, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import networkx
 import pytest
@@ -93,7 +94,7 @@ NEW = [
 
 
 def workflow(version):
-    tasks = {"tasks": OLD}
+    tasks: dict[str, Any] = {"tasks": OLD}
     if version >= "1.5":
         executed = [{"id": task["id"], "coreCount": 2, "runtimeInSeconds": 1} for task in NEW]
         tasks = {"specification": {"tasks": NEW, "files": []}, "execution": {"tasks": executed}}
@@ -169,7 +170,8 @@ def test_what_is_wrong_with_a_workflow_is_said(change, error, says):
 
 def graph_of(*edges, nodes=(), directed=True, **attributes):
     nodes = [GivenNode(key, {}) for key in nodes]
-    return GivenGraph("g", nodes, [GivenEdge(*edge, attributes) for edge in edges], directed)
+    found = [GivenEdge(source, target, attributes) for source, target in edges]
+    return GivenGraph("g", nodes, found, directed)
 
 
 def topology_of(graph, options=AS_GIVEN):

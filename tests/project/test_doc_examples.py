@@ -28,7 +28,14 @@ def words(text: str) -> str:
     return " ".join(BOX.sub(" ", text).split())
 
 
-PAGES = ("README.md", "docs/commands.md", "docs/configuration.md", "docs/planners-of-your-own.md")
+PAGES = (
+    "README.md",
+    "docs/commands.md",
+    "docs/configuration.md",
+    "docs/planners-of-your-own.md",
+    "docs/sql.md",
+    "docs/workloads.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

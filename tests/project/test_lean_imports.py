@@ -197,6 +197,7 @@ def modules_of(folder: Path, command: str) -> str:
         "edges store --topology a",
         "draw store --topology a --format html",
         "draw a.jsonl --topology a",
+        "diff store a.jsonl",
         "runs store",
         "generate random --topologies 3 --out made.jsonl",
         "generate layered --out made",

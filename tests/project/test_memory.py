@@ -14,11 +14,11 @@ from engine.machine.available_memory import Available, available_memory
 from engine.machine.machine import memory_bytes
 from engine.planning import choose_planner as choosing
 from engine.planning import foresee_memory as foresee
-from engine.planning.choose_planner import Choice, Planner, choose_planner
+from engine.planning.choose_planner import Planner, choose_planner
 from engine.planning.estimate_size import estimate_size
 from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
 from engine.planning.plan_in_process import plan_in_process
-from engine.planning.plan_into_store import Stored
+from engine.planning.plan_into_store import Stored, WorkOnSpark
 from plans.errors import NotEnoughMemoryError
 from plans.execution_graph.columnar import count_task_rows as counting
 from plans.execution_graph.columnar.count_task_rows import TaskRows
@@ -182,11 +182,11 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
     monkeypatch.setattr(choosing, "spark_fits", lambda: spark)
     planned = []
 
-    def on_spark(*_: object, choice: Choice, **__: object) -> Stored:
-        planned.append(choice)
-        return Stored(1, 1, 1, 0, "joins", choice.why)
+    def on_spark(work: WorkOnSpark, *_: object) -> Stored:
+        planned.append(work.choice)
+        return Stored(1, 1, 1, 0, "joins", work.choice.why)
 
-    monkeypatch.setattr("engine.commands.plan.plan_into_store_on_spark", on_spark)
+    monkeypatch.setattr("engine.commands.plan_where_asked.plan_into_store_on_spark", on_spark)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark:
         assert (ran.exit_code, ran.stderr) == (0, "")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.spark.penstock_wheel import write_wheel
 from engine.spark.spark_conf import spark_conf_dir
 
 ROOT = spark_conf_dir().parent
@@ -28,6 +29,15 @@ def build(target: str, source: Path, out: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_clusters_are_sent_what_the_wheel_holds(wheel, tmp_path):
+    write_wheel(tmp_path / "penstock.zip")
+    sent, installed = (
+        {name for name in zipfile.ZipFile(archive).namelist() if ".dist-info/" not in name}
+        for archive in (tmp_path / "penstock.zip", wheel)
+    )
+    assert sent == installed
 
 
 def test_wheel_holds_packages_settings_and_examples(wheel):

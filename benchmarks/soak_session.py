@@ -1,0 +1,213 @@
+"""Whether a session stays as it is: many small jobs one after the other, then many at once.
+
+    python -m benchmarks.soak_session [--jobs 200] [--at-once 20]
+
+A session of two slots is started in a state folder of its own. Each job counts words, as a client of its own.
+After the 10th, 50th, 100th and 200th job a table says what the session takes: heap of the JVM after a
+collection, resident memory of the JVM and of all Python processes, threads, open files, files of Spark on the
+disk, and seconds per job since the row before. Then jobs are submitted at once by `penstock run -d`; they
+must finish in the order of their tickets. The exit code is 1 unless they do, and unless the last row is as
+the first, within the margins of `GROWTH`.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.clusters.connect_to_session import connected_to
+from engine.clusters.session_folder import Session, live_session
+from engine.datastream.environment_settings import EnvironmentSettings, use_settings
+from engine.jobs.job_records import list_jobs
+from engine.machine.end_processes import processes_of_session
+from engine.machine.state_folder import STATE_DIR
+from engine.runtime.run_environment import use_session_settings
+
+LOOKS = (10, 50, 100, 200)
+_MEBIBYTE = 2**20
+_SECONDS_BETWEEN_LOOKS = 0.02
+
+
+class Look(NamedTuple):
+    """What a session takes."""
+
+    heap: float  #: MiB of the JVM's heap that are in use after a collection
+    jvm: float  #: resident MiB of the JVM
+    python: float  #: MiB of all Python processes, shared pages divided among them
+    threads: int
+    files: int  #: open files of all processes
+    shuffle: float  #: MiB of Spark's files on the disk
+    shuffle_files: int
+    log: float  #: MiB
+
+
+GROWTH = Look(16.0, 128.0, 32.0, 10, 20, 4.0, 100, 1.0)
+"""By how much each may be larger at the end than after the tenth job."""
+
+
+def look(session: Session, scratch: Path) -> Look:
+    """Measure the session, whose processes keep their files in `scratch`."""
+    pids = sorted(processes_of_session(int(session.owner["pid"])))
+    jvm = next(pid for pid in pids if _name(pid) == "java")
+    return Look(
+        _heap_after_collection(jvm) / _MEBIBYTE,
+        _memory(jvm, "Rss") / _MEBIBYTE,
+        sum(_memory(pid, "Pss") for pid in pids if pid != jvm) / _MEBIBYTE,
+        sum(len(_entries(pid, "task")) for pid in pids),
+        sum(len(_entries(pid, "fd")) for pid in pids),
+        sum(size for size in _sizes(scratch)) / _MEBIBYTE,
+        len(_sizes(scratch)),
+        (session.folder / "log").stat().st_size / _MEBIBYTE,
+    )
+
+
+def _name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def _entries(pid: int, what: str) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/{what}")
+    except OSError:  # it has ended
+        return []
+
+
+def _memory(pid: int, what: str) -> int:
+    """Bytes."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(rf"^{what}:\s+(\d+) kB", text, re.MULTILINE)
+    return 0 if found is None else int(found.group(1)) * 1024
+
+
+def _heap_after_collection(jvm: int) -> int:
+    """Bytes that live after full collections; the second sees what the first one's cleaners let go of."""
+    for _ in range(2):
+        subprocess.run(["jcmd", str(jvm), "GC.run"], check=True, capture_output=True)
+        time.sleep(2)
+    done = subprocess.run(["jcmd", str(jvm), "GC.heap_info"], check=True, capture_output=True, text=True)
+    used = re.findall(r"(?:PSYoungGen|ParOldGen|garbage-first heap)\s.*?used (\d+)K", done.stdout)
+    return sum(map(int, used)) * 1024
+
+
+def _sizes(folder: Path) -> list[int]:
+    sizes = []
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                sizes.append(os.path.getsize(os.path.join(where, name)))
+            except FileNotFoundError:
+                continue
+    return sizes
+
+
+def run_job(session: Session, number: int) -> None:
+    """Count words as a client that connects, runs one job and goes."""
+    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from operators.common.typeinfo import Types
+
+    with (
+        connected_to(session),
+        use_session_settings(None, {}, session),
+        use_settings(EnvironmentSettings(parallelism=2)),
+    ):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        words = env.from_collection(["to be or not to be"] * 50, Types.STRING()).flat_map(str.split)
+        pairs = words.map(lambda word: (word, number)).key_by(lambda pair: pair[0])
+        with pairs.reduce(lambda a, b: (a[0], a[1] + b[1])).execute_and_collect(f"soak {number}") as records:
+            counts = dict(records)
+    if counts != {"to": 100 * number, "be": 100 * number, "or": 50 * number, "not": 50 * number}:
+        raise SystemExit(f"job {number}: {counts}")
+
+
+SCRIPT = """
+import sys
+from pyflink.common import Types
+from pyflink.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+numbers = env.from_collection(list(range(100)), Types.LONG()).rebalance()
+numbers.map(lambda n: (n % 5, n)).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).print()
+env.execute("at once " + sys.argv[1])
+"""
+
+
+def submit_at_once(jobs: int, folder: Path, session: Session) -> bool:
+    """Submit that many jobs, each by a command of its own; whether all finish, in the order of tickets."""
+    script = folder / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "engine.commands.main", "run", "-d", str(script)]
+    commands = [
+        subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True)
+        for number in range(1, jobs + 1)
+    ]
+    tickets = dict[str, int]()
+    running = True
+    while running:
+        running = any(one.poll() is None for one in commands)
+        for path in (session.folder / "queue").glob("*.*"):
+            number, _, job_id = path.name.partition(".")
+            tickets[job_id] = int(number)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    ids = [one.communicate()[0].strip() for one in commands]
+    for job_id in ids:
+        subprocess.run([*command[:3], "wait", job_id], check=False, stdout=subprocess.DEVNULL)
+    found = [record for record in list_jobs() if record.job_id in ids]
+    finished = sum(record.state == "FINISHED" for record in found)
+    found.sort(key=lambda record: record.submitted.started_at + record.milliseconds)
+    order = [tickets.get(record.job_id, 0) for record in found]
+    in_order = order == sorted(order)
+    print(
+        f"{jobs} jobs at once: {finished} finished, {'' if in_order else 'not '}in the order of their tickets"
+    )
+    return finished == jobs == len(set(order)) and in_order
+
+
+def main() -> int:
+    """Start a session, run the jobs, look, and stop it."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--jobs", type=int, default=max(LOOKS))
+    options.add_argument("--at-once", type=int, default=20)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="penstock-soak-") as folder:
+        scratch = Path(folder) / "scratch"
+        scratch.mkdir()
+        os.environ |= {STATE_DIR: f"{folder}/state", "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
+        command = [sys.executable, "-m", "engine.commands.main", "session"]
+        subprocess.run([*command, "start", "--slots", "2"], check=True, stdout=subprocess.DEVNULL)
+        try:
+            session = live_session("default")
+            looks = [*(number for number in LOOKS if number < given.jobs), given.jobs]
+            print("jobs", *Look._fields, "seconds_per_job", sep="\t", flush=True)
+            found, before, began = [], 0, time.monotonic()
+            for number in range(1, given.jobs + 1):
+                run_job(session, number)
+                if number in looks:
+                    seconds = (time.monotonic() - began) / (number - before)
+                    found.append(look(session, scratch))
+                    print(
+                        number, *(round(one, 1) for one in found[-1]), f"{seconds:.2f}", sep="\t", flush=True
+                    )
+                    before, began = number, time.monotonic()
+            in_order = submit_at_once(given.at_once, Path(folder), session) if given.at_once else True
+            print("after", *(round(one, 1) for one in look(session, scratch)), sep="\t")
+        finally:
+            subprocess.run([*command, "stop"], check=True)
+    grown = [
+        name
+        for name, first, last, margin in zip(Look._fields, found[0], found[-1], GROWTH, strict=True)
+        if last - first > margin
+    ]
+    if grown:
+        print(f"grown: {', '.join(grown)}")
+    return 1 if grown or not in_order else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Scripts whose driver runs on the cluster: what spark-submit is given for them."""

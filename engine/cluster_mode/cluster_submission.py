@@ -1,0 +1,159 @@
+"""What spark-submit is given for a script in cluster mode: settings and archives, all of it in files.
+
+Source: org.apache.spark.deploy.SparkSubmit.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.cluster_mode.shipped_files import ShippedFiles
+from engine.clusters.session_request import EXECUTOR_CORES
+from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.configuration.setting import Level
+from engine.output.redaction import redact, redact_value
+from engine.spark import submitted_driver
+from engine.spark.penstock_wheel import archive_settings, write_wheel
+from engine.spark.spark_conf import offline_jars, spark_conf_dir_in_use, spark_settings
+from engine.spark.submit_settings import write_properties
+from engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
+from engine.spark.write_archive import write_archive
+from plans.errors import ConfigurationError, InputError
+
+DEPLOY_MODE = "spark.submit.deployMode"
+_JAVA_OPTIONS = tuple(
+    f"spark.{of}.{kind}JavaOptions" for of in ("driver", "executor") for kind in ("default", "extra")
+)
+_KUBERNETES = "k8s://"
+_OF_KUBERNETES = {
+    "spark.kubernetes.container.image": "the image of the pods",
+    "spark.kubernetes.file.upload.path": "a folder that the driver's pod reads, such as s3a://bucket/folder",
+}
+_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_PATHS_OF_THE_CLUSTER = ("--to=", "--checkpoint-dir=")
+_WAIT = ("spark.yarn.submit.waitAppCompletion", "spark.kubernetes.submission.waitAppCompletion")
+
+
+@dataclass(frozen=True)
+class ClusterScript:
+    """A script that is to run in cluster mode."""
+
+    master: str
+    script: str
+    arguments: Sequence[str]
+    options: Sequence[str]  #: of `penstock run`, that the driver gets as they are
+    configuration: EffectiveConfiguration
+    spark: Mapping[str, str]  #: Spark's settings of the configuration and the command
+    python_files: str | None  #: of --py-files
+    detached: bool  #: the command does not wait for the end of the application
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A call of spark-submit, and what its file of settings says."""
+
+    arguments: tuple[str, ...]
+    settings: Mapping[str, str]
+
+
+def write_submission(folder: Path, script: ClusterScript) -> Submission:
+    """Write what `script` needs into `folder`.
+
+    No setting, option or argument of the script is on the command line, which everybody sees. Raises
+    ConfigurationError with all that is wrong, InputError where there is no such script.
+    """
+    path = Path(script.script)
+    if not path.is_file():
+        raise InputError(f"{script.script}: no such script" if not path.exists() else f"{path}: not a file")
+    shipped = ShippedFiles()
+    command = _command(script, shipped)
+    configuration = _of_level(Level.FILE, script, shipped)
+    settings = _settings(folder, script)
+    _refuse(script, [*_problems(script, settings), *shipped.missing])
+    write_wheel(folder / "penstock.zip")
+    write_archive(
+        folder / f"{JOB_FOLDER}.zip",
+        {
+            COMMAND_LINE: json.dumps(command, indent=1),
+            "conf/configuration.yaml": json.dumps(configuration, indent=1),  # JSON is YAML
+            f"script/{path.name}": path,
+            **shipped.entries,
+        },
+    )
+    driver = folder / "penstock_driver.py"
+    shutil.copyfile(submitted_driver.__file__, driver)
+    properties = folder / "spark.properties"
+    write_properties(properties, settings)
+    return Submission(("--properties-file", str(properties), str(driver)), settings)
+
+
+def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
+    """The arguments of `penstock` in the driver."""
+    options = [*script.options, f"--master={script.master}", f"--config-dir={JOB_FOLDER}/conf"]
+    options += [f"-D{key}={text}" for key, text in _of_level(Level.DEFINE, script, shipped).items()]
+    if script.python_files:
+        options.append(f"--py-files={shipped.ship_option('python.files', script.python_files)}")
+    if script.configuration.cluster.slots is not None:
+        options.append(f"--conf={EXECUTOR_CORES}={_executor_cores(script)}")
+    return ["run", *options, "--", f"{JOB_FOLDER}/script/{Path(script.script).name}", *script.arguments]
+
+
+def _of_level(level: Level, script: ClusterScript, shipped: ShippedFiles) -> dict[str, str]:
+    """Flink's options that were set at a level, as they are where the job runs."""
+    return {
+        one.key: shipped.ship_option(one.key, one.text)
+        for one in script.configuration.settings.values()
+        if one.level is level and not one.key.startswith("spark.")
+    }
+
+
+def _executor_cores(script: ClusterScript) -> str:
+    return script.spark.get(EXECUTOR_CORES) or str(script.configuration.cluster.slots or 1)
+
+
+def _settings(folder: Path, script: ClusterScript) -> dict[str, str]:
+    given = {**spark_settings(spark_conf_dir_in_use()), **script.spark}
+    if script.configuration.cluster.slots is not None:
+        given[EXECUTOR_CORES] = _executor_cores(script)
+    if jars := offline_jars():
+        given |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
+    given |= {
+        "spark.app.name": f"penstock {Path(script.script).name}",
+        "spark.master": script.master,
+        DEPLOY_MODE: "cluster",
+        **dict.fromkeys(_WAIT, str(not script.detached).lower()),
+    }
+    job = f"{folder / JOB_FOLDER}.zip#{JOB_FOLDER}"
+    return {**given, **archive_settings(script.master, given, folder / "penstock.zip", job)}
+
+
+def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:
+    problems = [
+        f"{key} holds a secret, which would be on a command line of Java's in the cluster"
+        for key in _JAVA_OPTIONS
+        if key in settings and redact_value(key, settings[key]) != settings[key]
+    ]
+    problems += [
+        f"{option}: found a path in the driver's working folder, which goes with it; allowed: a URL, or an "
+        "absolute path that the driver sees"
+        for option in script.options
+        if option.startswith(_PATHS_OF_THE_CLUSTER)
+        and "://" not in option
+        and not os.path.isabs(option.partition("=")[2])
+    ]
+    if script.master.startswith(_KUBERNETES):
+        problems += [
+            f"{key} is not set: {what}" for key, what in _OF_KUBERNETES.items() if key not in settings
+        ]
+    elif not any(os.environ.get(name) for name in _HADOOP):
+        problems.append(f"neither {_HADOOP[0]} nor {_HADOOP[1]} is set: the folder of Hadoop's configuration")
+    return problems
+
+
+def _refuse(script: ClusterScript, problems: Sequence[str]) -> None:
+    if problems:
+        listed = problems[0] if len(problems) == 1 else "".join(f"\n  {one}" for one in problems)
+        raise ConfigurationError(f"cluster mode on {redact(script.master)}: {listed}")

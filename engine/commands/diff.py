@@ -1,0 +1,142 @@
+"""`penstock diff`: what is different in two sets of topologies, and what becomes of their savepoints."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import orjson
+import typer
+
+from engine.commands.diff_in_text import Shown, tell_diff
+from engine.commands.diff_pairs import diff_pairs
+from engine.commands.key_values import ConfigDir, Define, given_configuration
+from engine.commands.sides_to_compare import Opener, previous_version
+from engine.commands.worse_verdicts import Required, Worse
+from engine.diff.diff_sides import diff_sides
+from engine.diff.side import Side, only_topology
+from engine.diff.topology_diff import Counts, TopologyDiff
+from engine.output.progress import progress
+from engine.output.write_lines import write_pieces
+from plans.errors import ConfigurationError
+
+
+def command(
+    old: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="A",
+            help="The old topologies: a store (its newest version), STORE@VERSION, a topology file, "
+            "folder or glob, or a script (.py) with a job.",
+        ),
+    ] = None,
+    new: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="B",
+            help="The new ones. Without B, A's newest version is compared with the one before it.",
+        ),
+    ] = None,
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")
+    ] = None,
+    require: Annotated[
+        Required | None,
+        typer.Option(
+            "--require",
+            metavar="VERDICT",
+            help="Exit with 6 if a savepoint verdict is worse than this: restores; allow-non-restored "
+            "(what no operator takes is lost); refused (only what cannot be planned any more is worse).",
+        ),
+    ] = None,
+    stateful: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stateful",
+            metavar="PATTERN",
+            help="Only operators with such a name or uid have state (* and ? stand for characters); may be "
+            "given several times. Default: all have.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write all differences as JSON, a line for each topology.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="With --json or --pairs: write there, not to standard output; .gz is compressed.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            "--pairs",
+            metavar="PAIRS",
+            help='In place of A and B: JSON lines {"name", "old": topology, "new": topology, "stateful": '
+            "list of ids}; .gz, a directory or glob of them, or - for standard input. Without stateful, "
+            "every operator has state.",
+        ),
+    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+) -> None:
+    """Say what is different in the plans of A and B, and whether savepoints of A restore in B.
+
+    Topologies are paired by name. Of each that has changed: operators added, removed, renamed or with other
+    ids, chains, parallelism, data sets, slots, and what Flink says when the state of the old job is restored
+    in the new one, with the uid that would keep state that is lost.
+
+    With --pairs, a line for each pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error
+    and message, without and with --allow-non-restored-state. If Flink does not plan one of the two: {"name",
+    "error", "message"}.
+    """
+    if pairs is not None:
+        if old is not None or json or topology is not None or stateful:
+            raise ConfigurationError("--pairs goes without A, B, --json, --stateful and --topology")
+        diff_pairs(pairs, to, require, given_configuration(config_dir, define).job_defaults)
+        return
+    if old is None:
+        raise typer.BadParameter("A is missing", param_hint="A")
+    if to is not None and not json:
+        raise ConfigurationError("--to goes with --json or --pairs")
+    if new is None:
+        old, new = previous_version(old)
+    counts, shown, worse = Counts(), Shown(), Worse(require)
+    with TemporaryDirectory(prefix="penstock-diff-") as folder, progress(3) as report:
+        opener = Opener(folder, config_dir, define)
+        report(f"read {old}")
+        before = opener.open(old, "old")
+        report(f"read {new}")
+        sides = [before, opener.open(new, "new")]
+        if topology is not None:
+            sides = only_topology(sides, topology)
+        report("compare plans")
+        found = _watched(diff_sides(sides[0], sides[1], counts, stateful or ()), shown, worse)
+        if json:
+            write_pieces(_json_pieces(sides, found, counts), to)
+        else:
+            for number, _ in enumerate(found, 1):
+                report.note(f"compare plans: {number:,} topologies differ")
+    if not json:
+        tell_diff(sides, counts, shown)
+    worse.raise_if_any(f"{counts.verdicts.total():,} changed topologies")
+
+
+def _watched(found: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:
+    for one in found:
+        shown.add(one)
+        worse.add(one.name, one.verdict)
+        yield one
+
+
+def _json_pieces(sides: list[Side], found: Iterator[TopologyDiff], counts: Counts) -> Iterator[str]:
+    """One JSON object with a line for each topology; the counts come last, when they are known."""
+    old, new = (orjson.dumps({"source": side.label, "left_out": side.left_out}).decode() for side in sides)
+    yield f'{{"old":{old},"new":{new},"topologies":['
+    between = "\n"
+    for one in found:
+        yield between + orjson.dumps(one.as_json()).decode()
+        between = ",\n"
+    yield f'\n],"counts":{orjson.dumps(counts.as_json()).decode()}}}\n'

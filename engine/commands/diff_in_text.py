@@ -1,0 +1,242 @@
+"""What `penstock diff` prints for people: counts, then changed topologies, worst verdict first."""
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+from typing import Any
+
+from engine.commands.worse_verdicts import VERDICT_WORDS
+from engine.diff.savepoint_verdicts import Verdict
+from engine.diff.side import Side
+from engine.diff.topology_diff import Change, Counts, TopologyDiff
+from engine.output.pieces import Styled
+from engine.output.say import say
+from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import printable
+
+MOST_TOPOLOGIES = 20
+"""Topologies that are shown; --json has them all."""
+_MOST_ROWS = 5
+"""Changes of a kind that are shown of a topology."""
+_WIDTH = 79
+
+_VERDICTS = {
+    Verdict.RESTORES: "restores",
+    Verdict.ALLOW_NON_RESTORED: "restores only with --allow-non-restored-state",
+    Verdict.REFUSED: "refused",
+    Verdict.NOT_PLANNED: "the new topology is not planned",
+}
+_SETTINGS_ONLY = "other settings only: no operator, chain, data set or slot differs"
+
+
+class Shown:
+    """Keeps the topologies to show: worst verdict first, then changed ones before added and removed."""
+
+    def __init__(self) -> None:
+        self.topologies: list[TopologyDiff] = []
+        self.left_out = 0
+
+    def add(self, one: TopologyDiff) -> None:
+        """Take one in; at most MOST_TOPOLOGIES are kept."""
+        self.topologies.append(one)
+        if len(self.topologies) >= 2 * MOST_TOPOLOGIES:
+            self._cut()
+
+    def in_order(self) -> list[TopologyDiff]:
+        """Those to show."""
+        self._cut()
+        return self.topologies
+
+    def _cut(self) -> None:
+        ordered = sorted(self.topologies, key=_order)
+        self.left_out += max(0, len(ordered) - MOST_TOPOLOGIES)
+        self.topologies = ordered[:MOST_TOPOLOGIES]
+
+
+def _order(one: TopologyDiff) -> tuple[int, int, str]:
+    rank = -1 if one.verdict is None else one.verdict.rank
+    return (-rank, list(Change).index(one.change), one.name)
+
+
+def tell_diff(sides: Sequence[Side], counts: Counts, shown: Shown) -> None:
+    """Print it, in lines of at most 79 characters unless a name is longer."""
+    old, new = sides
+    _tell(f"{old.label} → {new.label}", 0, style="bold")
+    for line in _count_lines(counts):
+        _tell(line, 0)
+    for side in sides:
+        if side.left_out:
+            refused = _number(side.left_out, "refused input")
+            _tell(f"{side.label}: {refused} without a readable name, or with that of another", 0)
+    for one in shown.in_order():
+        say()
+        _tell_topology(one)
+    if shown.left_out:
+        say()
+        _tell(f"… and {shown.left_out:,} more that differ; --json has them all", 0)
+
+
+def _count_lines(counts: Counts) -> Iterable[str]:
+    topologies = counts.topologies
+    parts = [f"{topologies[change]:,} {change}" for change in Change if topologies[change]]
+    known = _number(topologies.total(), "topology", "topologies")
+    yield f"{known}: {', '.join(parts) or 'none on either side'}"
+    if counts.verdicts:
+        said = [
+            f"{count:,} {VERDICT_WORDS[verdict]}"
+            for verdict in Verdict
+            if (count := counts.verdicts[verdict])
+        ]
+        yield f"savepoints: {', '.join(said)}"
+    if counts.lost:
+        yield f"state that is lost: of {_number(counts.lost, 'operator')}"
+    if counts.taken:
+        yield f"state that goes to another operator: of {_number(counts.taken, 'operator')}"
+    if counts.mismatched:
+        yield f"state that does not fit the new parallelism: of {_number(counts.mismatched, 'operator')}"
+    words = {
+        "added": "added",
+        "removed": "removed",
+        "renamed": "renamed",
+        "changed_ids": "with another id",
+        "parallelism": "with another parallelism",
+        "max_parallelism": "with another max parallelism",
+    }
+    if any(counts.operators.values()):
+        yield f"operators: {_counted(counts.operators, words)}"
+    if any(counts.chains.values()):
+        yield f"chains: {_counted(counts.chains, {'split': 'split', 'joined': 'joined'})}"
+    if any(counts.data_sets.values()):
+        words = {
+            "added": "added",
+            "removed": "removed",
+            "changed": "changed",
+            "other_type": "with another type",
+        }
+        yield f"data sets: {_counted(counts.data_sets, words)}"
+    if counts.slots != (0, 0):
+        yield f"slots, where they differ: {counts.slots[0]:,} → {counts.slots[1]:,}"
+
+
+def _counted(found: Any, words: dict[str, str]) -> str:
+    return ", ".join(f"{found[key]:,} {word}" for key, word in words.items() if found[key])
+
+
+def _number(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _tell_topology(one: TopologyDiff) -> None:
+    name = _name(one.name)
+    _tell(name if one.change == Change.CHANGED else f"{name}: {one.change}", 0, style="bold")
+    for side, why in one.refused.items():
+        _tell(f"{side}: not planned: {why.error}: {limited(why.message, 300)}", 2)
+    if one.restored is None:
+        return
+    _tell_verdict(one)
+    _tell_rows(_operator_lines(one))
+    if not one.changes_plan:
+        _tell(_SETTINGS_ONLY, 2)
+
+
+def _tell_verdict(one: TopologyDiff) -> None:
+    restored = one.restored
+    if restored is None:
+        return
+    _tell(f"savepoint: {_VERDICTS[restored.verdict]}", 2)
+    why = restored.allow_non_restored
+    if why is not None:
+        _tell(f"{why.error}: {limited(why.message, 500)}", 4)
+    for rows, line in ((one.lost, _lost), (one.taken, _taken), (one.mismatched, _mismatched)):
+        for row in rows[:_MOST_ROWS]:
+            _tell(line(row), 4)
+        if len(rows) > _MOST_ROWS:
+            _tell(f"… and {len(rows) - _MOST_ROWS:,} more", 4)
+
+
+def _taken(row: dict[str, Any]) -> str:
+    return f"{_name(row['by']['operator'])} gets the state of {_name(row['operator'])}: it has its id"
+
+
+def _lost(row: dict[str, Any]) -> str:
+    said = f"{_name(row['operator'])} loses its state (id {row['operator_id']}): "
+    if row["suggestion"] is None:
+        return f"{said}{row['because']}"
+    return said + f"keep it with {_suggested(row['suggestion'])} on {_name(row['becomes']['operator'])}"
+
+
+def _mismatched(row: dict[str, Any]) -> str:
+    by = _name(row["by"]["operator"])
+    return f"the state of {_name(row['operator'])} does not fit {by}: set {_suggested(row['suggestion'])}"
+
+
+def _suggested(suggestion: dict[str, Any]) -> str:
+    return " and ".join(
+        f"{key.replace('_', ' ')} {_name(value) if isinstance(value, str) else value}"
+        for key, value in suggestion.items()
+    )
+
+
+def _operator_lines(one: TopologyDiff) -> Iterable[tuple[str, list[str]]]:
+    """Headings, and the changes below each."""
+    found = one.operators
+    yield "added", [_name(row["name"]) for row in found["added"]]
+    yield "removed", [_name(row["name"]) for row in found["removed"]]
+    yield "renamed", [f"{_name(row['old'])} → {_name(row['new'])}" for row in found["renamed"]]
+    yield "other ids", [_name(row["operator"]) + _uids(row) for row in found["changed_ids"]]
+    for key in ("parallelism", "max_parallelism"):
+        words = key.replace("_", " ")
+        yield words, [f"{_name(row['operator'])} {row['old']} → {row['new']}" for row in found[key]]
+    yield "chains split", [f"{_chain(row['chain'])} into {_chains(row['into'])}" for row in one.split]
+    yield "chains joined", [f"{_chains(row['chains'])} into {_chain(row['into'])}" for row in one.joined]
+    yield "data sets", [_data_set(row) for row in one.data_sets]
+    yield "slots", [] if one.slots is None else [f"{one.slots[0]:,} → {one.slots[1]:,}"]
+
+
+def _tell_rows(groups: Iterable[tuple[str, list[str]]]) -> None:
+    for heading, rows in groups:
+        if rows:
+            more = f"; and {len(rows) - _MOST_ROWS:,} more" if len(rows) > _MOST_ROWS else ""
+            _tell(f"{heading}: {'; '.join(rows[:_MOST_ROWS])}{more}", 2)
+
+
+def _uids(row: dict[str, Any]) -> str:
+    if row["old_uid"] == row["new_uid"]:
+        return ""
+    old, new = ("none" if uid is None else _name(uid) for uid in (row["old_uid"], row["new_uid"]))
+    return f" (uid {old} → {new})"
+
+
+def _chain(names: list[str]) -> str:
+    more = f" + {len(names) - _MOST_ROWS:,} more" if len(names) > _MOST_ROWS else ""
+    return "[" + " + ".join(map(_name, names[:_MOST_ROWS])) + more + "]"
+
+
+def _chains(chains: list[list[str]]) -> str:
+    more = f" and {len(chains) - _MOST_ROWS:,} more" if len(chains) > _MOST_ROWS else ""
+    return " ".join(map(_chain, chains[:_MOST_ROWS])) + more
+
+
+def _data_set(row: dict[str, Any]) -> str:
+    ends = f"{_name(row['source'])} to {_name(row['target'])}"
+    if row["change"] != "changed":
+        return f"{ends} {row['change']}"
+    changes = [f"{row[key]['old']} → {row[key]['new']}" for key in ("type", "ship_strategy") if key in row]
+    return f"{ends} {', '.join(changes) or 'has another id'}"
+
+
+def _name(name: str) -> str:
+    return f"'{printable(limited(name, MOST_OF_A_NAME))}'"
+
+
+def _tell(text: str, indent: int, style: str | None = None) -> None:
+    """A text in lines of at most _WIDTH; a longer word has a line of its own."""
+    lines = wrap(
+        text,
+        _WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for line in lines:
+        say(line if style is None else Styled(line, style))

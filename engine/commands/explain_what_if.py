@@ -1,0 +1,62 @@
+"""`penstock explain STORE --what-if REASON`: what fusing edges would save."""
+
+import orjson
+from rich.table import Column
+
+from engine.commands.reads_store import reads_store
+from engine.commands.what_if import CHANGES, FIGURES, NEEDED, WhatIf, what_if
+from engine.output.people import print_table
+from engine.output.progress import progress
+from engine.output.say import say
+from engine.output.write_lines import write_texts
+from engine.store.open_plan import open_plan
+from plans.errors import ConfigurationError, StoreError
+from plans.vocabulary import NotChainableReason
+
+
+@reads_store
+def explain_what_if(*, store: str, named: str, version: int | None, json: bool) -> None:
+    """Print what the topologies of a version would save without the reason `named`.
+
+    Raises ConfigurationError for what is no reason, or none that can be changed; StoreError.
+    """
+    reason = next((one for one in CHANGES if one == named.upper()), None)
+    if reason is None:
+        known = named.upper() in list(NotChainableReason)
+        what = "no setting makes it true" if known else "there is no such reason"
+        raise ConfigurationError(f"--what-if {named}: {what}", f"one of {', '.join(CHANGES)}")
+    plan = open_plan(store, version)
+    if not plan.has(*NEEDED):
+        raise StoreError(
+            f"{store} version {plan.version.version} has no slots", "plan it again with --until slots"
+        )
+    with progress(1) as shown:
+
+        def report(part: int, parts: int) -> None:
+            shown.note(f"plan part {part:,} of {parts:,}")
+
+        shown("find edges")
+        found = what_if(plan, reason, report)
+    if json:
+        said = {"reason": reason.value, "change": CHANGES[reason], **found._asdict()}
+        for when in ("now", "then"):
+            said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
+        write_texts([orjson.dumps(said).decode()], None)
+    else:
+        _tell(reason, found)
+
+
+def _tell(reason: NotChainableReason, found: WhatIf) -> None:
+    say(f"{reason.value}: {found.edges:,} edges have it; nothing else keeps {found.alone:,} of them apart")
+    say(f"the change: {CHANGES[reason]}")
+    if not found.alone:
+        return
+    say(f"topologies planned again with it: {found.topologies:,}")
+    if found.refused:
+        say(f"Flink would refuse {found.refused:,} of them then: they are not counted")
+    say()
+    rows = [
+        (name, f"{found.now[name]:,}", f"{found.then[name]:,}", f"{found.then[name] - found.now[name]:+,}")
+        for name in FIGURES
+    ]
+    print_table([Column(""), *(Column(name, justify="right") for name in ("now", "then", "change"))], rows)

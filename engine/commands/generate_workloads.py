@@ -1,0 +1,40 @@
+"""`penstock generate workloads`: published benchmarks as topologies with costs."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.bench.suites import WORKLOADS
+from engine.output.say import say_beside_output
+from engine.output.write_lines import write_texts
+from plans.errors import ConfigurationError
+
+WORKLOADS_NAME = "workloads"
+"""What `penstock generate` takes beside names of shapes."""
+
+
+def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str, bool]) -> None:
+    """Write all workloads into FILE.jsonl or FILE.jsonl.gz, at that parallelism (None: 4).
+
+    `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError.
+    """
+    given = [name for name, is_given in of_shapes.items() if is_given]
+    if given:
+        raise ConfigurationError(
+            f"{', '.join(given)}: not for {WORKLOADS_NAME}, which are what they are", "allowed: --parallelism"
+        )
+    if parallelism is not None and parallelism < 1:
+        raise ConfigurationError(f"--parallelism: found {parallelism}, allowed 1 or more")
+    if not out.endswith((".jsonl", ".jsonl.gz")):
+        raise ConfigurationError(
+            f"--out {out}: {WORKLOADS_NAME} are topology lines", "FILE.jsonl or FILE.jsonl.gz"
+        )
+    topologies = [_at(json.loads(line), parallelism) for line in WORKLOADS.read_text().splitlines()]
+    write_texts(map(json.dumps, topologies), Path(out))
+    say_beside_output(f"{len(topologies)} workloads in {out}")
+
+
+def _at(topology: dict[str, Any], parallelism: int | None) -> dict[str, Any]:
+    """The topology at another parallelism; operators that set their own keep it."""
+    return topology if parallelism is None else {**topology, "parallelism": parallelism}

@@ -1,0 +1,128 @@
+"""What `penstock diff A B` compares: versions of stores, topology files and scripts."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from engine.commands.key_values import given_configuration
+from engine.commands.plan_to_draw import job_of_script
+from engine.diff.side import Side
+from engine.diff.side_of_store import side_of_store
+from engine.diff.side_of_topologies import side_of_topologies
+from engine.planning.plan_in_process import parts_in_process, read_in_process
+from engine.planning.plan_options import PlanOptions, plan_options
+from engine.store.open_plan import open_plan
+from engine.store.plan_versions import is_store, list_versions
+from engine.store.store_errors import store_errors
+from engine.store.tables_of import tables_of
+from plans.errors import ConfigurationError, StoreError
+from plans.topology.columnar.read_topology_tables import holds_tables
+from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.line_too_long import MAX_LINE_BYTES
+
+_AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
+
+_KEPT = ("engine", "operators", "penstock", "plans", "pyflink")
+
+
+class Opener:
+    """Opens sources; `folder` takes what is read of files, and the caller removes it."""
+
+    def __init__(self, folder: str, config_dir: str | None, define: list[str] | None) -> None:
+        self._folder = Path(folder)
+        self._configuration = given_configuration(config_dir, define)
+        self._options = plan_options(
+            cluster=self._configuration.cluster, job_defaults=self._configuration.job_defaults
+        )
+
+    def open(self, source: str, side: str) -> Side:
+        """A store (its newest version), STORE@VERSION, a script (.py), or what plan reads.
+
+        Raises StoreError, InputError and ScriptError.
+        """
+        store, version = _store_and_version(source)
+        if store is not None:
+            with store_errors(store, "reading"):
+                return side_of_store(store, open_plan(store, version))
+        folder = self._folder / side
+        folder.mkdir()
+        return side_of_topologies(source, self._parts(source), self._options, folder)
+
+    def _parts(self, source: str) -> Iterable[TopologyTables]:
+        defaults = self._options.job_defaults
+        if source.endswith(".py"):
+            topology = _topology_of_script(source, self._options, self._configuration.scripts)
+            return [_read([topology], self._options)]
+        if holds_tables(source):
+            return [_read(source, self._options)]
+        return parts_in_process([source], MAX_LINE_BYTES, defaults)
+
+
+def previous_version(store: str) -> tuple[str, str]:
+    """The two newest versions of a store, the older one first, as STORE@VERSION.
+
+    Raises ConfigurationError for what is no store, StoreError where there is one version only.
+    """
+    if _store_and_version(store)[0] != store:
+        raise ConfigurationError(
+            f"{store!r} is compared with nothing", "name A and B; only a store is compared with itself"
+        )
+    with store_errors(store, "reading"):
+        numbers = [version.version for version in list_versions(tables_of(store))]
+    if len(numbers) < 2:
+        raise StoreError(f"{store} has one version only", "diff compares a version with the one before it")
+    return f"{store}@{numbers[-2]}", f"{store}@{numbers[-1]}"
+
+
+def _store_and_version(source: str) -> tuple[str | None, int | None]:
+    """The store that a source names, and the version (None: the newest); no store where it names none."""
+    if _is_store(source):
+        return source, None
+    found = _AT_VERSION.fullmatch(source)
+    if found is None or os.path.exists(source):
+        return None, None
+    if not _is_store(found["store"]):
+        return None, None
+    return found["store"], int(found["version"])
+
+
+def _is_store(source: str) -> bool:
+    """Whether it is one; a folder without a manifest may be a folder of topology files."""
+    if "://" in source:
+        return _AT_VERSION.fullmatch(source) is None
+    return os.path.isdir(source) and is_store(tables_of(source))
+
+
+def _read(topologies: object, options: PlanOptions) -> TopologyTables:
+    frames, inputs, _ = read_in_process(
+        topologies,  # type: ignore[arg-type]
+        lambda stage: None,
+        job_defaults=options.job_defaults,
+    )
+    return TopologyTables(**frames, inputs=inputs)
+
+
+def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> dict[str, object]:
+    """The topology of its first job. What it prints goes to standard error.
+
+    Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
+    the same names.
+    """
+    from engine.runtime.job import topology_of
+
+    before = set(sys.modules)
+    with redirect_stdout(sys.stderr):
+        topology = topology_of(job_of_script(script, [], options, scripts))
+    own = Path(script).resolve().parent
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and name.partition(".")[0] not in _KEPT and _is_beside(Path(file).resolve(), own):
+            del sys.modules[name]
+    return topology
+
+
+def _is_beside(module: Path, own: Path) -> bool:
+    return own in module.parents and "site-packages" not in module.parts

@@ -1,0 +1,182 @@
+"""What a fleet would save if a reason against chaining were taken away: planned again, not estimated."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import polars as pl
+
+from engine.commands.show_resources import buffers_of_vertices
+from engine.configuration.recorded_cluster import recorded_cluster
+from engine.planning.plan_in_process import plan_frames
+from engine.store.open_plan import StoredPlan
+from plans.choices import Choices
+from plans.columnar.frames import from_arrow
+from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
+from plans.vocabulary import NotChainableReason as Reason
+
+CHANGES = {
+    Reason.CHAINING_DISABLED: "operator chaining is switched on for the job",
+    Reason.DIFFERENT_SLOT_SHARING_GROUP: "the reader, and what is chained to it, joins the producer's group",
+    Reason.UPSTREAM_NEVER_CHAINS: "the producer's chaining strategy becomes ALWAYS",
+    Reason.DOWNSTREAM_NEVER_CHAINS: "the reader's chaining strategy becomes ALWAYS",
+    Reason.DOWNSTREAM_IS_HEAD: "the reader's chaining strategy becomes ALWAYS",
+    Reason.DIFFERENT_PARALLELISM: "the reader, and what is chained to it, gets the producer's parallelism",
+    Reason.DIFFERENT_MAX_PARALLELISM: "operators of different max parallelism may be chained",
+}
+"""Reasons that settings make true, and how they are changed; the others are what the job computes."""
+
+FIGURES = ("job vertices", "tasks", "slots", "network buffers", "chained edges")
+
+_ROWS_OF_A_PART = 100_000
+_PLANNED = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges", "rejected")
+_READ = ("stream_edges", "job_vertices", "execution_job_vertices", "required_slots", "network_buffers")
+NEEDED = (*_PLANNED, *_READ)
+
+
+class WhatIf(NamedTuple):
+    """Of the topologies where something was changed: figures as they are and as they would be."""
+
+    edges: int  #: edges that have the reason, in all topologies
+    alone: int  #: of these, edges against which nothing else speaks, which are changed
+    topologies: int  #: that were planned again
+    refused: int  #: of these, those that Flink would refuse once they are changed; not in the figures
+    now: dict[str, int]
+    then: dict[str, int]
+
+
+def what_if(plan: StoredPlan, reason: Reason, report: Callable[[int, int], None]) -> WhatIf:
+    """Change what makes `reason` true where it alone keeps an edge from being chained, and plan again.
+
+    `plan`: tables of NEEDED. Topologies that came as StreamGraphs are left alone. They are planned in parts;
+    `report` is told the part that begins, from 1, and how many there are.
+    """
+    having = plan.table("stream_edges").filter(pl.col("not_chainable_reasons").list.contains(reason.value))
+    edges = having.select(pl.len()).collect(engine="streaming").item()
+    given = plan.table("topologies").filter(pl.col("form") == TopologyForm.TRANSFORMATIONS)
+    sizes = (
+        plan.table("stream_nodes")
+        .join(having.filter(_alone(reason)), on=TOPOLOGY, how="semi")
+        .join(given, on=TOPOLOGY, how="semi")
+        .group_by(TOPOLOGY)
+        .len("nodes")
+        .sort(TOPOLOGY)
+        .collect(engine="streaming")
+    )
+    parts = list(_parts(sizes))
+    changed = planned_again = refused = 0
+    now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)
+    for place, part in enumerate(parts, 1):
+        report(place, len(parts))
+        before = _of(plan, part)
+        frames = {table: before.table(table).collect() for table in _PLANNED}
+        chosen = _chosen(frames, reason)
+        if chosen.is_empty():
+            continue
+        changed += len(chosen)
+        some = chosen.select(TOPOLOGY).unique()
+        planned_again += len(some)
+        after = _planned(plan, {name: _semi(frame, some) for name, frame in frames.items()}, chosen, reason)
+        kept = after.table("topologies").select(TOPOLOGY).collect()
+        refused += len(some) - len(kept)
+        for sums, one in ((now, _of(plan, kept)), (then, after)):
+            for figure, value in _figures(one).items():
+                sums[figure] += value
+    return WhatIf(edges, changed, planned_again, refused, now, then)
+
+
+def _alone(reason: Reason) -> pl.Expr:
+    """Whether nothing but `reason` keeps an edge apart; parallelism that differs also makes it REBALANCE."""
+    allowed = [
+        reason.value,
+        *([Reason.PARTITIONER_NOT_FORWARD.value] * (reason is Reason.DIFFERENT_PARALLELISM)),
+    ]
+    return pl.col("not_chainable_reasons").list.set_difference(allowed).list.len() == 0
+
+
+def _parts(sizes: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Topologies in parts of about _ROWS_OF_A_PART nodes."""
+    numbers = (sizes["nodes"].cum_sum() - sizes["nodes"]) // _ROWS_OF_A_PART
+    for part in sizes.select(TOPOLOGY, part=numbers).partition_by("part", maintain_order=True):
+        yield part.select(TOPOLOGY)
+
+
+def _of(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
+    """`plan` with the rows of these topologies only."""
+    return StoredPlan(
+        plan.version, lambda table: plan.table(table).join(topologies.lazy(), on=TOPOLOGY, how="semi")
+    )
+
+
+def _semi(frame: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
+    return frame.join(topologies, on=TOPOLOGY, how="semi", maintain_order="left")
+
+
+def _chosen(frames: dict[str, pl.DataFrame], reason: Reason) -> pl.DataFrame:
+    """The edges that are changed: topology, source and target."""
+    has = pl.col("not_chainable_reasons").list.contains(reason.value)
+    edges = frames["stream_edges"].filter(has & _alone(reason))
+    if reason is Reason.DIFFERENT_PARALLELISM:
+        ordered = frames["transformations"].sort(TOPOLOGY, "id")
+        implied = resolve_virtual_nodes(ordered).filter(pl.col("partitioner").is_null())
+        edges = edges.join(
+            implied.select(TOPOLOGY, "target", "in_index"), on=[TOPOLOGY, "target", "in_index"]
+        )
+    return edges.select(TOPOLOGY, "source", "target")
+
+
+def _planned(
+    plan: StoredPlan, frames: dict[str, pl.DataFrame], chosen: pl.DataFrame, reason: Reason
+) -> StoredPlan:
+    """The plans of these topologies with the edges `chosen` changed."""
+    edges, nodes = frames["stream_edges"], frames["stream_nodes"]
+    if reason is Reason.CHAINING_DISABLED:
+        frames["job_settings"] = frames["job_settings"].with_columns(chaining_enabled=True)
+    elif reason is Reason.DIFFERENT_MAX_PARALLELISM:
+        frames["job_settings"] = frames["job_settings"].with_columns(chain_different_max_parallelism=True)
+    elif reason in (Reason.DIFFERENT_PARALLELISM, Reason.DIFFERENT_SLOT_SHARING_GROUP):
+        column = "parallelism" if reason is Reason.DIFFERENT_PARALLELISM else "slot_sharing_group"
+        values = _followed(nodes.select(TOPOLOGY, "id", value=column), edges, chosen)
+        frames["transformations"] = _with(frames["transformations"], values, column)
+    else:
+        end = "source" if reason is Reason.UPSTREAM_NEVER_CHAINS else "target"
+        always = chosen.select(TOPOLOGY, id=end, value=pl.lit(ChainingStrategy.ALWAYS.value)).unique()
+        frames["transformations"] = _with(frames["transformations"], always, "chaining")
+    frames["stream_nodes"], frames["stream_edges"] = nodes.clear(), edges.clear()
+    frames["rejected"] = frames["rejected"].clear()
+    options = plan.version.options
+    task_manager, network = recorded_cluster(options)
+    choices = Choices(SlotSharingStrategy(options["slot_sharing"]), network, task_manager)
+    planned = plan_frames(frames, len(frames["topologies"]), Layer.SLOTS, choices, lambda stage: None)
+    return StoredPlan(plan.version, lambda table: from_arrow(planned.tables[table]).lazy())
+
+
+def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:
+    """`transformations` with the values of a column that are given for some."""
+    joined = transformations.join(values, on=[TOPOLOGY, "id"], how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("value", column).alias(column)).drop("value")
+
+
+def _followed(values: pl.DataFrame, edges: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """The nodes whose value changes, with the new one: along chosen edges the reader takes the producer's.
+
+    What was chained stays so: it follows. A node comes after its inputs, as its number is greater.
+    """
+    also = edges.filter("chainable").select(TOPOLOGY, "source", "target")
+    along = pl.concat([chosen, also]).sort(TOPOLOGY, "target")
+    known = {(topology, node): value for topology, node, value in values.iter_rows()}
+    new = dict(known)
+    for topology, source, target in along.iter_rows():
+        new[topology, target] = new[topology, source]
+    changed = [(*key, value) for key, value in new.items() if value != known[key]]
+    return pl.DataFrame(changed, {name: values.schema[name] for name in values.columns}, orient="row")
+
+
+def _figures(plan: StoredPlan) -> dict[str, int]:
+    edges = plan.table("stream_edges").select(pl.col("chainable").sum())
+    slots = plan.table("required_slots").select(pl.col("slots").cast(pl.Int64).sum())
+    vertices = buffers_of_vertices(plan)
+    tasks, buffers = vertices.select(pl.col("parallelism", "buffers").sum()).row(0)
+    counted = (len(vertices), tasks, slots.collect().item(), buffers, edges.collect().item())
+    return dict(zip(FIGURES, map(int, counted), strict=True))

@@ -1,0 +1,54 @@
+"""`penstock diff --require`: which verdicts it lets pass, and the error for those that are worse."""
+
+from enum import StrEnum
+
+from engine.diff.savepoint_verdicts import Verdict
+from plans.errors import WorseVerdictError
+from plans.message_limits import MOST_OF_A_NAME, limited
+
+_SHOWN = 5
+
+VERDICT_WORDS = {
+    Verdict.RESTORES: "restored",
+    Verdict.ALLOW_NON_RESTORED: "restored only with --allow-non-restored-state",
+    Verdict.REFUSED: "refused",
+    Verdict.NOT_PLANNED: "not planned",
+}
+
+
+class Required(StrEnum):
+    """What --require takes."""
+
+    RESTORES = Verdict.RESTORES.value
+    ALLOW_NON_RESTORED = Verdict.ALLOW_NON_RESTORED.value
+    REFUSED = Verdict.REFUSED.value
+
+
+class Worse:
+    """Counts verdicts that are worse than required, and keeps the first names."""
+
+    def __init__(self, required: Required | None) -> None:
+        self._required = required
+        self._number = 0
+        self._shown: list[str] = []
+
+    def add(self, name: str, verdict: Verdict | None) -> None:
+        """Take one verdict into account; None is never worse."""
+        if self._required is None or verdict is None:
+            return
+        if verdict.rank <= Verdict(self._required.value).rank:
+            return
+        self._number += 1
+        if len(self._shown) < _SHOWN:
+            self._shown.append(f"\n  {limited(name, MOST_OF_A_NAME)!r}: {VERDICT_WORDS[verdict]}")
+
+    def raise_if_any(self, out_of: str) -> None:
+        """WorseVerdictError if there were any; `out_of`: how many there were, and of what."""
+        if not self._number:
+            return
+        more = f"\n  and {self._number - _SHOWN:,} more" if self._number > _SHOWN else ""
+        raise WorseVerdictError(
+            f"{self._number:,} of {out_of} {'is' if self._number == 1 else 'are'} worse than --require "
+            f"{self._required}:{''.join(self._shown)}{more}",
+            "give operators with state the uid, or the uid hash, that they had; keep their max parallelism",
+        )

@@ -1,0 +1,138 @@
+"""All topologies of two sides that are not equal."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import translate
+from typing import Any
+
+import polars as pl
+
+from engine.diff.changed_plans import ChangedPlans, changed_plans
+from engine.diff.keyed_plans import KeyedPlans, keyed_plans
+from engine.diff.lost_operators import LostOperators, lost_operators
+from engine.diff.match_operators import match_operators
+from engine.diff.pair_topologies import pair_topologies
+from engine.diff.savepoint_verdicts import Restored, restored
+from engine.diff.side import Side
+from engine.diff.topology_diff import Change, Counts, TopologyDiff
+from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
+from plans.tables.column_types import TOPOLOGY
+
+
+def diff_sides(old: Side, new: Side, counts: Counts, stateful: Sequence[str] = ()) -> Iterator[TopologyDiff]:
+    """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
+
+    `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
+    none: all have. One slice is in memory at a time. Raises what the sides' plans raise.
+    """
+    for pairs, equal in pair_topologies(old, new):
+        counts.topologies[Change.EQUAL] += equal
+        for one in _diff_slice(old, new, pairs, stateful):
+            if one.change == Change.EQUAL:
+                counts.topologies[Change.EQUAL] += 1
+            else:
+                counts.add(one)
+                yield one
+
+
+def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
+    # Of those that are removed, nothing but the name is said.
+    kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
+    before, after = keyed_plans(old, pairs.select(kept)["old_id"]), keyed_plans(new, pairs["new_id"])
+    matched = match_operators(before.operators, after.operators)
+    changed = changed_plans(before, after, matched)
+    with_state = _with_state(before.operators, stateful)
+    lost = lost_operators(with_state, after, matched)
+    verdicts = _verdicts(before, after, pairs["name"], with_state if stateful else None, lost)
+    fingerprints = [
+        dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
+        for side in (before, after)
+    ]
+    for number, (old_id, new_id, name) in enumerate(pairs.iter_rows()):
+        refused = {
+            side: plans.refusals[number]
+            for side, plans in (("old", before), ("new", after))
+            if number in plans.refusals
+        }
+        if old_id is None or new_id is None:
+            yield TopologyDiff(name, Change.ADDED if old_id is None else Change.REMOVED, refused)
+        elif refused:
+            same = len(refused) == 2 and refused["old"] == refused["new"]
+            yield TopologyDiff(name, Change.EQUAL if same else Change.CHANGED, refused)
+        else:
+            same = fingerprints[0][number] == fingerprints[1][number]
+            yield _changed(name, number, same, verdicts[number], lost, changed)
+
+
+def _changed(
+    name: str,
+    number: int,
+    same_topology: bool,
+    verdict: Restored,
+    lost: LostOperators,
+    changed: ChangedPlans,
+) -> TopologyDiff:
+    """The difference; a topology that is the same, and planned alike in another way, is equal."""
+    found = TopologyDiff(
+        name,
+        Change.CHANGED,
+        restored=verdict,
+        lost=lost.lost.get(number, []),
+        taken=lost.taken.get(number, []),
+        mismatched=lost.mismatched.get(number, []),
+        operators={change: rows.get(number, []) for change, rows in changed.operators.items()},
+        split=changed.split.get(number, []),
+        joined=changed.joined.get(number, []),
+        data_sets=changed.data_sets.get(number, []),
+        slots=changed.slots.get(number),
+    )
+    return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
+
+
+def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFrame:
+    if not stateful:
+        return operators
+    matching = re.compile("|".join(map(translate, stateful)))
+    known = pl.concat([operators["name"], operators["uid"]]).drop_nulls().unique()
+    chosen = [name for name in known if matching.match(name)]
+    return operators.filter(pl.any_horizontal(pl.col("name", "uid").is_in(chosen)))
+
+
+@without_garbage_collection()
+def _verdicts(
+    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame | None, lost: LostOperators
+) -> Mapping[int, Restored]:
+    """Of topologies that both sides planned. `with_state`: the operators that have state; None: all have.
+
+    Where every state has an operator that it fits, Flink has nothing to say, unless uid hashes give an
+    operator a second id: only the other jobs are restored one by one.
+    """
+    planned = [side.tables["topologies"] for side in (old, new)]
+    both = planned[0].join(planned[1], on=TOPOLOGY, how="semi")[TOPOLOGY].to_list()
+    has_second_id = new.operators.filter(pl.col("user_defined_operator_id").is_not_null())[TOPOLOGY]
+    doubtful = {*lost.lost, *lost.mismatched, *has_second_id}
+    before, after = _jobs(old, doubtful), _jobs(new, doubtful)
+    nodes: dict[int, set[int]] = {}
+    if with_state is not None:
+        for topology, node in with_state.select(TOPOLOGY, "node").iter_rows():
+            nodes.setdefault(topology, set()).add(node)
+    return {
+        number: restored(
+            names[number],
+            before[number],
+            after[number],
+            None if with_state is None else frozenset(nodes.get(number, ())),
+        )
+        if number in doubtful
+        else Restored(names[number])
+        for number in both
+    }
+
+
+def _jobs(side: KeyedPlans, chosen: Collection[int]) -> dict[int, Job]:
+    tables: dict[str, Any] = {
+        table: side.tables[table].filter(pl.col(TOPOLOGY).is_in(list(chosen))) for table in JOB_COLUMNS
+    }
+    tables["topologies"] = tables["topologies"].select(TOPOLOGY, name=pl.col(TOPOLOGY).cast(pl.String))
+    return {int(name): job for name, job in jobs_to_restore(tables).items()}

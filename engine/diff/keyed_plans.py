@@ -1,0 +1,53 @@
+"""Plans of both sides of a slice under one key, so that a topology and its older one are joined."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from engine.diff.side import Plans, Side
+from plans.execution_graph.create_execution_job_vertices import DECIDED_AT_RUN_TIME
+from plans.savepoint.restore_savepoint import Failure
+from plans.tables.column_types import TOPOLOGY
+
+
+class KeyedPlans(NamedTuple):
+    """The plans of one side; topology_id is the number of the pair in its slice.
+
+    `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
+    uids, its vertex, the vertex's subtasks and effective max parallelism, and whether that is derived.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
+    refusals: dict[int, Failure]
+    operators: pl.DataFrame
+
+
+def keyed_plans(side: Side, ids: pl.Series) -> KeyedPlans:
+    """Of topologies with these `ids`, null where this side lacks one: their plans, by position in `ids`."""
+    numbers = pl.DataFrame({TOPOLOGY: ids, "number": pl.int_range(len(ids), eager=True)}).drop_nulls(TOPOLOGY)
+    tables = {name: _numbered(frame, numbers) for name, frame in side.plans(numbers[TOPOLOGY]).items()}
+    planned = tables["topologies"].select(TOPOLOGY)
+    rejected = tables["rejected"].join(planned, on=TOPOLOGY, how="anti")
+    refusals: dict[int, Failure] = {}
+    for number, error, message in rejected.select(TOPOLOGY, "error", "message").iter_rows():
+        refusals.setdefault(number, Failure(error, message))
+    return KeyedPlans(tables, refusals, _operators(tables))
+
+
+def _numbered(frame: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    keyed = frame.join(numbers, on=TOPOLOGY, how="inner")
+    return keyed.drop(TOPOLOGY).rename({"number": TOPOLOGY})
+
+
+def _operators(tables: Plans) -> pl.DataFrame:
+    vertices = tables["execution_job_vertices"].select(
+        TOPOLOGY, "vertex", subtasks="parallelism", effective_max_parallelism="max_parallelism"
+    )
+    given = tables["job_vertices"].select(
+        TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == DECIDED_AT_RUN_TIME
+    )
+    nodes = tables["stream_nodes"].rename({"id": "node"})
+    operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
+    operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
+    return operators.join(given, on=[TOPOLOGY, "vertex"], how="left")

@@ -1,0 +1,89 @@
+"""Whether the state of old topologies can be restored in new ones."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from engine.diff.read_pairs import Pair
+from engine.planning.plan_in_process import plan_in_process
+from plans.columnar.frames import from_arrow
+from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
+from plans.savepoint.restore_savepoint import Failure, restore_savepoint, take_savepoint
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from plans.vocabulary import Layer
+
+
+class Verdict(StrEnum):
+    """What becomes of a savepoint, best first."""
+
+    RESTORES = "restores"
+    ALLOW_NON_RESTORED = "allow-non-restored"
+    REFUSED = "refused"
+    NOT_PLANNED = "not-planned"
+
+    @property
+    def rank(self) -> int:
+        """0 for the best."""
+        return list(Verdict).index(self)
+
+
+class Restored(NamedTuple):
+    """What Flink says to a pair.
+
+    `unplanned`: why it plans one of the two topologies not, the old one first. Else `strict` and
+    `allow_non_restored` say why it does not restore without and with --allow-non-restored-state; None: it
+    does.
+    """
+
+    name: str
+    unplanned: Failure | None = None
+    strict: Failure | None = None
+    allow_non_restored: Failure | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """All of it in one word."""
+        if self.unplanned is not None:
+            return Verdict.NOT_PLANNED
+        if self.allow_non_restored is not None:
+            return Verdict.REFUSED
+        return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED
+
+    def as_json(self) -> dict[str, Any]:
+        """In the form of docs/savepoints.md."""
+        if self.unplanned is not None:
+            return {"name": self.name, **self.unplanned._asdict()}
+        said = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
+        return {"name": self.name} | {
+            key: "ok" if why is None else why._asdict() for key, why in said.items()
+        }
+
+
+def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEFAULTS) -> Iterator[Restored]:
+    """What Flink says to each pair, in order; both topologies are planned with `job_defaults`.
+
+    Raises NotEnoughMemoryError before memory runs out.
+    """
+    given = [
+        {**topology, "name": f"{side} {number}"}
+        for number, pair in enumerate(pairs)
+        for side, topology in (("old", pair.old), ("new", pair.new))
+    ]
+    planned = plan_in_process(given, until=Layer.EXECUTION_GRAPH, job_defaults=job_defaults).tables
+    jobs = jobs_to_restore(
+        {name: from_arrow(planned[name].select(JOB_COLUMNS[name])) for name in JOB_COLUMNS}
+    )
+    rejected = from_arrow(planned["rejected"].select(["name", "error", "message"]))
+    refusals = {name: Failure(error, message) for name, error, message in rejected.iter_rows()}
+    for number, pair in enumerate(pairs):
+        old, new = f"old {number}", f"new {number}"
+        if (refusal := refusals.get(old) or refusals.get(new)) is not None:
+            yield Restored(pair.name, refusal)
+            continue
+        yield restored(pair.name, jobs[old], jobs[new], pair.stateful)
+
+
+def restored(name: str, old: Job, new: Job, stateful: frozenset[int] | None = None) -> Restored:
+    """What Flink says when the state of `old` is restored in `new`; for `stateful` see take_savepoint."""
+    states = take_savepoint(old, stateful)
+    return Restored(name, None, *(restore_savepoint(states, new, allow) for allow in (False, True)))

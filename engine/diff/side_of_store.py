@@ -1,0 +1,39 @@
+"""A version of a store as one side of a comparison."""
+
+import polars as pl
+
+from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
+from engine.store.open_plan import BY_NAME, StoredPlan
+from plans.errors import StoreError
+from plans.tables.column_types import TOPOLOGY
+
+_OPTIONAL = ("required_slots",)
+
+
+def side_of_store(store: str, plan: StoredPlan) -> Side:
+    """All topologies of a version. Raises StoreError if its plans end before the execution graph."""
+    tables = [table for table in PLAN_COLUMNS if table not in _OPTIONAL or plan.has(table)]
+    if missing := [table for table in tables if not plan.has(table)]:
+        raise StoreError(
+            f"version {plan.version.version} of {store} has no {', '.join(missing)}",
+            "diff compares plans through the execution graph: plan again without --until",
+        )
+
+    def plans(ids: pl.Series) -> Plans:
+        chosen = pl.LazyFrame({TOPOLOGY: ids})
+        frames = [
+            plan.table(table).select(PLAN_COLUMNS[table]).join(chosen, on=TOPOLOGY, how="semi")
+            for table in tables
+        ]
+        return dict(zip(tables, pl.collect_all(frames), strict=True))
+
+    topologies, rejected = (plan.table(table) for table in BY_NAME)
+    version, known = plan.version, known_topologies(topologies, rejected)
+    return Side(
+        f"{store} version {version.version}",
+        known,
+        plan.table("stream_nodes").select(TOPOLOGY),
+        plans,
+        (version.planner_version, *sorted(version.options.items())),
+        count_left_out(known, rejected),
+    )

@@ -1,0 +1,55 @@
+"""Topologies of files or objects as one side of a comparison: read once, planned as far as they differ."""
+
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import polars as pl
+
+from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
+from engine.planning.plan_in_process import plan_frames
+from engine.planning.plan_options import PlanOptions
+from plans.columnar.frames import empty, from_arrow
+from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.topology_tables import TopologyTables
+
+_TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
+
+
+def side_of_topologies(
+    label: str, parts: Iterable[TopologyTables], options: PlanOptions, folder: Path
+) -> Side:
+    """What `parts` hold, kept in files of `folder`, so that memory does not grow with the fleet.
+
+    Its plans raise NotEnoughMemoryError before memory runs out.
+    """
+    files: dict[str, list[Path]] = {table: [] for table in _TABLES}
+    with without_garbage_collection():
+        for number, part in enumerate(parts):
+            for table in _TABLES:
+                if len(rows := getattr(part, table)):
+                    files[table].append(folder / f"{table}-{number}.arrow")
+                    rows.write_ipc(files[table][-1])
+    frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
+
+    def plans(ids: pl.Series) -> Plans:
+        chosen = pl.LazyFrame({TOPOLOGY: ids})
+        own = [frames[table].join(chosen, on=TOPOLOGY, how="semi") for table in _TABLES]
+        given = dict(zip(_TABLES, pl.collect_all(own), strict=True))
+        inputs = len(given["topologies"]) + len(given["rejected"])
+        planned = plan_frames(given, inputs, options.until, options.choices, lambda stage: None).tables
+        return {
+            table: from_arrow(planned[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
+        }
+
+    known = known_topologies(frames["topologies"], frames["rejected"])
+    operators = pl.concat([frames[table].select(TOPOLOGY) for table in ("transformations", "stream_nodes")])
+    return Side(
+        label,
+        known,
+        operators,
+        plans,
+        (version("penstock"), *sorted(options.recorded.items())),
+        count_left_out(known, frames["rejected"]),
+    )

@@ -1,0 +1,117 @@
+"""How a topology of one side differs from the one of the other side."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from engine.diff.savepoint_verdicts import Restored, Verdict
+from plans.savepoint.restore_savepoint import Failure
+
+
+class Change(StrEnum):
+    """What became of a topology."""
+
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+    EQUAL = "equal"
+
+
+@dataclass(frozen=True)
+class TopologyDiff:
+    """One topology that is not equal.
+
+    `refused`: side ("old", "new") to why Flink or Penstock refused it there.
+    `restored`: what Flink says to a savepoint of the old one; None where there is none, or the new one was
+    refused. `lost`, `taken` and `mismatched` as LostOperators, `operators` and all after as ChangedPlans, of
+    this topology.
+    """
+
+    name: str
+    change: Change
+    refused: Mapping[str, Failure] = field(default_factory=dict)
+    restored: Restored | None = None
+    lost: list[dict[str, Any]] = field(default_factory=list)
+    taken: list[dict[str, Any]] = field(default_factory=list)
+    mismatched: list[dict[str, Any]] = field(default_factory=list)
+    operators: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    split: list[dict[str, Any]] = field(default_factory=list)
+    joined: list[dict[str, Any]] = field(default_factory=list)
+    data_sets: list[dict[str, Any]] = field(default_factory=list)
+    slots: tuple[int, int] | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What becomes of a savepoint; None where there is nothing to restore."""
+        if "new" in self.refused and "old" not in self.refused:
+            return Verdict.NOT_PLANNED
+        return None if self.restored is None else self.restored.verdict
+
+    def as_json(self) -> dict[str, Any]:
+        """In the form of docs/comparing.md."""
+        said: dict[str, Any] = {"name": self.name, "change": self.change, "verdict": self.verdict}
+        if self.refused:
+            said["refused"] = {side: why._asdict() for side, why in self.refused.items()}
+        if self.restored is not None:
+            spoken = self.restored.as_json()
+            said |= {key: spoken[key] for key in ("strict", "allow_non_restored")}
+            said |= {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched}
+            said |= {"operators": dict(self.operators)}
+            said |= {"chains": {"split": self.split, "joined": self.joined}, "data_sets": self.data_sets}
+            said["slots"] = None if self.slots is None else dict(zip(("old", "new"), self.slots, strict=True))
+        return said
+
+    @property
+    def changes_plan(self) -> bool:
+        """Whether anything of the plan that is compared differs."""
+        found = (*self.operators.values(), self.split, self.joined, self.data_sets)
+        return any(found) or self.slots is not None
+
+
+@dataclass
+class Counts:
+    """How many there are: topologies by change, verdicts, and what has changed in topologies by kind."""
+
+    topologies: Counter[Change] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    operators: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+    taken: int = 0
+    mismatched: int = 0
+    chains: Counter[str] = field(default_factory=Counter)
+    data_sets: Counter[str] = field(default_factory=Counter)
+    slots: tuple[int, int] = (0, 0)
+
+    def add(self, one: TopologyDiff) -> None:
+        """Count one more that is not equal."""
+        self.topologies[one.change] += 1
+        self.refused.update(list(one.refused))
+        if one.verdict is not None:
+            self.verdicts[one.verdict] += 1
+        self.operators.update({change: len(rows) for change, rows in one.operators.items()})
+        self.lost += len(one.lost)
+        self.taken += len(one.taken)
+        self.mismatched += len(one.mismatched)
+        self.chains.update({"split": len(one.split), "joined": len(one.joined)})
+        self.data_sets.update(row["change"] for row in one.data_sets)
+        self.data_sets.update(
+            "other_type" for row in one.data_sets if row["change"] == "changed" and "type" in row
+        )
+        if one.slots is not None:
+            self.slots = (self.slots[0] + one.slots[0], self.slots[1] + one.slots[1])
+
+    def as_json(self) -> dict[str, Any]:
+        """In the form of docs/comparing.md."""
+        return {
+            "topologies": {change.value: self.topologies[change] for change in Change},
+            "refused": {side: self.refused[side] for side in ("old", "new")},
+            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
+            "state": {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched},
+            "operators": dict(self.operators),
+            "chains": dict(self.chains),
+            "data_sets": dict(self.data_sets),
+            "slots": dict(zip(("old", "new"), self.slots, strict=True)),
+        }

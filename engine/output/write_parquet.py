@@ -1,0 +1,55 @@
+"""Write Arrow batches to one Parquet file or to standard output, as they come."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.output.pieces import may_be_terminal
+from engine.output.write_lines import open_target
+from plans.errors import ConfigurationError
+
+
+def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path | None) -> None:
+    """Write `batches` of that schema, each as a row group.
+
+    `target`: a file as of replace_file; None is standard output, which must not be a terminal. Raises
+    ConfigurationError, also for types that Parquet lacks, and MachineError.
+    """
+    if target is None and may_be_terminal(sys.stdout):
+        raise ConfigurationError("Parquet is not for a terminal", "name a file with --to FILE.parquet")
+    with open_target(target, compress=False) as file, pa.PythonFile(_Counted(file), mode="w") as sink:
+        try:
+            writer = pq.ParquetWriter(sink, schema, compression="zstd")
+        except pa.ArrowNotImplementedError as error:
+            raise ConfigurationError(f"Parquet cannot hold this: {error}", "cast it to text") from error
+        with writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        sink.flush()
+
+
+class _Counted:
+    """A file that says how far it was written; Arrow asks, and a pipe cannot tell."""
+
+    closed = False
+
+    def __init__(self, file: object) -> None:
+        self._write = file.write  # type: ignore[attr-defined]
+        self._at = 0
+
+    def write(self, data: bytes) -> int:
+        self._write(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        """Left to the one who opened the file."""
+
+    def close(self) -> None:
+        """Left to the one who opened the file."""

@@ -1,0 +1,43 @@
+"""Penstock itself, for machines of a cluster: what its wheel holds, in a zip that Spark unpacks."""
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from engine.spark.spark_conf import spark_conf_dir
+from engine.spark.submitted_driver import WHEEL_FOLDER
+from engine.spark.write_archive import write_archive
+
+_ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
+_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
+_PACKAGES = ("penstock", "plans", "operators", "engine", "penstock_guard.py")
+_SPARK_CONF = "engine/spark-conf"
+
+
+def write_wheel(target: Path) -> None:
+    """Write this installation as `target`, whether it comes from a wheel or is a checkout.
+
+    What Penstock needs is not in it: the Python of the cluster has to have that.
+    """
+    root = Path(__file__).resolve().parents[2]
+    entries: dict[str, Path | str] = {name: root / name for name in _PACKAGES}
+    if not (root / _SPARK_CONF).is_dir():  # a checkout
+        entries[_SPARK_CONF] = spark_conf_dir()
+    try:
+        own = distribution("penstock")
+    except PackageNotFoundError:  # a checkout that is not installed
+        pass
+    else:
+        entries[f"penstock-{own.version}.dist-info/METADATA"] = own.read_text("METADATA") or ""
+    write_archive(target, entries)
+
+
+def archive_settings(master: str, given: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
+    """Settings over `given` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
+
+    YARN unpacks archives itself; where spark.archives names them, Spark's driver would do so once more.
+    """
+    key = _ARCHIVES_ON_YARN if master == "yarn" else _ARCHIVES
+    archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [given.get(key)])]
+    paths = [WHEEL_FOLDER, *filter(None, [given.get(_PYTHON_PATH)])]
+    return {key: ",".join(archives), _PYTHON_PATH: ":".join(paths)}

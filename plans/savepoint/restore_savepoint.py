@@ -1,0 +1,135 @@
+"""What Flink says when the state of one job is restored in another."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from plans.refusals import ILLEGAL_STATE
+from plans.savepoint.hash_map_order import hash_map_order
+from plans.savepoint.job_to_restore import Job, Task
+
+_TASKS_OF_A_NEW_GRAPH = 16
+
+
+class State(NamedTuple):
+    """The state of an operator in a savepoint, a part for each subtask."""
+
+    operator_id: str
+    max_parallelism: int
+
+
+class Failure(NamedTuple):
+    """An exception of Flink's: the simple name of its class, and its message."""
+
+    error: str
+    message: str
+
+
+def take_savepoint(job: Job, stateful: Collection[int] | None = None) -> list[State]:
+    """The states of operators whose node is in `stateful` (None: of all), by node.
+
+    Each is taken in every subtask, with the effective max parallelism of its task.
+    """
+    taken = [
+        (operator.node, State(operator.operator_id, task.max_parallelism))
+        for task in job
+        for operator in task.operators
+        if stateful is None or operator.node in stateful
+    ]
+    return [state for _, state in sorted(taken, key=lambda of_node: of_node[0])]
+
+
+def restore_savepoint(states: Iterable[State], job: Job, allow_non_restored_state: bool) -> Failure | None:
+    """Why Flink does not start `job` from a savepoint with `states`; None: it does.
+
+    `allow_non_restored_state`: state that no operator of the job has is skipped. Where several tasks fail,
+    this is about one of them; Flink itself goes through them in any order.
+    Source: Checkpoints.loadAndValidateCheckpoint, then StateAssignmentOperation.assignStates.
+    """
+    tasks = hash_map_order(job, lambda task: task.vertex_id, _TASKS_OF_A_NEW_GRAPH)
+    task_of = {
+        operator_id: task
+        for task in tasks
+        for pair in task.operator_ids
+        for operator_id in pair
+        if operator_id is not None
+    }
+    restored: dict[str, State] = {}
+    for state in states:
+        task = task_of.get(state.operator_id)
+        if task is None:
+            if not allow_non_restored_state:
+                return _no_operator(state)
+        elif task.derives_it or task.max_parallelism == state.max_parallelism:
+            restored[state.operator_id] = state
+        else:
+            return _other_max_parallelism(state, task)
+    return next(filter(None, (_assign(restored, task) for task in tasks)), None)
+
+
+def _assign(restored: dict[str, State], task: Task) -> Failure | None:
+    """Hand over to a task what it has of `restored`, which loses it; why Flink fails at that, if it does.
+
+    An operator without state counts with the max parallelism that the task has before.
+    """
+    states: dict[str, State] = {}
+    has_state = False
+    for generated, user_defined in task.operator_ids:
+        chosen = user_defined if user_defined is not None and user_defined in restored else generated
+        found = restored.pop(chosen, None)
+        has_state = has_state or found is not None
+        states[generated] = found or State(chosen, task.max_parallelism)
+    if not has_state:
+        return None
+    max_parallelism = task.max_parallelism
+    ordered = hash_map_order(states.items(), lambda state: state[0], sum(1 for _ in task.operator_ids))
+    for _, state in ordered:
+        if state.max_parallelism < task.parallelism:
+            return _above_max_parallelism(state, task)
+        if state.max_parallelism == max_parallelism:
+            continue
+        if not task.derives_it:
+            return _changed_max_parallelism(state, task)
+        max_parallelism = state.max_parallelism
+    return None
+
+
+def _no_operator(state: State) -> Failure:
+    return Failure(
+        ILLEGAL_STATE,
+        "Failed to rollback to checkpoint/savepoint savepoint. Cannot map checkpoint/savepoint state for "
+        f"operator {state.operator_id} to the new program, because the operator is not available in the new "
+        "program. If you want to allow to skip this, you can set the --allowNonRestoredState option on the "
+        "CLI.",
+    )
+
+
+def _other_max_parallelism(state: State, task: Task) -> Failure:
+    return Failure(
+        ILLEGAL_STATE,
+        "Failed to rollback to checkpoint/savepoint Checkpoint Metadata. Max parallelism mismatch between "
+        f"checkpoint/savepoint state and new program. Cannot map operator {state.operator_id} with max "
+        f"parallelism {state.max_parallelism} to new program with max parallelism {task.max_parallelism}. "
+        "This indicates that the program has been changed in a non-compatible way after the "
+        "checkpoint/savepoint.",
+    )
+
+
+def _above_max_parallelism(state: State, task: Task) -> Failure:
+    return Failure(
+        ILLEGAL_STATE,
+        f"The state for task {task.vertex_id} can not be restored. The maximum parallelism "
+        f"({state.max_parallelism}) of the restored state is lower than the configured parallelism "
+        f"({task.parallelism}). Please reduce the parallelism of the task to be lower or equal to the "
+        "maximum parallelism.",
+    )
+
+
+def _changed_max_parallelism(state: State, task: Task) -> Failure:
+    """Flink prints the vertex as an object, with a number that differs from run to run: here its id's."""
+    vertex = f"org.apache.flink.runtime.executiongraph.ExecutionJobVertex@{task.vertex_id[:8]}"
+    return Failure(
+        ILLEGAL_STATE,
+        f"The maximum parallelism ({state.max_parallelism}) with which the latest checkpoint of the "
+        f"execution job vertex {vertex} has been taken and the current maximum parallelism "
+        f"({task.max_parallelism}) changed. This is currently not supported.",
+    )
