@@ -16,6 +16,7 @@ from penstock_guard import require_own_packages
 if TYPE_CHECKING:
     from engine.library.draw import Drawing as Drawing
     from engine.library.draw import draw as draw
+    from engine.library.import_graph import import_graph as import_graph
     from engine.library.open_store import open_store as open_store
     from engine.library.open_store import read_plan as read_plan
     from engine.library.plan import plan as plan
@@ -53,6 +54,7 @@ _MODULES = {
     "Planner": "engine.planning.choose_planner",
     "decides": "plans.policies.decisions",
     "draw": "engine.library.draw",
+    "import_graph": "engine.library.import_graph",
     "open_store": "engine.library.open_store",
     "plan": "engine.library.plan",
     "read_plan": "engine.library.open_store",
@@ -76,6 +78,7 @@ __all__ = [
     "decides",
     "draw",
     "errors",
+    "import_graph",
     "open_store",
     "plan",
     "read_plan",

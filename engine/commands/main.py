@@ -68,6 +68,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("sql", "engine.commands.sql", "Ask a store by SQL."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
+    ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
     ("config", "engine.commands.config", "List options, their values, and where these come from."),

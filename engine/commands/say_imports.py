@@ -37,13 +37,17 @@ def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
         .sort("file", "form", "assumed", "ignored")
         .collect()
     )
-    for row in found.head(_MOST).iter_rows(named=True):
-        many = "topology" if row["len"] == 1 else "topologies"
-        file = inputs.get(row["file"], row["file"])
-        say_beside_output(f"{file}: {row['len']:,} {many} imported from {row['form']}")
-        for key in ("assumed", "ignored"):
-            if row[key]:
-                for line in wrap(f"{key}: {row[key]}", _WIDTH, initial_indent="  ", subsequent_indent="    "):
-                    say_beside_output(line)
+    for file, form, assumed, ignored, count in found.head(_MOST).iter_rows():
+        say_import(count, inputs.get(file, file) or "objects", form, assumed or "", ignored or "")
     if len(found) > _MOST:
         say_beside_output(f"and {len(found) - _MOST:,} more files with imported topologies")
+
+
+def say_import(count: int, file: str, form: str, assumed: str, ignored: str) -> None:
+    """How many topologies of a file came from which form, and what was filled in and ignored."""
+    many = "topology" if count == 1 else "topologies"
+    say_beside_output(f"{file}: {count:,} {many} imported from {form}")
+    for heading, listed in (("assumed", assumed), ("ignored", ignored)):
+        if listed:
+            for line in wrap(f"{heading}: {listed}", _WIDTH, initial_indent="  ", subsequent_indent="    "):
+                say_beside_output(line)

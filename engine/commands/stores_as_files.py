@@ -14,6 +14,7 @@ from engine.store.manifest import MANIFEST
 from engine.store.open_plan import open_plan
 from engine.store.store_errors import store_errors
 from plans.errors import InputError
+from plans.importing.read_graphs import form_of_graph
 
 
 @contextmanager
@@ -21,8 +22,14 @@ def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
     """`inputs` with a file of topology lines, there for as long as the context, in place of each local store.
 
     What was planned in the newest version of a store is in it; of what was rejected a store keeps no text,
-    which is said. Raises StoreError, and InputError for a version in which nothing was planned.
+    which is said. Raises StoreError, and InputError where nothing was planned, and for graphs.
     """
+    for path in inputs:
+        if os.path.isfile(path) and form_of_graph(path) is not None and not path.endswith(".txt"):
+            raise InputError(
+                f"{path}: a graph, by its name, not topologies",
+                f"penstock import {path} --out topologies.jsonl makes topologies of it",
+            )
     with tempfile.TemporaryDirectory(prefix="penstock-plan-") as folder:
         yield [
             _written(path, Path(folder) / f"{number}.jsonl") if _is_store(path) else path

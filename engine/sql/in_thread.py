@@ -1,7 +1,7 @@
 """DuckDB in a thread, so that Ctrl-C and SIGTERM stop what runs there."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Result = TypeVar("Result")
-Run = Callable[[Callable[[], Result]], Result]
+_SECONDS_BETWEEN_INTERRUPTS = 0.05
 
 
 @contextmanager
@@ -26,7 +26,11 @@ def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[
             try:
                 return future.result()
             except BaseException:
-                connection.interrupt()
+                future.cancel()
+                # Again and again: an interrupt that comes before DuckDB has begun is lost.
+                while not future.done():
+                    connection.interrupt()
+                    wait([future], _SECONDS_BETWEEN_INTERRUPTS)
                 raise
 
         yield run

@@ -7,19 +7,24 @@ from typing import Any
 from plans.errors import TopologyError
 from plans.importing.execution_plan import from_execution_plan, is_execution_plan
 from plans.importing.flink_plan import from_flink_plan, is_flink_plan
+from plans.importing.given_graph import AS_GIVEN, ImportOptions
 from plans.importing.imported import Imported
 from plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
+from plans.importing.wfformat import from_wfformat, is_wfformat
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.unpacked_texts import CODECS
 from plans.topology.validate_topology import LINE
 from plans.vocabulary import TopologyForm
 
 
-def as_topology(found: Mapping[str, Any], file: str | None, place: int) -> Imported:
+def as_topology(
+    found: Mapping[str, Any], file: str | None, place: int, options: ImportOptions = AS_GIVEN
+) -> Imported:
     """`found` as a topology: itself where it is one or in no form that is known, else what it becomes.
 
-    Forms: Flink's plan of a job and its execution plan, each as Flink gives it or as export writes it, and
-    plan JSON. A document that has no name takes that of its file, with its `place` (from 0) after the first.
+    Forms: Flink's plan of a job and its execution plan, each as Flink gives it or as export writes it, plan
+    JSON, and WfFormat, which is read with `options`. A document without a name takes that of its file, with
+    its `place` (from 0) after the first.
     """
     if TopologyForm.TRANSFORMATIONS in found:
         return dict(found)
@@ -33,7 +38,9 @@ def as_topology(found: Mapping[str, Any], file: str | None, place: int) -> Impor
         if type(inner) is dict and (is_flink_plan(inner) or is_execution_plan(inner)):
             given, found = found.get("name", inner.get("name")), inner
             break
-    name = given if type(given) is str and given else _name_of(file, place)
+    name = given if type(given) is str and given else name_of_file(file, place)
+    if is_wfformat(found):
+        return from_wfformat(found, name, options)
     if is_execution_plan(found):
         return from_execution_plan(found, name)
     if is_flink_plan(found):
@@ -51,8 +58,8 @@ def as_topology(found: Mapping[str, Any], file: str | None, place: int) -> Impor
     return dict(found)
 
 
-def _name_of(file: str | None, place: int) -> str:
-    """The name of the file without what it ends in."""
+def name_of_file(file: str | None, place: int) -> str:
+    """The name of the file without what it ends in, with the `place` in it (from 0) after the first."""
     name = "imported" if file is None or file.startswith("/dev/") else os.path.basename(file)
     stem, ending = os.path.splitext(name)
     if ending.lower() in CODECS:

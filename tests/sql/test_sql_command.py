@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ import pytest
 
 import penstock
 from engine.commands.main import app
+from engine.sql.in_thread import in_thread
 from engine.sql.open_views import open_views
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
@@ -55,12 +56,12 @@ def printed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
 
 def test_every_table_has_its_rows_and_columns_under_one_name_for_each_key(store, capfd):
     plan = penstock.read_plan(store)
-    for table in penstock.open_store(store).versions[-1].tables:
-        assert answered(capfd, store, f"select count(*) as n from {table}") == [
-            {"n": plan.tables[table].num_rows}
-        ]
-        described = answered(capfd, store, f"describe {table}")
-        assert [column["column_name"] for column in described] == list(view_columns(table).values())
+    tables = penstock.open_store(store).versions[-1].tables
+    with open_views(store, None, ", ".join(tables)) as views:
+        for table in tables:
+            rows = views.connection.execute(f"select * from {table}").to_arrow_table()
+            assert rows.num_rows == plan.tables[table].num_rows
+            assert rows.column_names == list(view_columns(table).values())
     joined = "select count(*) n from stream_edges e join chained_operators o using (topology_id)"
     joined += " join stream_nodes s using (topology_id, node) where s.node = e.target_node"
     assert answered(capfd, store, joined) == [{"n": plan.tables["stream_edges"].num_rows}]
@@ -199,6 +200,22 @@ def test_ctrl_c_stops_a_query(store, tmp_path, monkeypatch, capsys):
         assert sql(store, "select count(*) from range(10000000000) a, range(100) b order by 1") == 130
     assert "interrupted" in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
+
+
+def test_a_signal_before_duckdb_has_begun_stops_the_query_too():
+    interrupts = threading.Semaphore(0)
+
+    class Connection:
+        def interrupt(self) -> None:
+            interrupts.release()
+
+    def interrupted_twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts.acquire(timeout=30)
+        assert interrupts.acquire(timeout=30)
+
+    with pytest.raises(KeyboardInterrupt), in_thread(cast(Any, Connection())) as run:
+        run(interrupted_twice)
 
 
 def test_names_reach_no_terminal_raw(tmp_path, monkeypatch):

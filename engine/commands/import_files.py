@@ -1,0 +1,191 @@
+"""`penstock import`: graphs, workflows and plans of other tools as topology lines."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from engine.commands.say_imports import say_import
+from engine.library.import_graph import known_keys
+from engine.output.progress import Report, progress
+from engine.output.say import say_beside_output
+from engine.output.write_lines import write_texts
+from plans.errors import ConfigurationError, RefusedTopologiesError, TopologyError
+from plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
+from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
+from plans.importing.known_forms import as_topology
+from plans.importing.read_graphs import form_of_graph, read_graphs
+from plans.message_limits import first_and_count
+from plans.topology.columnar.find_topology_files import find_topology_files
+from plans.topology.columnar.parse_block import Block
+from plans.topology.columnar.read_topology_files import blocks_of_files
+from plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
+from plans.topology.parse_lines import lines_of
+from plans.topology.validate_topology import parse_topology, validate_topology
+from plans.vocabulary import Partitioner
+
+_MOST_REFUSED = 20
+
+
+def command(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="WfFormat (.json), DOT (.dot, .gv), GraphML (.graphml), edge lists (.csv, .tsv, .edges, "
+            ".txt), Flink's JSON and plan JSON; directories and globs of them, - for standard input (JSON).",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Default: standard output; .gz is packed."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Default: the graph's, else its file's.")
+    ] = None,
+    parallelism: Annotated[
+        int | None, typer.Option("--parallelism", min=1, help="Of operators that have none; default: 1.")
+    ] = None,
+    partitioner: Annotated[
+        Partitioner | None,
+        typer.Option(
+            "--partitioner",
+            metavar="NAME",
+            help=f"Of edges that have none: {', '.join(Partitioner)}. Default: as Flink chooses.",
+        ),
+    ] = None,
+    several_inputs: Annotated[
+        SeveralInputs,
+        typer.Option(
+            "--several-inputs",
+            metavar="WHAT",
+            help="Nodes with several inputs: operator (two_input, multi_input), or union (one_input).",
+        ),
+    ] = SeveralInputs.OPERATOR,
+    take: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--take",
+            metavar="KEY=ATTRIBUTE",
+            help="Which attribute holds a key of topology files, e.g. parallelism=coreCount. Repeatable.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with exit code 7 if any graph is refused.")
+    ] = False,
+) -> None:
+    """Turn graphs and workflows of other tools into topology lines, for penstock plan.
+
+    Each node becomes an operator, each edge an edge; attributes named as keys of topology files are taken.
+    What a file does not say is listed on standard error and in each topology's config. Graphs with cycles,
+    undirected and empty ones are refused.
+    """
+    options = ImportOptions(
+        parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take)
+    )
+    refused: list[str] = []
+    imports: Counter[tuple[str, str, str, str]] = Counter()
+    written = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal written
+        names: set[str] = set()
+        for where, file, found in _imported(files, options, report):
+            errors = found if isinstance(found, list) else []
+            topology = {} if isinstance(found, list) else _named(found, name, names)
+            errors = errors or validate_topology(topology)
+            if errors:
+                refused.append(f"{where}: {first_and_count([error.message for error in errors], '; ')}")
+                continue
+            if FORM_KEY in (config := topology.get("config", {})):
+                imports[file, *_notes(config)] += 1
+            written += 1
+            yield orjson.dumps(topology).decode()
+
+    files = find_topology_files(inputs)
+    with progress(len(files)) as report:
+        write_texts(lines(), out)
+    for notes, count in imports.items():
+        say_import(count, *notes)
+    for line in refused[:_MOST_REFUSED]:
+        say_beside_output(f"refused: {line}")
+    if len(refused) > _MOST_REFUSED:
+        say_beside_output(f"and {len(refused) - _MOST_REFUSED:,} more are refused")
+    if refused and (strict or not written):
+        raise RefusedTopologiesError(
+            f"{len(refused):,} of {written + len(refused):,} graphs were refused", "the lines above say why"
+        )
+
+
+def _taken(take: list[str] | None) -> dict[str, str]:
+    found = {}
+    for pair in take or ():
+        key, equals, attribute = pair.partition("=")
+        if not equals or not attribute:
+            raise ConfigurationError(f"--take {pair!r}", "write KEY=ATTRIBUTE, e.g. parallelism=coreCount")
+        found[key] = attribute
+    return dict(known_keys("--take", found))
+
+
+def _imported(
+    files: list[str], options: ImportOptions, report: Report
+) -> Iterator[tuple[str, str, Imported]]:
+    """Where it is, its file, and what became of it, for each graph or JSON object of the files."""
+    for file in files:
+        report(f"read {file}")
+        form = form_of_graph(file)
+        if form is None:
+            yield from _of_json(file, options)
+            continue
+        for graph in read_graphs(file, form):
+            yield file, file, topology_of_graph(graph, form, options)
+
+
+def _of_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
+    for value, place, line, problem in _objects(file):
+        where = f"{file}, line {line + 1}"
+        if problem is not None:
+            yield where, file, [problem]
+        elif value.strip():
+            found = parse_topology(value)
+            yield (
+                where,
+                file,
+                [found] if isinstance(found, TopologyError) else as_topology(found, file, place, options),
+            )
+
+
+def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]]:
+    """Text, place, line and what is wrong with it, of each line of JSON lines or element of a document."""
+    for block in blocks_of_files([file], MAX_LINE_BYTES):
+        if isinstance(block, Block):
+            for number, value in enumerate(block.data.split(b"\n")[:-1], block.first):
+                yield value, number, number, None
+            continue
+        for one in lines_of([block]):
+            place, problem = one.ordinal or 0, None
+            if one.too_long_bytes is not None:
+                problem = line_too_long(one.too_long_bytes, MAX_LINE_BYTES, None)
+            elif one.problem is not None:
+                problem = TopologyError("NotJson", "line", one.problem, "what JSON can say", "")
+            yield one.value, place, place if one.line is None else one.line, problem
+
+
+def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[str, Any]:
+    """With a name that no earlier one has: that of the option or its own, numbered from the second on."""
+    own = topology.get("name") if name is None else name
+    if not isinstance(own, str):
+        return topology
+    found, number = own, 1
+    while found in names:
+        number += 1
+        found = f"{own}-{number}"
+    names.add(found)
+    return {**topology, "name": found}
+
+
+def _notes(config: dict[str, str]) -> tuple[str, str, str]:
+    return config[FORM_KEY], config.get(ASSUMED_KEY, ""), config.get(IGNORED_KEY, "")

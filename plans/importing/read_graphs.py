@@ -1,0 +1,66 @@
+"""Files of graphs, by what their names end in."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+from plans.errors import InputError
+from plans.importing.given_graph import GivenGraph
+from plans.importing.known_forms import name_of_file
+from plans.importing.read_dot import read_dot
+from plans.importing.read_edge_list import SEPARATORS, read_edge_list
+from plans.importing.read_graphml import read_graphml
+from plans.topology.input_errors import unreadable_file
+from plans.topology.texts_of_file import texts_of_file
+from plans.topology.unpacked_texts import CODECS
+
+DOT, GRAPHML, EDGE_LIST = "dot", "graphml", "edge-list"
+_FORMS = {
+    ".dot": DOT,
+    ".gv": DOT,
+    ".graphml": GRAPHML,
+    ".csv": EDGE_LIST,
+    ".tsv": EDGE_LIST,
+    ".edges": EDGE_LIST,
+    ".edgelist": EDGE_LIST,
+    ".txt": EDGE_LIST,
+}
+"""What a graph's file ends in, before the ending of a packed one, and its form."""
+
+
+def form_of_graph(file: str) -> str | None:
+    """Which of the forms above a file is in, by its name; None: another one."""
+    return _FORMS.get(_ending(file))
+
+
+def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
+    """The graphs of a local file, which are named by the file where they have no name.
+
+    Raises InputError, and ConfigurationError where a library is missing.
+    """
+    name = name_of_file(file, 0)
+    whole = b"".join(texts_of_file(file))
+    if form == GRAPHML:
+        with tempfile.NamedTemporaryFile(suffix=".graphml") as unpacked:
+            unpacked.write(whole)
+            unpacked.flush()
+            try:
+                yield read_graphml(unpacked.name, name)
+            except InputError as error:
+                raise InputError(error.message.replace(unpacked.name, file), error.hint) from None
+        return
+    try:
+        text = whole.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise unreadable_file(file, f"byte {error.start:,} is not UTF-8") from None
+    if form == DOT:
+        yield from read_dot(text, file, name)
+    else:
+        yield read_edge_list(text.splitlines(), SEPARATORS.get(_ending(file)), file, name)
+
+
+def _ending(file: str) -> str:
+    stem, ending = os.path.splitext(file)
+    if ending.lower() in CODECS:
+        ending = os.path.splitext(stem)[1]
+    return ending.lower()

@@ -1,0 +1,143 @@
+"""Instances of scientific workflows in WfCommons' WfFormat as graphs.
+
+Source: the JSON schema of WfFormat, versions 1.3 to 1.6 (github.com/wfcommons/WfFormat); Coleman et al.,
+"WfCommons: A framework for enabling scientific workflow research and development", Future Generation Computer
+Systems 128 (2022).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from plans.errors import TopologyError
+from plans.importing.given_graph import (
+    GivenEdge,
+    GivenGraph,
+    GivenNode,
+    ImportOptions,
+    topology_of_graph,
+)
+from plans.importing.imported import Imported, errors_of_known
+from plans.topology.error_kinds import ErrorKind
+from plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
+
+FORM = "wfformat"
+VERSIONS = ("1.3", "1.4", "1.5", "1.6")
+_BY_NAME = ("1.3", "1.4")
+"""Versions in which tasks refer to each other by name; later ones by id."""
+
+_TASKS = Rule(
+    lambda value: type(value) is list,
+    lambda location, key, value: [wrong_type(location, key, value, "a list of tasks")],
+    "a list of tasks",
+)
+_REFERENCES = list_of(text(), "a list of tasks")
+_TASK: Rules = {"name": text(), "id": text(), "parents": _REFERENCES, "children": _REFERENCES}
+
+
+def is_wfformat(document: Mapping[str, Any]) -> bool:
+    """Whether an object is an instance, of whatever version."""
+    return "schemaVersion" in document and type(document.get("workflow")) is dict
+
+
+def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
+    """A topology named `name`: an operator for each task, an edge for each dependency.
+
+    Tasks that nobody is before are sources, those that nobody is after are sinks. What is known of a task and
+    of its execution (coreCount, runtimeInSeconds, …) are attributes of its node.
+    """
+    version = document["schemaVersion"]
+    if version not in VERSIONS:
+        return [
+            TopologyError(
+                ErrorKind.UNKNOWN_VALUE,
+                "workflow",
+                f"schemaVersion {shorten(version, 40)}",
+                ", ".join(VERSIONS),
+                "wfcommons-migrate-instance.py of WfFormat brings older ones up to date",
+            )
+        ]
+    workflow = document["workflow"]
+    holder = workflow if version in _BY_NAME else workflow.get("specification", {})
+    if type(holder) is not dict:
+        return [wrong_type("workflow", "specification", holder, "an object")]
+    errors = errors_of_known(holder, {"tasks": _TASKS}, ("tasks",), "workflow")
+    if errors:
+        return errors
+    tasks = holder["tasks"]
+    required = ("name",) if version in _BY_NAME else ("name", "id")
+    for place, task in enumerate(tasks, 1):
+        where = f"task at position {place}"
+        if type(task) is not dict:
+            errors.append(wrong_type(where, "task", task, "an object"))
+        else:
+            errors += errors_of_known(task, _TASK, required, where)
+    if errors:
+        return errors
+    keys = [str(task["name"] if version in _BY_NAME else task["id"]) for task in tasks]
+    errors = _duplicates(keys)
+    known = _references(tasks, keys)
+    edges: dict[tuple[str, str], None] = {}
+    for key, task in zip(keys, tasks, strict=True):
+        # Either end may name the other.
+        pairs = [(one, key, one) for one in task.get("parents", ())]
+        pairs += [(key, one, one) for one in task.get("children", ())]
+        for source, target, named in pairs:
+            if named not in known:
+                found = f"{shorten(named, 80)}, which no task has as its name or id"
+                errors.append(
+                    TopologyError(ErrorKind.DANGLING_EDGE, f"task {shorten(key, 80)}", found, "a task", "")
+                )
+            else:
+                edges[known.get(source, source), known.get(target, target)] = None
+    if errors:
+        return errors
+    executed = _executed(workflow)
+    nodes = [
+        GivenNode(key, {**_plain(executed.get(key, {})), **_plain(task), "name": _name(task)})
+        for key, task in zip(keys, tasks, strict=True)
+    ]
+    graph = GivenGraph(name, nodes, [GivenEdge(source, target, {}) for source, target in edges])
+    return topology_of_graph(graph, FORM, options)
+
+
+def _references(tasks: list[Any], keys: list[str]) -> dict[str, str]:
+    """What a task is called to its key: names and ids, keys first."""
+    known = {key: key for key in keys}
+    for key, task in zip(keys, tasks, strict=True):
+        for other in (task["name"], task.get("id")):
+            if other is not None:
+                known.setdefault(other, key)
+    return known
+
+
+def _duplicates(keys: list[str]) -> list[TopologyError]:
+    return [
+        TopologyError(
+            ErrorKind.DUPLICATE_ID, f"task {shorten(key, 80)}", f"{count} tasks of this id", "1", ""
+        )
+        for key, count in Counter(keys).items()
+        if count > 1
+    ]
+
+
+def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What was measured of tasks, by id (from 1.5 on)."""
+    execution = workflow.get("execution")
+    tasks = execution.get("tasks") if type(execution) is dict else None
+    if type(tasks) is not list:
+        return {}
+    return {task["id"]: task for task in tasks if type(task) is dict and type(task.get("id")) is str}
+
+
+def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a task that are attributes of a node: texts and numbers, not its edges."""
+    return {key: value for key, value in task.items() if type(value) in (str, int, float) and key != "id"}
+
+
+def _name(task: Mapping[str, Any]) -> str:
+    """Name and id of a task, or the one that has the other in it."""
+    name, own = str(task["name"]), str(task.get("id", ""))
+    if name in own:
+        return own
+    return name if own in name else f"{name}_{own}"

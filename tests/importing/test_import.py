@@ -1,0 +1,322 @@
+"""Graphs and workflows of other tools as topologies: `penstock import` and `penstock.import_graph`."""
+
+import json
+import sys
+from typing import Any
+
+import networkx
+import pytest
+from typer.testing import CliRunner
+
+import penstock
+from engine.commands.main import app
+from engine.planning.plan_in_process import plan_in_process
+from plans.importing.given_graph import (
+    AS_GIVEN,
+    GivenEdge,
+    GivenGraph,
+    GivenNode,
+    ImportOptions,
+    SeveralInputs,
+    topology_of_graph,
+)
+from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+from plans.vocabulary import Layer
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def imported(*arguments):
+    """The topologies that import writes; each can be planned."""
+    code, written, _ = run("import", *arguments)
+    assert code == 0
+    topologies = [json.loads(line) for line in written.splitlines()]
+    assert plan_in_process(topologies, until=Layer.JOB_GRAPH).planned == len(topologies)
+    return topologies
+
+
+def operators(topology):
+    """What is shared by all forms: kind, name and where from, of each operator."""
+    found = {one["id"]: one for one in topology["transformations"]}
+
+    def reads(number):
+        one = found[number]
+        if one["kind"] in ("union", "partition", "side_output"):
+            label = one.get("partitioner", one.get("tag"))
+            return [f"{name} {label}" if label else name for i in one["inputs"] for name in reads(i)]
+        return [one["name"]]
+
+    return [
+        (one["kind"], one["name"], [name for i in one.get("inputs", []) for name in reads(i)])
+        for one in found.values()
+        if "name" in one
+    ]
+
+
+DIAMOND = [
+    ("source", "a", []),
+    ("one_input", "b", ["a hash"]),
+    ("one_input", "c", ["a"]),
+    ("two_input", "d", ["b", "c"]),
+    ("sink", "e", ["d"]),
+]
+DOT = """
+digraph "my job" {
+  rankdir=LR; node [shape=box]
+  a -> b [partitioner="HASH", color=red]
+  a -> c
+  {b c} -> d -> e
+}
+"""
+GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="p" for="edge" attr.name="partitioner" attr.type="string"/>
+  <key id="w" for="node" attr.name="width" attr.type="int"/>
+  <graph edgedefault="directed">
+    <node id="a"><data key="w">3</data></node><node id="b"/><node id="c"/><node id="d"/><node id="e"/>
+    <edge source="a" target="b"><data key="p">hash</data></edge><edge source="a" target="c"/>
+    <edge source="b" target="d"/><edge source="c" target="d"/><edge source="d" target="e"/>
+  </graph>
+</graphml>
+"""
+TASKS = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
+OLD = [
+    {"name": name, "id": f"ID{name}", "parents": parents, "cores": 2, "runtime": 3.5}
+    for name, parents in TASKS.items()
+]
+NEW = [
+    {"name": "task", "id": f"task_{name}", "parents": [f"task_{one}" for one in parents], "children": []}
+    for name, parents in TASKS.items()
+]
+
+
+def workflow(version):
+    tasks: dict[str, Any] = {"tasks": OLD}
+    if version >= "1.5":
+        executed = [{"id": task["id"], "coreCount": 2, "runtimeInSeconds": 1} for task in NEW]
+        tasks = {"specification": {"tasks": NEW, "files": []}, "execution": {"tasks": executed}}
+    return {"name": "flow", "schemaVersion": version, "workflow": tasks}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "form"),
+    [
+        ("g.dot", DOT, "dot"),
+        ("g.graphml", GRAPHML, "graphml"),
+        ("g.csv", "from,to,partitioner,cost\na,b,hash,3\na,c,,\nb,d,,\nc,d,,\nd,e,,\n", "edge-list"),
+        ("g.tsv", "a\tb\tHASH\na\tc\nb\td\nc\td\nd\te\n", "edge-list"),
+        ("g.edges", "# a comment\na b hash\n\na c  # so\nb d\nc d\nd e\n", "edge-list"),
+    ],
+)
+def test_files_of_graphs(tmp_path, file, text, form):
+    (tmp_path / file).write_text(text)
+    (topology,) = imported(tmp_path / file)
+    assert operators(topology) == DIAMOND
+    assert topology["name"] == ("my job" if form == "dot" else "g")
+    assert topology["config"][FORM_KEY] == form
+    assert topology["config"].get(IGNORED_KEY) == {
+        "g.csv": "edge attribute cost",
+        "g.graphml": "node attribute width",
+    }.get(file)
+
+
+@pytest.mark.parametrize("version", ["1.3", "1.4", "1.5", "1.6"])
+def test_workflows_of_wfcommons(tmp_path, version):
+    file, key = tmp_path / "flow.json", "coreCount" if version >= "1.5" else "cores"
+    file.write_text(json.dumps(workflow(version), indent=2))
+    (topology,) = imported(file, "--take", f"parallelism={key}", "--partitioner", "rebalance")
+    found = operators(topology)
+    assert [kind for kind, _, _ in found] == [kind for kind, _, _ in DIAMOND]
+    assert [len(reads) for _, _, reads in found] == [0, 1, 1, 2, 1]
+    assert all(name.endswith(" rebalance") for _, _, reads in found for name in reads)
+    assert {one["parallelism"] for one in topology["transformations"] if "name" in one} == {2}
+    # plan takes it as it is, too
+    assert plan_in_process([workflow(version)], until=Layer.JOB_GRAPH).planned == 1
+
+
+def test_either_end_of_a_dependency_may_name_it():
+    document = workflow("1.5")
+    tasks = document["workflow"]["specification"]["tasks"] = json.loads(json.dumps(NEW))
+    for task in tasks:
+        for parent in task.pop("parents"):
+            next(one for one in tasks if one["id"] == parent)["children"].append(task["id"])
+    both, parents = (
+        plan_in_process([one], until=Layer.STREAM_GRAPH).tables["stream_edges"].num_rows
+        for one in (document, workflow("1.5"))
+    )
+    assert both == parents == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"schemaVersion": "1.2"}, "UnknownValue", "1.3, 1.4, 1.5, 1.6"),
+        ({"workflow": {}}, "MissingKey", "no tasks"),
+        ({"workflow": {"tasks": [*OLD, OLD[0]]}}, "DuplicateId", "2 tasks"),
+        ({"workflow": {"tasks": [{"name": "a", "parents": ["z"]}]}}, "DanglingEdge", "'z'"),
+        ({"workflow": {"tasks": [{"name": "a", "children": ["a"]}]}}, "Cycle", "a self loop"),
+        ({"workflow": {"tasks": [{"name": 3}]}}, "WrongType", "name 3"),
+        ({"workflow": {"tasks": []}}, "EmptyTopology", "no nodes"),
+    ],
+)
+def test_what_is_wrong_with_a_workflow_is_said(change, error, says):
+    found = plan_in_process([{**workflow("1.4"), **change}], until=Layer.STREAM_GRAPH)
+    (row,) = found.tables["rejected"].to_pylist()
+    assert (row["error"], says in row["message"]) == (error, True), row
+
+
+def graph_of(*edges, nodes=(), directed=True, **attributes):
+    nodes = [GivenNode(key, {}) for key in nodes]
+    found = [GivenEdge(source, target, attributes) for source, target in edges]
+    return GivenGraph("g", nodes, found, directed)
+
+
+def topology_of(graph, options=AS_GIVEN):
+    found = topology_of_graph(graph, "networkx", options)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("graph", "says"),
+    [
+        (graph_of(), "no nodes"),
+        (graph_of(nodes="ab"), "2 nodes and no edge"),
+        (graph_of(("a", "b"), directed=False), "an undirected graph"),
+        (graph_of(("a", "a")), "'a' reads 'a' (a self loop)"),
+        (graph_of(("a", "b"), ("b", "c"), ("c", "b")), "'b' reads 'c' reads 'b'"),
+    ],
+)
+def test_graphs_that_flink_could_not_run_are_refused(graph, says):
+    found = topology_of_graph(graph, "networkx")
+    assert isinstance(found, list)
+    (error,) = found
+    assert says in error.message
+
+
+def test_several_edges_between_two_nodes_are_several_inputs():
+    found = topology_of(graph_of(("a", "b"), ("a", "b"), ("b", "c")))
+    assert operators(found) == [("source", "a", []), ("two_input", "b", ["a", "a"]), ("sink", "c", ["b"])]
+
+
+def test_inputs_of_several_kinds():
+    edges = [(source, "m") for source in "abc"] + [("m", "k"), ("a", "k")]
+    found = topology_of(graph_of(*edges))
+    assert operators(found)[-2:] == [("multi_input", "m", ["a", "b", "c"]), ("sink", "k", ["m", "a"])]
+    union = ImportOptions(several_inputs=SeveralInputs.UNION, partitioner="rescale", parallelism=7)
+    found = topology_of(graph_of(*edges), union)
+    assert operators(found)[-2] == ("one_input", "m", [f"{one} rescale" for one in "abc"])
+    assert found["parallelism"] == 7
+    assert "partitioner" not in found["config"][ASSUMED_KEY]
+
+
+def test_isolated_nodes_and_odd_names():
+    names = ["\u202eevil", "", "<script>", "a\nb", "x" * 300, "Source: s"]
+    edges = [(name, "end") for name in names[:-1]] + [("Source: s", "end")]
+    found = topology_of(graph_of(*edges, nodes=["alone", *names]))
+    assert "isolated nodes 'alone'" in found["config"][IGNORED_KEY]
+    assert {name for _, name, _ in operators(found)} >= {"\u202eevil", "<script>", "a\nb", "s", "x" * 300}
+    assert plan_in_process([found], until=Layer.STREAM_GRAPH).inputs == 1
+
+
+def test_graphs_of_networkx():
+    graph = networkx.MultiDiGraph(name="from networkx")
+    graph.add_node(1, kind="legacy_source", parallelism="4.0", colour="red")
+    graph.add_edge(1, "sink", partitioner="broadcast", tag="late")
+    graph.add_edge(1, "sink")
+    topology = penstock.import_graph(graph, take={"uid": "colour"})
+    assert operators(topology) == [("legacy_source", "1", []), ("sink", "sink", ["1 late broadcast", "1"])]
+    assert topology["transformations"][0] == {
+        "id": 1,
+        "kind": "legacy_source",
+        "name": "1",
+        "parallelism": 4,
+        "uid": "red",
+    }
+    planned = penstock.plan([topology])
+    assert planned.tables["topologies"]["name"].to_pylist() == ["from networkx"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "arguments", "says"),
+    [
+        (networkx.Graph([(1, 2)]), {}, "an undirected graph"),
+        (networkx.DiGraph([(1, 2), (2, 1)]), {}, "an acyclic graph"),
+        ([1, 2], {}, "found list"),
+        (networkx.DiGraph([(1, 2, {"partitioner": "hsh"})]), {}, "did you mean hash"),
+        (networkx.DiGraph([(1, 2)]), {"parallelism": 0}, "a whole number from 1"),
+        (networkx.DiGraph([(1, 2)]), {"partitioner": "hsh"}, "did you mean hash"),
+        (networkx.DiGraph([(1, 2)]), {"take": {"cost": "x"}}, "found 'cost'"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_said(graph, arguments, says):
+    with pytest.raises(penstock.PenstockError) as raised:
+        penstock.import_graph(graph, **arguments)
+    assert says in str(raised.value)
+
+
+def test_what_draw_writes_is_imported_again(tmp_path):
+    example, drawn = "engine/examples/examples.jsonl", tmp_path / "drawn.graphml"
+    layer = ("--layer", "stream_graph", "--fold", "none")
+    assert run("draw", example, "--topology", "word-count", *layer, "--to", drawn)[0] == 0
+    (topology,) = imported(drawn)
+    drawn_graph = penstock.draw(example, "word-count", layer="stream_graph").networkx()
+    for found in (topology, penstock.import_graph(drawn_graph)):
+        names = {name for _, name, _ in operators(found)}
+        assert {"Kafka: lines", "Tokenize", "Count by word"} <= names
+        (counted,) = (reads for _, name, reads in operators(found) if name == "Count by word")
+        assert counted == ["Tokenize hash"]
+
+
+def test_names_are_unique_and_refusals_are_said(tmp_path):
+    (tmp_path / "a.dot").write_text("digraph G { x -> y } digraph G { x -> z }")
+    (tmp_path / "b.edges").write_text("x x\n")
+    code, written, said = run("import", tmp_path, "--out", tmp_path / "out.jsonl")
+    names = [json.loads(line)["name"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert (code, written, names) == (0, "", ["G", "G-2"])
+    assert f"refused: {tmp_path / 'b.edges'}: node 'x'" in said
+    assert run("import", tmp_path / "b.edges", "--out", tmp_path / "none.jsonl")[0] == 7
+    assert run("import", tmp_path / "a.dot", tmp_path / "b.edges", "--strict")[0] == 7
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "says"),
+    [
+        ("a.dot", b"digraph {", "it is no DOT"),
+        ("a.dot", b"\xff\xfe", "is not UTF-8"),
+        ("a.graphml", b"<graphml>", "it is no GraphML"),
+        ("a.graphml", b"", "no such"),
+        ("a.csv", b"source,target\na,b,c,d\n", "line 2: found 4 cells"),
+        ("a.tsv", b"a\tb\n\tc\n", "line 2"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, file, data, says):
+    path = tmp_path / file
+    path.write_bytes(data or b" ")
+    code, _, said = run("import", path)
+    assert code == 3
+    assert says in said or not data
+    assert str(path) in said
+
+
+def test_pydot_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydot", None)
+    (tmp_path / "a.dot").write_text("digraph { a -> b }")
+    code, _, said = run("import", tmp_path / "a.dot")
+    assert (code, "pip install 'penstock[graphs]'" in said) == (2, True)
+
+
+def test_plan_names_import_for_a_graph(tmp_path):
+    (tmp_path / "a.dot").write_text("digraph { a -> b }")
+    code, _, said = run("plan", tmp_path / "a.dot", "--out", tmp_path / "store")
+    assert (code, "penstock import" in said) == (3, True)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("option", ["cost=x", "parallelism", "=x", "uid="])
+def test_a_wrong_take_is_refused(tmp_path, option):
+    (tmp_path / "a.edges").write_text("a b\n")
+    assert run("import", tmp_path / "a.edges", "--take", option)[0] == 2
