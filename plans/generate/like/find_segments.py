@@ -22,7 +22,7 @@ class Segments(NamedTuple):
     """
 
     of_row: Ints  #: -1: of none
-    starts: Ints  #: of each topology, and behind the last, as GivenFleet.starts
+    starts: Ints  #: of each topology, and of all, as GivenFleet.starts
     first: Ints  #: its first row, which stands for it in draws
     last: Ints  #: its last row; of a run, the operator that is read
     operators: Ints
