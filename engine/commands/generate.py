@@ -21,6 +21,9 @@ from plans.generate.topology_lines import topology_lines
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
+ENDINGS = (".yaml", ".yml")
+"""Ends of names of spec files."""
+
 _SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES)
 
 
@@ -37,8 +40,8 @@ def command(
     shape: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SHAPE]",
-            help=f"{_NAMES}; or {WORKLOADS_NAME}: published benchmarks with costs.",
+            metavar="[SHAPE|SPEC]",
+            help=f"{_NAMES}; {WORKLOADS_NAME}: published benchmarks with costs; or a spec file (.yaml).",
         ),
     ] = None,
     like: Annotated[
@@ -69,16 +72,15 @@ def command(
     They are made in this process; if DIR is on another file system, by Spark's workers.
     """
     if like is not None:
-        of_shapes = {
-            f"SHAPE {shape}": shape is not None,
-            "--operators": operators is not None,
-            "--parallelism": parallelism is not None,
-            "--share-of-uids": share_of_uids is not None,
-            "--width": width is not None,
-        }
         from engine.commands.generate_like import generate_like
 
-        generate_like(like, out, topologies, seed, of_shapes)
+        of_shapes = _given(operators, parallelism, share_of_uids, width)
+        generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
+        return
+    if shape is not None and shape.endswith(ENDINGS):
+        from engine.commands.generate_by_spec import generate_by_spec
+
+        generate_by_spec(shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width))
         return
     if shape is None:
         raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS_NAME}, or --like")
@@ -112,6 +114,18 @@ def command(
     else:
         _write_on_spark(fleet, out)
     say_beside_output(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}")
+
+
+def _given(
+    operators: int | None, parallelism: int | None, share_of_uids: float | None, width: int | None
+) -> dict[str, bool]:
+    """Options that only shapes have, and whether they were given."""
+    return {
+        "--operators": operators is not None,
+        "--parallelism": parallelism is not None,
+        "--share-of-uids": share_of_uids is not None,
+        "--width": width is not None,
+    }
 
 
 def _shape(name: str) -> Shape:

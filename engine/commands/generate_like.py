@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from rich.table import Column
 
 from engine.commands.plan_to_draw import is_store
-from engine.output.people import print_table_beside_output
+from engine.commands.print_distances import print_distances
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
@@ -20,7 +19,7 @@ from plans.columnar.frames import from_arrow
 from plans.errors import ConfigurationError, InputError, StoreError
 from plans.generate.fleet import ROWS_OF_A_PART
 from plans.generate.like.draw_like import draw_like
-from plans.generate.like.fidelity import CLOSE, NEEDED, Distance, fidelity
+from plans.generate.like.fidelity import NEEDED, fidelity
 from plans.generate.like.find_segments import Segments, find_segments
 from plans.generate.like.given_fleet import GivenFleet, Ints, given_fleet
 from plans.generate.spec import Spec
@@ -78,7 +77,7 @@ def generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Ma
     refused = len(numbers) - len(drawn["topologies"])
     if refused:
         say_beside_output(f"{refused:,} of {len(numbers):,} that were planned to compare them are refused")
-    _print(distances)
+    print_distances(distances)
 
 
 class _Written:
@@ -142,30 +141,3 @@ def _columns(table: str) -> list[str]:
 def _of_transformations(frames: Frames) -> Frames:
     ids = frames["topologies"].filter(pl.col("form") == TopologyForm.TRANSFORMATIONS).select(TOPOLOGY)
     return {table: frame.join(ids, on=TOPOLOGY, how="semi") for table, frame in frames.items()}
-
-
-def _print(distances: list[Distance]) -> None:
-    if not distances:
-        return
-    columns = [
-        Column("distribution"),
-        Column("measure"),
-        Column("distance", justify="right"),
-        Column("by chance", justify="right"),
-        Column(""),
-    ]
-    rows = [
-        (
-            one.distribution,
-            one.measure,
-            f"{one.distance:.3f}",
-            f"{one.by_chance:.3f}",
-            "close" if one.is_close else "far",
-        )
-        for one in distances
-    ]
-    print_table_beside_output(columns, rows)
-    close = sum(one.is_close for one in distances)
-    say_beside_output(
-        f"{close} of {len(distances)} are close: at most {CLOSE}, or what chance explains in 19 of 20 fleets"
-    )

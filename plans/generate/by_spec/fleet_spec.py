@@ -1,0 +1,174 @@
+"""Spec files: what they may hold, and how they are read."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from plans.errors import InputError
+from plans.generate.by_spec.distribution import Distribution, distribution_of
+from plans.topology.operator_rules import MAX_PARALLELISM
+from plans.topology.rules import shorten
+
+MAX_DEPTH = 10_000
+MAX_WIDTH = 1_000
+_MAX_TOTAL = 1_000_000
+
+
+class Shape(StrEnum):
+    """How the levels of a topology are connected, as NAMB's `connection.shape`."""
+
+    LINEAR = "linear"  #: one operator in each level
+    DIAMOND = "diamond"  #: several in the second level, all read by the third
+    STAR = "star"  #: several sources, read by one operator that several read
+
+
+class Routing(StrEnum):
+    """What an operator reads through: NAMB's values of `connection.routing`, then more of Flink's."""
+
+    NONE = "none"
+    BALANCED = "balanced"
+    HASH = "hash"
+    BROADCAST = "broadcast"
+    REBALANCE = "rebalance"
+    RESCALE = "rescale"
+    SHUFFLE = "shuffle"
+    GLOBAL = "global"
+
+
+class Balancing(StrEnum):
+    """How a topology's subtasks are divided among its operators, as NAMB's `scalability.balancing`."""
+
+    BALANCED = "balanced"
+    INCREASING = "increasing"
+    DECREASING = "decreasing"
+    PYRAMID = "pyramid"
+
+
+LEAST_DEPTH = {Shape.LINEAR: 2, Shape.DIAMOND: 3, Shape.STAR: 3}
+
+
+def _whole(low: int, high: int) -> Any:
+    def accepts(value: Any) -> bool:
+        return type(value) is int and low <= value <= high
+
+    return _drawn(accepts, f"whole numbers from {low:,} to {high:,}")
+
+
+def _word(allowed: type[StrEnum]) -> Any:
+    return _drawn(lambda value: value in list(allowed), ", ".join(allowed))
+
+
+def _drawn(accepts: Callable[[Any], bool], allowed: str) -> Any:
+    def read(given: Any) -> Distribution:
+        found = distribution_of(given)
+        ends = (
+            found.values[:: max(1, len(found.values) - 1)]
+            if isinstance(found.values, range)
+            else found.values
+        )
+        wrong = [value for value in ends if not accepts(value)]
+        if wrong:
+            raise ValueError(f"found {shorten(wrong[0])}, allowed {allowed}")
+        return found
+
+    return Annotated[Any, BeforeValidator(read)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_default=True, frozen=True)
+
+
+class Scalability(_Part):
+    """`parallelism`: subtasks of all operators of a topology; `operators`: of each, in its place."""
+
+    parallelism: _whole(1, _MAX_TOTAL) | None = None  # type: ignore[valid-type]
+    balancing: _word(Balancing) = "balanced"  # type: ignore[valid-type]
+    variability: Annotated[float, Field(ge=0, le=1)] = 0.5
+    operators: _whole(1, MAX_PARALLELISM) | None = None  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> "Scalability":
+        if self.parallelism is not None and self.operators is not None:
+            raise ValueError("found both parallelism and operators, allowed one of them")
+        return self
+
+
+class Connection(_Part):
+    """`width`: how many operators a wide level has."""
+
+    shape: _word(Shape) = "linear"  # type: ignore[valid-type]
+    routing: _word(Routing) = "none"  # type: ignore[valid-type]
+    width: _whole(2, MAX_WIDTH) = 2  # type: ignore[valid-type]
+
+
+class Workflow(_Part):
+    """NAMB's `workflow`; of what costs nothing in a plan, any value."""
+
+    depth: _whole(2, MAX_DEPTH)  # type: ignore[valid-type]
+    scalability: Scalability = Scalability()
+    connection: Connection = Connection()
+    workload: Any = None
+    reliability: Any = None
+    filtering: Any = None
+    windowing: Any = None
+
+    @model_validator(mode="after")
+    def _deep_enough(self) -> "Workflow":
+        least = max(LEAST_DEPTH[Shape(shape)] for shape in self.connection.shape.values)
+        if min(self.depth.values) < least:
+            raise ValueError(
+                f"depth: found {min(self.depth.values)}, allowed {least} or more in these shapes"
+            )
+        return self
+
+
+class FleetSpec(_Part):
+    """A spec file. `config`: Flink options of every topology; `name`: how names of topologies begin."""
+
+    name: Annotated[str, Field(min_length=1)] = "spec"
+    workflow: Workflow
+    config: dict[str, str] = {}
+    datastream: Any = None
+
+    def unused(self) -> list[str]:
+        """The keys of NAMB's that say nothing about plans, and are there."""
+        given = [key for key in ("datastream",) if getattr(self, key) is not None]
+        keys = ("workload", "reliability", "filtering", "windowing")
+        return given + [f"workflow.{key}" for key in keys if getattr(self.workflow, key) is not None]
+
+
+def read_fleet_spec(path: str) -> FleetSpec:
+    """The spec of a YAML file. Raises InputError with everything that is wrong, and OSError."""
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        given = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where is not None else ""
+        what = getattr(error, "problem", None) or f"{type(error).__name__}: {shorten(str(error))}"
+        raise InputError(f"{path}{line}: no YAML: {what}") from error
+    if isinstance(given, dict) and "pipeline" in given:
+        raise InputError(
+            f"{path}: found pipeline, which is one application of NAMB's", "allowed here: workflow"
+        )
+    if not isinstance(given, dict):
+        raise InputError(f"{path}: found {shorten(given)}, allowed an object with the key workflow")
+    try:
+        return FleetSpec.model_validate(given)
+    except ValidationError as error:
+        raise InputError("\n".join(f"{path}: {said}" for said in _said(error))) from error
+
+
+def _said(error: ValidationError) -> Sequence[str]:
+    found = []
+    for one in error.errors():
+        # Positions within a union of types are no keys.
+        keys = [str(part) for part in one["loc"] if not str(part).startswith("function-before")]
+        message = str(one["msg"]).removeprefix("Value error, ")
+        what = "not a key of a spec" if one["type"] == "extra_forbidden" else message
+        found.append(f"{'.'.join(keys) or 'spec'}: {what}")
+    return found
