@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.bench.peak_memory import peak_memory
+from engine.bench.watch_use import watch_use
 from engine.machine.die_with_parent import PARENT
 from engine.machine.end_processes import end_processes, process_tree, processes_of_session
 from engine.output.redaction import redact
@@ -39,7 +40,8 @@ def python_environment() -> dict[str, str]:
 
 
 def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
-    """The JSON object that `command` prints last, with `peak_memory_bytes` of its process tree.
+    """The JSON object that `command` prints last, with what its process tree used (see Use): `peak_memory_bytes`,
+    `cpu_seconds`, `wall_seconds`, and `others_cores` and `stolen_cores` of the machine meanwhile.
 
     `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
     or Crashed (its last words) where it did not get to `done`. All below the process is ended with it, and
@@ -60,8 +62,9 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
         )
         failure = None
         try:
-            with peak_memory(child.pid, SAMPLE_SECONDS) as peak:
-                code = child.wait(timeout)
+            with watch_use(child.pid, SAMPLE_SECONDS) as use:
+                code, waited_seconds = _wait(child, timeout)
+                use.cpu_seconds = max(use.cpu_seconds, waited_seconds)
         except subprocess.TimeoutExpired:
             code, failure = -1, {"error": "Timeout", "message": f"not done after {timeout:g} s"}
         finally:
@@ -74,8 +77,20 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
     if not result.pop("done", False) and failure is None:
         failure = _crash(code, words)
     result["failure"] = failure or result["failure"]
-    result["peak_memory_bytes"] = max(peak[0], result.pop("own_peak_bytes", 0)) or None
+    result["peak_memory_bytes"] = max(use.peak_bytes, result.pop("own_peak_bytes", 0)) or None
+    result["cpu_seconds"] = round(use.cpu_seconds, 2)
+    result["wall_seconds"] = round(use.wall_seconds, 3)
+    result["others_cores"] = None if use.others_cores is None else round(use.others_cores, 3)
+    result["stolen_cores"] = None if use.stolen_cores is None else round(use.stolen_cores, 3)
     return result
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float) -> tuple[int, float]:
+    """The exit code, and CPU seconds of the process and of those below it that were waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = child.wait(timeout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return code, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
