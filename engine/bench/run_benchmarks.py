@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from engine.bench.planners import PLANNERS
 from engine.bench.prepare_inputs import Input
-from engine.bench.run_child import measure_planner_command, run_child
+from engine.bench.run_child import USED, measure_planner_command, run_child
 from engine.bench.suites import Case
 from engine.planning.digest_plans import Digests, find_differences
 from plans.vocabulary import Layer
@@ -73,6 +73,7 @@ def run_benchmarks(
                 "cold": None,
                 "warm": [],
                 "peak_memory_bytes": None,
+                **dict.fromkeys(USED),
             }
             yield {**record, **unknown, "failure": failure}
             continue

@@ -20,6 +20,9 @@ from engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
 
+USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
+"""Of Use, in a record of a measurement."""
+
 
 def measure_planner_command(planner: str, *options: str) -> list[str]:
     """The command line of engine.bench.measure_planner."""
@@ -78,10 +81,9 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
         failure = _crash(code, words)
     result["failure"] = failure or result["failure"]
     result["peak_memory_bytes"] = max(use.peak_bytes, result.pop("own_peak_bytes", 0)) or None
-    result["cpu_seconds"] = round(use.cpu_seconds, 2)
-    result["wall_seconds"] = round(use.wall_seconds, 3)
-    result["others_cores"] = None if use.others_cores is None else round(use.others_cores, 3)
-    result["stolen_cores"] = None if use.stolen_cores is None else round(use.stolen_cores, 3)
+    for name in USED:
+        value = getattr(use, name)
+        result[name] = None if value is None else round(value, 3)
     return result
 
 

@@ -34,6 +34,8 @@ ROWS = pa.schema(
         ("planning_seconds", pa.float64()),
         ("seconds", pa.float64()),
         ("peak_memory_bytes", pa.int64()),
+        ("process_cpu_seconds", pa.float64()),
+        ("process_wall_seconds", pa.float64()),
         ("error", pa.string()),
         ("message", pa.string()),
         ("penstock_version", pa.string()),
@@ -75,6 +77,9 @@ def read_results(path: Path) -> dict[str, Any]:
 def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     shared = {key: record[key] for key in ROWS.names if key in record}
     shared["date"] = results["date"]
+    shared["process_cpu_seconds"], shared["process_wall_seconds"] = (
+        record.get(used) for used in ("cpu_seconds", "wall_seconds")
+    )
     shared["penstock_version"] = results["versions"].get("penstock")
     shared["processor"] = results["machine"]["processor"]
     for place, times in enumerate([record["cold"], *record["warm"]] if record["cold"] else []):
