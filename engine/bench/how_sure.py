@@ -61,15 +61,21 @@ def overlap(one: Sequence[float] | None, other: Sequence[float] | None) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
 
 
-def doubts(
-    rows: Sequence[Row], measurements: Sequence[Mapping[str, Any]], cores: int, repeat: int
-) -> list[str]:
-    """Why figures may be off: too few repetitions, noise, others on the machine. Empty if nothing says so."""
+def doubts(results: Mapping[str, Any]) -> list[str]:
+    """Why figures may be off: stopped early, too few repetitions, noise, others on the machine. Empty if
+    nothing says so.
+    """
+    rows: Sequence[Row] = results["summary"]
+    measurements, cores = results["measurements"], results["machine"]["cores"]
+    repeat, turns = results["repeat"], results.get("turns", 0)
     said = []
-    if repeat < 3:
+    if len(measurements) < turns:
         said.append(
-            f"{repeat} repetition{'s' if repeat > 1 else ''} cannot tell noise from a difference: --repeat 3 or more"
+            f"stopped early: {len(measurements):,} of {turns:,} measurements were taken (--resume goes on)"
         )
+    if repeat < 3:
+        counted = "1 repetition" if repeat == 1 else f"{repeat} repetitions"
+        said.append(f"{counted} cannot tell noise from a difference: --repeat 3 or more")
     noisy = [
         f"{row['suite']} {row['operators']:,} {row['planner']} {row['spread']:.0%}"
         for row in rows

@@ -11,7 +11,7 @@ from plans.errors import ConfigurationError, InputError
 
 SETTINGS_FILE = "settings.json"
 RECORDS_FILE = "results.jsonl"
-SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "configuration", "versions")
+SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "versions")
 """Settings in which runs must agree for their measurements to stand side by side; not how often."""
 
 
@@ -29,6 +29,7 @@ def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str,
     """
     try:
         before = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+        settings = json.loads(json.dumps(dict(settings)))
         lines = (folder / RECORDS_FILE).read_bytes().split(b"\n")[:-1]
         found = [json.loads(line) for line in lines]
         differing = [key for key in SAME if before[key] != settings[key]]

@@ -13,18 +13,22 @@ Place = Callable[[Point], Point]
 
 
 class Line(NamedTuple):
-    """Points in order of x, drawn as `style` (a CSS class); `dashed` lines have hollow marks."""
+    """Points in order of x, drawn as `style` (a CSS class); `dashed` lines have hollow marks.
+
+    `measured` are the single measurements that points are medians of: small marks without a line.
+    """
 
     name: str
     style: str
     points: Sequence[Point]
     dashed: bool = False
+    measured: Sequence[Point] = ()
 
 
 def plot_svg(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> str:
     """One SVG element; points that are not above zero are left out. Empty where no point is left."""
-    kept = [line._replace(points=[p for p in line.points if p[0] > 0 and p[1] > 0]) for line in lines]
-    points = [point for line in kept for point in line.points]
+    kept = [line._replace(points=_shown(line.points), measured=_shown(line.measured)) for line in lines]
+    points = [point for line in kept for point in (*line.points, *line.measured)]
     if not points:
         return ""
     x_low, x_high = _range([x for x, _ in points])
@@ -43,10 +47,20 @@ def plot_svg(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> s
         f'<text class="axis" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x_label)}</text>',
         f'<text class="axis" transform="translate(14 {(HEIGHT - _BOTTOM + _TOP) / 2}) rotate(-90)">'
         f"{escape(y_label)}</text>",
+        *(mark for line in kept for mark in _measured(line, [place(point) for point in line.measured])),
         *(part for line in kept for part in _line(line, [place(point) for point in line.points])),
         "</svg>",
     ]
     return "\n".join(parts)
+
+
+def _shown(points: Sequence[Point]) -> list[Point]:
+    """Those that a logarithm can show."""
+    return [point for point in points if point[0] > 0 and point[1] > 0]
+
+
+def _measured(line: Line, places: Sequence[Point]) -> list[str]:
+    return [f'<circle class="{line.style} measured" cx="{x}" cy="{y}" r="2.2"/>' for x, y in places]
 
 
 def _range(values: Sequence[float]) -> Point:

@@ -43,8 +43,9 @@ def python_environment() -> dict[str, str]:
 
 
 def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
-    """The JSON object that `command` prints last, with what its process tree used (see Use): `peak_memory_bytes`,
-    `cpu_seconds`, `wall_seconds`, and `others_cores` and `stolen_cores` of the machine meanwhile.
+    """The JSON object that `command` prints last, with what its process tree used.
+
+    That is `peak_memory_bytes` and the names in USED, as Use describes them.
 
     `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
     or Crashed (its last words) where it did not get to `done`. All below the process is ended with it, and

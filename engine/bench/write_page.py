@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from engine.bench.how_sure import answers, doubts
 from engine.bench.plot_svg import Line, legend, plot_svg
 from engine.bench.print_results import equality_lines, failed, figures
 from engine.bench.suites import SUITES
@@ -41,6 +42,8 @@ def render_page(results: Mapping[str, Any]) -> str:
             _suite(name, [row for row in summary if row["suite"] == name], styles)
             for name in dict.fromkeys(row["suite"] for row in summary)
         ],
+        answers=answers(summary),
+        doubts=doubts(results),
         equality=equality_lines(results["equality"]),
         failures=_failures(results["measurements"]),
         any_warm=any(row["warm"] for row in summary),
@@ -56,7 +59,8 @@ def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, st
         cold = [(r["operators"], r["cold"]["planning"]) for r in own if r["cold"] and r["warm"]]
         time_lines.append(Line(f"{planner}, cold", style, cold, dashed=True))
         best = [(r["operators"], best_planning(r) or 0) for r in own]
-        time_lines.append(Line(planner, style, best))
+        points = [(r["operators"], point) for r in own if len(r["points"]) > 1 for point in r["points"]]
+        time_lines.append(Line(planner, style, best, measured=points))
         peaks = [(r["operators"], (r["peak_memory_bytes"] or 0) / 2**30) for r in own if best_planning(r)]
         memory_lines.append(Line(planner, style, peaks))
     return {

@@ -53,10 +53,16 @@ def append_line(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:
-    """Replace results.json, and append the rows of this run to the table."""
+    """Replace results.json."""
     with replace_file(folder / "results.json") as file:
         file.write(f"{json.dumps(results, indent=1)}\n".encode())
-    rows = [row for record in results["measurements"] for row in _rows(record, results)]
+
+
+def append_rows(folder: Path, results: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> None:
+    """Append what was measured to the table."""
+    rows = [row for record in measured for row in _rows(record, results)]
+    if not rows:
+        return
     write_deltalake(
         str(folder / "results"), pa.Table.from_pylist(rows, ROWS), mode="append", schema_mode="merge"
     )

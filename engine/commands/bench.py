@@ -17,7 +17,7 @@ from engine.configuration.find_configuration import VARIABLE, configuration_dire
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact, remember_secrets
-from engine.output.say import say_beside_output
+from engine.output.say import say, say_beside_output
 from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
 from plans.topology.job_defaults import JobDefaults
@@ -76,6 +76,14 @@ def command(
             "a quarter.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the benchmark in DIR, stopped or done: what it has measured is kept, and "
+            "only the rest of the repetitions is measured (more of them with a larger --repeat).",
+        ),
+    ] = False,
     config_dir: ConfigDir = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
@@ -109,7 +117,8 @@ def command(
     """Measure planners on the same topologies, in turn, each in processes of its own.
 
     DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
-    index.html. A planner that fails or takes too long is a result. At the smallest size of each suite the
+    index.html, which are replaced after each repetition, so that a benchmark that is stopped keeps what it
+    measured. A planner that fails or takes too long is a result. At the smallest size of each suite the
     planners' plans are compared.
 
     With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
@@ -125,6 +134,8 @@ def command(
         names = _listed(planner or [])
         compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output)
         return
+    if resume and quality:
+        raise ConfigurationError("--resume: does not go with --quality")
     if costs is not None or json_output:
         raise ConfigurationError(f"{'--json' if json_output else '--costs'}: goes with --quality")
     from engine.bench.write_results import read_results
@@ -140,7 +151,7 @@ def command(
         "repeat_in_process": repeat_in_process,
         "timeout_seconds": timeout,
     }
-    results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults)
+    results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults, resume=resume)
     _report(results, old, out)
 
 
@@ -151,14 +162,16 @@ def _run(
     settings: dict[str, Any],
     out: Path,
     job_defaults: JobDefaults,
+    *,
+    resume: bool,
 ) -> dict[str, Any]:
     from engine.bench.describe_machine import describe_machine, describe_versions
+    from engine.bench.measured_before import begin_anew, cut_off_last_line, measured_before, still_to_do
     from engine.bench.prepare_inputs import prepare_inputs
     from engine.bench.run_benchmarks import compare_plans, measure_in_process, run_benchmarks, turns
     from engine.bench.summarise import summarise
     from engine.bench.write_page import write_page
-    from engine.bench.write_results import FORMAT, append_line, write_results
-    from engine.machine.replace_file import replace_file
+    from engine.bench.write_results import FORMAT, append_line, append_rows, write_results
 
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -167,36 +180,57 @@ def _run(
         "machine": describe_machine(),
         "versions": describe_versions("flink" in chosen),
         **settings,
+        "suites": [[case.suite.name, case.size] for case in cases],
         "planners": chosen,
         "includes": {name: PLANNERS[name].includes for name in chosen},
         "unavailable": unavailable,
+        "equality": [],
     }
     layer, timeout = Layer(settings["until"]), settings["timeout_seconds"]
-    todo = list(turns(cases, chosen, settings["repeat"]))
+    every = list(turns(cases, chosen, settings["repeat"]))
     suites = {case.suite.name for case in cases}
     to_compare = chosen if len(chosen) > 1 else []
-    with replace_file(out / "results.jsonl"):
-        pass
-    records = []
+    records = measured_before(out, results) if resume else []
+    if resume:
+        cut_off_last_line(out)
+    else:
+        begin_anew(out, results)
+    todo, measured = still_to_do(every, records), []
+
+    def write_what_there_is() -> None:
+        results.update(summary=summarise(records), measurements=records, turns=len(every))
+        write_results(out, results)
+        write_page(out, results)
+
     with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
         measure = measure_in_process(layer, settings["repeat_in_process"], timeout)
-        for record in run_benchmarks(todo, inputs, measure, report):
-            append_line(out, record)
-            records.append(record)
-        equality = compare_plans(inputs, to_compare, layer, timeout, report) if to_compare else []
-    results |= {"summary": summarise(records), "equality": equality, "measurements": records}
-    write_results(out, results)
-    write_page(out, results)
+        try:
+            for turn, record in zip(todo, run_benchmarks(todo, inputs, measure, report), strict=True):
+                append_line(out, record)
+                records.append(record)
+                measured.append(record)
+                if turn.last_of_repetition:
+                    write_what_there_is()
+            if to_compare:
+                results["equality"] = compare_plans(inputs, to_compare, layer, timeout, report)
+        finally:
+            write_what_there_is()
+            append_rows(out, results, measured)
     return results
 
 
 def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
+    from engine.bench.how_sure import answers, doubts
     from engine.bench.print_results import print_comparison, print_equality, print_results
     from engine.bench.summarise import compare_results
 
     print_results(results["summary"])
+    for line in answers(results["summary"]):
+        say(line)
+    for line in doubts(results):
+        say_beside_output(Styled(line, "yellow"))
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
         say_beside_output(Styled(f"{name}: {reason}", "dim"))

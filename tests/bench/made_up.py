@@ -33,6 +33,10 @@ def record(planner: str, planning: float | None, **other) -> dict[str, Any]:
         "warm": [] if planning is None else [times(planning, 0.125)],
         "failure": None if planning else {"error": "StackOverflowError", "message": "<none> & so on"},
         "peak_memory_bytes": 2**30,
+        "cpu_seconds": 3.5,
+        "wall_seconds": 2.5,
+        "others_cores": 0.02,
+        "stolen_cores": 0.0,
     }
     return found | other
 
@@ -72,7 +76,8 @@ def hostile_results() -> dict[str, object]:
     failure = {"error": HOSTILE, "message": HOSTILE}
     row = {
         "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
-        "start_up_seconds": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
+        "start_up_seconds": None, "cpu_seconds": None, "points": [], "interval": None, "spread": None,
+        "ratio_interval": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
         "failures": [failure], "repetitions": 1,
     }  # fmt: skip
     pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}

@@ -20,7 +20,9 @@ def test_results_are_written_and_compared(tmp_path, capsys):
     args = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat", "1")
     few = (*args, "--repeat-in-process", "1", "--until", "job_graph", "--out", str(out))
     assert bench(*few) == 0
-    header, row = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    header, row, (answer,) = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert answer.startswith("sql, ")
+    assert answer.endswith("nothing to compare with.")
     assert header[:4] == ["suite", "operators", "planner", "planning s"]
     assert row[0] == "sql"
     assert row[2] == "columnar"
@@ -68,3 +70,26 @@ def test_what_to_compare_with_is_read_first(tmp_path, capsys):
     out = tmp_path / "out"
     assert bench("--compare", str(tmp_path / "old.json"), "--out", str(out)) == 3
     assert not out.exists()
+
+
+def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat-in-process", "0")
+    once = (*options, "--until", "stream_graph", "--out", str(out))
+    assert bench(*once, "--repeat", "1") == 0
+    first = json.loads((out / "results.json").read_text())["measurements"]
+    with (out / "results.jsonl").open("a") as file:
+        file.write('{"suite": "sql", "si')  # it was killed while it wrote
+    capsys.readouterr()
+    assert bench(*once, "--repeat", "2", "--resume") == 0
+    results = json.loads((out / "results.json").read_text())
+    assert results["measurements"][:1] == first
+    assert [record["repetition"] for record in results["measurements"]] == [0, 1]
+    lines = (out / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == results["measurements"]
+    assert len(DeltaTable(str(out / "results")).to_pyarrow_table()) == 2
+    assert "cannot tell noise from a difference" in capsys.readouterr().err
+
+    assert bench(*options, "--until", "slots", "--out", str(out), "--resume") == 2
+    assert "until: stream_graph then, slots now" in capsys.readouterr().err
+    assert bench(*options, "--out", str(tmp_path / "other"), "--resume") == 3
