@@ -13,7 +13,14 @@ from engine.output.say import say
 
 
 def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Medians: planning (warm, cold), reading, start-up, operators a second, memory and the ratio."""
+    """Medians and how far they may be off. On a terminal: what fits 80 columns, a table for each suite."""
+    listed = list(rows)
+    if is_terminal():
+        for suite, of_suite in groupby(listed, key=lambda row: str(row["suite"])):
+            say()
+            say(suite)
+            _print_suite(list(of_suite))
+        return
     measured = (
         "planning s",
         "from … to",
@@ -25,8 +32,26 @@ def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
         "speed",
     )
     columns = _columns(("suite", "operators", "planner", *measured, "failed"), ("suite", "planner", "failed"))
-    cases = groupby(rows, key=lambda row: (row["suite"], row["size"]))
-    _print_table(columns, *([_cells(row) for row in of_case] for _, of_case in cases))
+    _print_table(columns, [_cells(row) for row in listed])
+
+
+def _print_suite(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The speed, which is last of `figures`, without the planner that it is relative to; the page has all."""
+    bases = sorted({row["ratio_to"] for row in rows if row["ratio_to"]})
+    speed = f"x {' or '.join(bases)}" if bases else "speed"
+    named = ("operators", "planner", "plan s", "from … to", "CPU s", "GiB", speed)
+    columns = _columns(named, ("planner",))
+    sizes = groupby(rows, key=lambda row: row["size"])
+    print_table(columns, *([_short_cells(row) for row in of_size] for _, of_size in sizes))
+    for row in rows:
+        if failed(row):
+            say(f"{row['operators']:,} {row['planner']}: failed {failed(row)}")
+
+
+def _short_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    spent, ends, _, _, _, cpu, memory, _ = figures(row)
+    speed = "-" if row["ratio"] is None else f"{row['ratio']:,.2f}"
+    return (f"{row['operators']:,}", row["planner"], spent, ends, cpu, memory, speed)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

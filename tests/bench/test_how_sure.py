@@ -83,7 +83,8 @@ def test_nothing_is_doubted_on_a_quiet_machine():
 def test_what_speaks_against_figures_is_told():
     noisy = said(repeated("columnar", 1, 1.5, 1))
     assert noisy == [
-        "noisy: repetitions of the same work lie far apart, as shares of their median: fleet 1,000 columnar 50%"
+        "noisy: repetitions of the same work lie far apart, as shares of their median: "
+        "fleet 1,000 columnar 50%"
     ]
     assert said(repeated("columnar", 0.001, 0.009, 0.001)) == []  # too short to tell
     (others,) = said(repeated("columnar", 1, 1, 1, others_cores=0.7))
