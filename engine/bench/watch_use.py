@@ -34,7 +34,7 @@ class Use:
 
 @contextmanager
 def watch_use(root: int, every: float) -> Iterator[Use]:
-    """A Use of the tree of process `root`, looked at every so many seconds until the block ends.
+    """A Use of the tree of process `root`, looked at every `every` seconds until the block ends.
 
     Processes that ended count as far as their parents have waited for them.
     """

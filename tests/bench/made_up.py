@@ -77,8 +77,8 @@ def hostile_results() -> dict[str, object]:
     row = {
         "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
         "start_up_seconds": None, "cpu_seconds": None, "points": [], "interval": None, "spread": None,
-        "ratio_interval": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
-        "failures": [failure], "repetitions": 1,
+        "ratio_interval": None, "ratio_to": None, "operators_per_second": None, "ratio": None,
+        "peak_memory_bytes": None, "failures": [failure], "repetitions": 1,
     }  # fmt: skip
     pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
     return {
