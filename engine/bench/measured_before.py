@@ -11,7 +11,7 @@ from plans.errors import ConfigurationError, InputError
 
 SETTINGS_FILE = "settings.json"
 RECORDS_FILE = "results.jsonl"
-SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "versions")
+SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "options", "versions")
 """Settings in which runs must agree for their measurements to stand side by side; not how often."""
 
 

@@ -24,7 +24,6 @@ class Turn(NamedTuple):
     repetition: int
     case: Case
     planner: str
-    last_of_repetition: bool = False
 
 
 def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterator[Turn]:
@@ -34,9 +33,9 @@ def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterat
     """
     for repetition in range(repeat):
         first = repetition % max(1, len(planners))
-        in_order = [(case, p) for case in cases for p in (*planners[first:], *planners[:first])]
-        for place, (case, planner) in enumerate(in_order, 1):
-            yield Turn(repetition, case, planner, place == len(in_order))
+        for case in cases:
+            for planner in (*planners[first:], *planners[:first]):
+                yield Turn(repetition, case, planner)
 
 
 def measure_in_process(until: Layer, repeat_in_process: int, timeout: float) -> Measure:

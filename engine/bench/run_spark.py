@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from engine.bench.configured_choices import configured_choices
+from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
-from engine.configuration.find_configuration import find_configuration
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
 from engine.spark.session import get_session
@@ -24,14 +23,14 @@ _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 def start(planner: Planner = Planner.JOINS) -> Plans:
     """A local session."""
-    get_session(app_name="penstock bench", conf=find_configuration().spark)
+    get_session(app_name="penstock bench", conf=bench_configuration().spark)
     return again_and_again(partial(_plan, planner=planner))
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
     """Plan JSON lines."""
-    session = get_session(app_name="penstock bench", conf=find_configuration().spark)
-    planned = plan(str(path), until=until, spark=session, planner=planner, choices=configured_choices())
+    session = get_session(app_name="penstock bench", conf=bench_configuration().spark)
+    planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
     for row in to_plan_lines(planned.tables).select("line").toLocalIterator():
         yield row["line"]
     planned.release()
@@ -44,7 +43,7 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     if planner is Planner.JOINS:
         given = validated(spark, given)
     read = time.monotonic()
-    planned = plan_tables(spark, given, until, lambda stage: None, configured_choices(), planner)
+    planned = plan_tables(spark, given, until, lambda stage: None, bench_choices(), planner)
     done = time.monotonic()
     for name, rows in planned.tables.items():
         if name in _DERIVED:

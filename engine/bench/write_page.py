@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.bench.how_sure import answers, doubts
 from engine.bench.plot_svg import Line, legend, plot_svg
 from engine.bench.print_results import equality_lines, failed, figures
+from engine.bench.render_template import render_template
 from engine.bench.suites import SUITES
 from engine.bench.summarise import best_planning
 from engine.machine.replace_file import replace_file
-from plans.printable import printable_lines
 
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
 
@@ -26,16 +25,10 @@ def write_page(folder: Path, results: Mapping[str, Any]) -> None:
 
 def render_page(results: Mapping[str, Any]) -> str:
     """The page of what write_results.write_results writes."""
-    environment = Environment(
-        loader=PackageLoader("engine.bench", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     summary = results["summary"]
     styles = {planner: f"line-{place % 4}" for place, planner in enumerate(results["planners"])}
-    page = environment.get_template("page.html.j2").render(
+    return render_template(
+        "page.html.j2",
         results=results,
         legend=[(name, Markup(svg)) for name, svg in legend(styles)],
         suites=[
@@ -49,7 +42,6 @@ def render_page(results: Mapping[str, Any]) -> str:
         any_warm=any(row["warm"] for row in summary),
         memory=f"{results['machine']['memory_bytes'] / 2**30:.1f} GiB",
     )
-    return printable_lines(page)
 
 
 def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, str]) -> dict[str, Any]:

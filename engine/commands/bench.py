@@ -1,6 +1,5 @@
 """`penstock bench`: how fast planners are, and whether they agree."""
 
-import os
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -9,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.bench.bench_configuration import hand_on
 from engine.bench.planners import PLANNERS, current_name, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
 from engine.commands.bench_quality import compare_plans_of
-from engine.commands.key_values import ConfigDir
-from engine.configuration.find_configuration import VARIABLE, configuration_directory, find_configuration
+from engine.commands.key_values import ConfigDir, Define, key_values
 from engine.output.pieces import Styled
 from engine.output.progress import progress
-from engine.output.redaction import redact, remember_secrets
+from engine.output.redaction import redact, redact_value, remember_secrets
 from engine.output.say import say, say_beside_output
 from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
@@ -85,6 +84,7 @@ def command(
         ),
     ] = False,
     config_dir: ConfigDir = None,
+    define: Define = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
     ] = 600,
@@ -117,25 +117,24 @@ def command(
     """Measure planners on the same topologies, in turn, each in processes of its own.
 
     DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
-    index.html, which are replaced after each repetition, so that a benchmark that is stopped keeps what it
+    index.html, which are replaced after each process, so that a benchmark that is stopped keeps what it
     measured. A planner that fails or takes too long is a result. At the smallest size of each suite the
     planners' plans are compared.
 
     With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
     rows of the Delta table quality.
     """
-    if config_dir is not None:
-        os.environ[VARIABLE] = str(configuration_directory(config_dir).path.resolve())  # of child processes
-    configuration = find_configuration()
+    options = key_values(define, "-D")
+    configuration = hand_on(config_dir, options)
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
     if quality:
+        if resume:
+            raise ConfigurationError("--resume: does not go with --quality")
         names = _listed(planner or [])
         compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output)
         return
-    if resume and quality:
-        raise ConfigurationError("--resume: does not go with --quality")
     if costs is not None or json_output:
         raise ConfigurationError(f"{'--json' if json_output else '--costs'}: goes with --quality")
     from engine.bench.write_results import read_results
@@ -150,6 +149,7 @@ def command(
         "repeat": repeat,
         "repeat_in_process": repeat_in_process,
         "timeout_seconds": timeout,
+        "options": {key: redact_value(key, value) for key, value in options.items()},
     }
     results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults, resume=resume)
     _report(results, old, out)
@@ -207,12 +207,11 @@ def _run(
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
         measure = measure_in_process(layer, settings["repeat_in_process"], timeout)
         try:
-            for turn, record in zip(todo, run_benchmarks(todo, inputs, measure, report), strict=True):
+            for record in run_benchmarks(todo, inputs, measure, report):
                 append_line(out, record)
                 records.append(record)
                 measured.append(record)
-                if turn.last_of_repetition:
-                    write_what_there_is()
+                write_what_there_is()
             if to_compare:
                 results["equality"] = compare_plans(inputs, to_compare, layer, timeout, report)
         finally:

@@ -63,6 +63,7 @@ def results(
         "repeat": 1,
         "repeat_in_process": 1,
         "timeout_seconds": 600,
+        "options": {},
         "planners": planners,
         "includes": {planner: f"what {planner} includes" for planner in planners},
         "unavailable": {"other": "not installed: no module other"},
@@ -86,7 +87,7 @@ def hostile_results() -> dict[str, object]:
         "includes": {"columnar": "x"},
         "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
         "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
-        "repeat_in_process": 1, "versions": {"penstock": HOSTILE},
+        "repeat_in_process": 1, "versions": {"penstock": HOSTILE}, "options": {HOSTILE: HOSTILE},
         "machine": {"platform": HOSTILE, "processor": HOSTILE,
                     "cores": 1, "memory_bytes": 1, "load_average": [1]},
     }  # fmt: skip

@@ -1,10 +1,14 @@
 """`penstock bench` from end to end, with the columnar planner alone: no JVM starts."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from deltalake import DeltaTable
 
+from engine.bench.bench_configuration import OPTIONS, hand_on
+from engine.bench.run_child import python_environment
 from engine.bench.write_results import ROWS
 from engine.commands import main as module
 
@@ -58,6 +62,9 @@ def test_results_are_written_and_compared(tmp_path, capsys):
         (("--sizes", "1k"), "--sizes '1k'"),
         (("--sizes", ""), "--sizes ''"),
         (("--until", "topology"), "--until topology"),
+        (("-D", "slots"), "-D slots: not KEY=VALUE"),
+        (("-D", "taskmanager.numberOfTaskSlots=few"), "taskmanager.numberOfTaskSlots"),
+        (("--quality", "--resume"), "--resume: does not go with --quality"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(tmp_path, capsys, args, said):
@@ -75,7 +82,7 @@ def test_what_to_compare_with_is_read_first(tmp_path, capsys):
 def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
     out = tmp_path / "out"
     options = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat-in-process", "0")
-    once = (*options, "--until", "stream_graph", "--out", str(out))
+    once = (*options, "--until", "stream_graph", "-D", "taskmanager.numberOfTaskSlots=2", "--out", str(out))
     assert bench(*once, "--repeat", "1") == 0
     first = json.loads((out / "results.json").read_text())["measurements"]
     with (out / "results.jsonl").open("a") as file:
@@ -91,5 +98,17 @@ def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
     assert "cannot tell noise from a difference" in capsys.readouterr().err
 
     assert bench(*options, "--until", "slots", "--out", str(out), "--resume") == 2
-    assert "until: stream_graph then, slots now" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "until: stream_graph then, slots now" in said
+    assert "options: {'taskmanager.numberOfTaskSlots': '2'} then, {} now" in said
     assert bench(*options, "--out", str(tmp_path / "other"), "--resume") == 3
+
+
+def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatch):
+    monkeypatch.setenv(OPTIONS, "{}")
+    hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
+    code = "from engine.bench.bench_configuration import bench_choices; print(bench_choices().task_manager)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True
+    )
+    assert "=7" in done.stdout
