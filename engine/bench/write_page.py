@@ -6,14 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from engine.bench.how_sure import answers, doubts
-from engine.bench.plot_svg import Line, legend, plot_svg
+from engine.bench.plot_svg import Line, legend, plot_svg, strip_svg
 from engine.bench.print_results import equality_lines, failed, figures
 from engine.bench.render_template import render_template
 from engine.bench.suites import SUITES
 from engine.bench.summarise import best_planning
 from engine.machine.replace_file import replace_file
 
+OPERATORS = "operators (log)"
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
 
 
@@ -35,8 +35,6 @@ def render_page(results: Mapping[str, Any]) -> str:
             _suite(name, [row for row in summary if row["suite"] == name], styles)
             for name in dict.fromkeys(row["suite"] for row in summary)
         ],
-        answers=answers(summary),
-        doubts=doubts(results),
         equality=equality_lines(results["equality"]),
         failures=_failures(results["measurements"]),
         any_warm=any(row["warm"] for row in summary),
@@ -58,11 +56,12 @@ def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, st
     return {
         "name": name,
         "about": SUITES[name].about if name in SUITES else "",
-        "time": Markup(plot_svg(f"{name}: planning", "operators", "seconds of planning", time_lines)),
-        "memory": Markup(plot_svg(f"{name}: peak memory", "operators", "peak memory, GiB", memory_lines)),
+        "time": Markup(plot_svg(f"{name}: planning", OPERATORS, "planning, seconds (log)", time_lines)),
+        "memory": Markup(plot_svg(f"{name}: peak memory", OPERATORS, "peak memory, GiB (log)", memory_lines)),
         "rows": [
             {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
-             "figures": figures(r), "failed": failed(r)}
+             "figures": figures(r), "failed": failed(r),
+             "strip": Markup(strip_svg(r["points"], best_planning(r) or 0, styles[r["planner"]]))}
             for r in rows
         ],
         "phases": [

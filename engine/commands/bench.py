@@ -166,6 +166,7 @@ def _run(
     resume: bool,
 ) -> dict[str, Any]:
     from engine.bench.describe_machine import describe_machine, describe_versions
+    from engine.bench.how_sure import answers, doubts
     from engine.bench.measured_before import begin_anew, cut_off_last_line, measured_before, still_to_do
     from engine.bench.prepare_inputs import prepare_inputs
     from engine.bench.run_benchmarks import compare_plans, measure_in_process, run_benchmarks, turns
@@ -199,6 +200,7 @@ def _run(
 
     def write_what_there_is() -> None:
         results.update(summary=summarise(records), measurements=records, turns=len(every))
+        results.update(answers=answers(results["summary"]), doubts=doubts(results))
         write_results(out, results)
         write_page(out, results)
 
@@ -221,14 +223,13 @@ def _run(
 
 
 def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
-    from engine.bench.how_sure import answers, doubts
     from engine.bench.print_results import print_comparison, print_equality, print_results
     from engine.bench.summarise import compare_results
 
     print_results(results["summary"])
-    for line in answers(results["summary"]):
+    for line in results["answers"]:
         say(line)
-    for line in doubts(results):
+    for line in results["doubts"]:
         say_beside_output(Styled(line, "yellow"))
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():

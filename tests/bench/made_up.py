@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from engine.bench.how_sure import answers
 from tests.project.hostile_text import HOSTILE
 
 
@@ -70,6 +71,8 @@ def results(
         "summary": summary,
         "equality": equality or [],
         "measurements": measurements,
+        "answers": answers(summary),
+        "doubts": ["1 repetition cannot tell noise from a difference: --repeat 3 or more"],
     }
 
 
@@ -81,9 +84,10 @@ def hostile_results() -> dict[str, object]:
         "ratio_interval": None, "ratio_to": None, "operators_per_second": None, "ratio": None,
         "peak_memory_bytes": None, "failures": [failure], "repetitions": 1,
     }  # fmt: skip
+    said = {"answers": [HOSTILE], "doubts": [HOSTILE]}
     pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
     return {
-        "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
+        **said, "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
         "includes": {"columnar": "x"},
         "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
         "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
