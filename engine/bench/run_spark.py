@@ -4,6 +4,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
 
 from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
@@ -14,10 +17,12 @@ from plans.columnar import passes as columnar
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
 from plans.joins import passes as joins
 from plans.layers import LAYER_TABLES
-from plans.plan_json.joins.to_plan_lines import to_plan_lines
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.plan_json.sections import SECTIONS
 from plans.vocabulary import Layer
 
 _PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
+_WRITTEN = {"topologies", "rejected"} | {table for section in SECTIONS for table in section.tables}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 
@@ -28,12 +33,15 @@ def start(planner: Planner = Planner.JOINS) -> Plans:
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
-    """Plan JSON lines."""
+    """Plan JSON lines. Spark only writes the tables: its own writer of JSON takes as long as planning."""
     session = get_session(app_name="penstock bench", conf=bench_configuration().spark)
     planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
-    for row in to_plan_lines(planned.tables).select("line").toLocalIterator():
-        yield row["line"]
-    planned.release()
+    with TemporaryDirectory() as folder:
+        for name in _WRITTEN & set(planned.tables):
+            planned.tables[name].write.parquet(f"{folder}/{name}")
+        planned.release()
+        tables = {file.name: pl.read_parquet(f"{file}/*.parquet") for file in Path(folder).iterdir()}
+    yield from to_plan_lines(tables)["line"]
 
 
 def _plan(path: Path, until: Layer, planner: Planner) -> Times:

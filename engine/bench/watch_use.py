@@ -19,7 +19,8 @@ _STEAL = 7
 
 @dataclass
 class Use:
-    """Largest resident memory of the process tree and its CPU seconds (user and system), as far as seen.
+    """Largest resident memory of a process tree, and CPU seconds (user and system) that it used meanwhile, as
+    far as seen.
 
     `others_cores`: cores that were busy with something else, on average; `stolen_cores`: those that the
     host of a virtual machine gave to others. None where the system does not tell.
@@ -40,20 +41,25 @@ def watch_use(root: int, every: float) -> Iterator[Use]:
     """
     use, stop = Use(), Event()
     began, before = time.monotonic(), _machine_seconds()
+    spent = sum(map(_cpu_seconds, process_tree(root)))
 
     def look() -> None:
-        while not stop.wait(every):
-            tree = process_tree(root)
-            use.peak_bytes = max(use.peak_bytes, resident_bytes(tree))
-            use.cpu_seconds = max(use.cpu_seconds, sum(map(_cpu_seconds, tree)))
+        tree = process_tree(root)
+        use.peak_bytes = max(use.peak_bytes, resident_bytes(tree))
+        use.cpu_seconds = max(use.cpu_seconds, sum(map(_cpu_seconds, tree)) - spent)
 
-    thread = Thread(target=look, daemon=True)
+    def look_again() -> None:
+        while not stop.wait(every):
+            look()
+
+    thread = Thread(target=look_again, daemon=True)
     thread.start()
     try:
         yield use
     finally:
         stop.set()
         thread.join()
+        look()
         use.wall_seconds = time.monotonic() - began
         after = _machine_seconds()
         if before is not None and after is not None and use.wall_seconds > 0:

@@ -168,8 +168,9 @@ def _run(
     from engine.bench.describe_machine import describe_machine, describe_versions
     from engine.bench.how_sure import answers, doubts
     from engine.bench.measured_before import begin_anew, cut_off_last_line, measured_before, still_to_do
+    from engine.bench.planner_processes import planner_processes
     from engine.bench.prepare_inputs import prepare_inputs
-    from engine.bench.run_benchmarks import compare_plans, measure_in_process, run_benchmarks, turns
+    from engine.bench.run_benchmarks import compare_plans, measure_with, run_benchmarks, turns
     from engine.bench.summarise import summarise
     from engine.bench.write_page import write_page
     from engine.bench.write_results import FORMAT, append_line, append_rows, write_results
@@ -207,15 +208,16 @@ def _run(
     with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
-        measure = measure_in_process(layer, settings["repeat_in_process"], timeout)
         try:
-            for record in run_benchmarks(todo, inputs, measure, report):
-                append_line(out, record)
-                records.append(record)
-                measured.append(record)
-                write_what_there_is()
-            if to_compare:
-                results["equality"] = compare_plans(inputs, to_compare, layer, timeout, report)
+            with planner_processes(timeout) as ask:
+                measure = measure_with(ask, layer, settings["repeat_in_process"])
+                for record in run_benchmarks(todo, inputs, measure, report):
+                    append_line(out, record)
+                    records.append(record)
+                    measured.append(record)
+                    write_what_there_is()
+                if to_compare:
+                    results["equality"] = compare_plans(inputs, to_compare, layer, ask, report)
         finally:
             write_what_there_is()
             append_rows(out, results, measured)
