@@ -88,7 +88,7 @@ def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> di
     `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
     or Crashed (its last words) where it did not get to `done`; the process is of no use then.
     """
-    before = _size(child.said)
+    before = 0 if request is None else _size(child.said)
     failure: dict[str, str] | None = None
     if request is not None and child.process.stdin is not None:
         with suppress(BrokenPipeError):  # it has ended, as is found out next
