@@ -55,12 +55,21 @@ def command(
         Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer: {', '.join(list(Layer)[1:])}.")
     ] = Layer.SLOTS,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=1, metavar="N", help="Processes for each suite, size and planner.")
+        int,
+        typer.Option(
+            "--repeat",
+            min=1,
+            metavar="N",
+            help="Processes for each suite, size and planner; planners on Spark keep theirs.",
+        ),
     ] = 3,
     repeat_in_process: Annotated[
         int,
         typer.Option(
-            "--repeat-in-process", min=0, metavar="N", help="Warm plans in each process, after the cold one."
+            "--repeat-in-process",
+            min=0,
+            metavar="N",
+            help="Warm plans in each process, after the cold one; no more after 10 seconds.",
         ),
     ] = 3,
     out: Annotated[
@@ -114,7 +123,7 @@ def command(
         bool, typer.Option("--json", help="With --quality: JSON instead of tables.")
     ] = False,
 ) -> None:
-    """Measure planners on the same topologies, in turn, each in processes of its own.
+    """Measure planners on the same topologies, in turn, each in processes of its own (on Spark, one for all).
 
     DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
     index.html, which are replaced after each process, so that a benchmark that is stopped keeps what it
