@@ -36,7 +36,7 @@ test-running: .venv/installed-dev
 ## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
 test-browser: .venv/installed-dev
 	$(PIP) --editable '.[browser]'
-	$(PYTEST) tests/browser/drawn_plans.py tests/browser/run_page.py
+	$(PYTEST) tests/browser/drawn_plans.py tests/browser/run_page.py tests/browser/bench_page.py
 
 lint: .venv/installed-dev
 	$(BIN)/mkdocs build --strict --quiet

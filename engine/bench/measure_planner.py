@@ -6,6 +6,9 @@
 The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of the process that
 started this one; without it, start-up does not count Python's own start. With `--digests` nothing is
 measured: the topologies are planned once and the digests of their plans written to FILE.
+
+With `--asked` options come as lines on standard input, each a JSON list; each is answered in turn by the same
+process, which is cold for the first one only.
 """
 
 import time
@@ -14,18 +17,36 @@ _FIRST = time.monotonic()
 
 import argparse  # noqa: E402 - start-up counts from here
 import json  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 from engine.bench.peak_memory import own_peak_bytes  # noqa: E402
 from engine.bench.planners import PLANNERS, load_planner  # noqa: E402
+from engine.bench.times import ENOUGH_SECONDS, Plans  # noqa: E402
 from engine.machine.die_with_parent import die_with_parent  # noqa: E402
 from plans.vocabulary import Layer  # noqa: E402
+
+ASKED = "--asked"
+
+
+_started: dict[str, Plans] = {}
+"""Planners that this process has started."""
 
 
 def main() -> None:
     """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; `done` in the last line."""
     die_with_parent()
+    given = [option for option in sys.argv[1:] if option != ASKED]
+    if len(given) == len(sys.argv) - 1:
+        _answer(given)
+        return
+    for line in sys.stdin:
+        _answer([*given, *json.loads(line)])
+
+
+def _answer(options: Sequence[str]) -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -35,25 +56,32 @@ def main() -> None:
     arguments.add_argument("--repeat-in-process", type=int, default=3)
     arguments.add_argument("--launched", type=float, default=_FIRST)
     arguments.add_argument("--digests", type=Path)
-    chosen = arguments.parse_args()
+    chosen = arguments.parse_args(options)
     found = _digest(chosen) if chosen.digests else _measure(chosen)
     print(json.dumps({**found, "done": True}), flush=True)
 
 
 def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
+    """A cold plan and N warm ones; N warm ones, one or more, where the planner has planned before."""
     found: dict[str, Any] = {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    cold, warm = chosen.planner not in _started, chosen.repeat_in_process
+    start_up = 0.0
     try:
-        plans = load_planner(chosen.planner).start()
-        start_up = time.monotonic() - chosen.launched
-        found["start_up_seconds"] = round(start_up, 6)
-        print(json.dumps(found), flush=True)
-        for place, times in enumerate(plans(chosen.input, chosen.until, chosen.repeat_in_process)):
-            if place == 0:
+        if cold:
+            _started[chosen.planner] = load_planner(chosen.planner).start()
+            start_up = time.monotonic() - chosen.launched
+            found["start_up_seconds"] = round(start_up, 6)
+            print(json.dumps(found), flush=True)
+        plans = _started[chosen.planner]
+        for place, times in enumerate(plans(chosen.input, chosen.until, warm if cold else max(0, warm - 1))):
+            if cold and place == 0:
                 found["start_up_seconds"] = round(start_up + times.start_up, 6)
                 found["cold"] = times.as_json()
             else:
                 found["warm"].append(times.as_json())
             print(json.dumps(found), flush=True)
+            if sum(one["seconds"] for one in found["warm"]) > ENOUGH_SECONDS:
+                break
     except Exception as error:
         found["failure"] = describe_failure(error)
     found["own_peak_bytes"] = own_peak_bytes()
@@ -65,7 +93,8 @@ def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
 
     try:
         planner = load_planner(chosen.planner)
-        planner.start()
+        if chosen.planner not in _started:
+            _started[chosen.planner] = planner.start()
         digests = digest_plans(planner.plan_lines(chosen.input, chosen.until))
     except Exception as error:
         return {"failure": describe_failure(error)}

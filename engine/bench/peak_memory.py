@@ -1,7 +1,7 @@
 """Peak memory of a process and all below it."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -22,7 +22,7 @@ def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int
 
     def sample() -> None:
         while not stop.wait(every):
-            peak[0] = max(peak[0], _resident_bytes(root))
+            peak[0] = max(peak[0], resident_bytes(process_tree(root)))
 
     thread = Thread(target=sample, daemon=True)
     thread.start()
@@ -41,9 +41,9 @@ def own_peak_bytes() -> int:
     return 0
 
 
-def _resident_bytes(root: int) -> int:
-    """Of the tree; pages that forked workers share count several times."""
-    return sum(_resident_set_bytes(pid) for pid in process_tree(root))
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Of all these processes; pages that forked workers share count several times."""
+    return sum(map(_resident_set_bytes, pids))
 
 
 def _resident_set_bytes(pid: int) -> int:

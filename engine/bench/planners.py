@@ -15,6 +15,7 @@ class Planner(NamedTuple):
     packages: tuple[str, ...]  #: packages that have to be there and have no module
     reads_lines: bool  #: topology lines only; others read generated suites as tables
     includes: str
+    kept: bool = False  #: one process for all measurements, cold in the first one only
 
 
 PLANNERS: dict[str, Planner] = {
@@ -31,7 +32,8 @@ PLANNERS: dict[str, Planner] = {
             "layer, the counts that show nothing is lost, and handing over: every table of the plan read to "
             "its end into a sink that drops the rows, which also derives tables no pass keeps. Nothing is "
             "written to disk. Memory: Python, the JVM and all Python workers; pages that they "
-            "share count for each of them.",
+            "share count for each of them. One session for the whole benchmark: only the first plan is cold.",
+            kept=True,
         ),
         Planner(
             "columnar-on-spark",
@@ -42,6 +44,7 @@ PLANNERS: dict[str, Planner] = {
             "Penstock's columnar planner in the Python workers of a local Spark session, a part of the "
             "topologies a call. As joins; partitioning includes packing tables into blocks, and handing over "
             "unpacks every table of the plan into Spark's rows.",
+            kept=True,
         ),
         Planner(
             "columnar",

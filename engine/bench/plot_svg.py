@@ -2,29 +2,35 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor, log2, log10
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 520, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 16, 14, 48
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 22, 14, 56
+_ASIDE = 8
 
 Point = tuple[float, float]
 Place = Callable[[Point], Point]
 
 
 class Line(NamedTuple):
-    """Points in order of x, drawn as `style` (a CSS class); `dashed` lines have hollow marks."""
+    """Points in order of x, drawn as `style` (a CSS class); `dashed` lines have hollow marks.
+
+    `measured` are the single measurements that points are medians of: small marks to the right of them, and
+    a bar through each of them to the least and the largest of its own.
+    """
 
     name: str
     style: str
     points: Sequence[Point]
     dashed: bool = False
+    measured: Sequence[Point] = ()
 
 
 def plot_svg(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> str:
     """One SVG element; points that are not above zero are left out. Empty where no point is left."""
-    kept = [line._replace(points=[p for p in line.points if p[0] > 0 and p[1] > 0]) for line in lines]
-    points = [point for line in kept for point in line.points]
+    kept = [line._replace(points=_shown(line.points), measured=_shown(line.measured)) for line in lines]
+    points = [point for line in kept for point in (*line.points, *line.measured)]
     if not points:
         return ""
     x_low, x_high = _range([x for x, _ in points])
@@ -40,13 +46,33 @@ def plot_svg(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> s
         f"<title>{escape(title)}</title>",
         *_x_axis(x_low, x_high, place, 10**y_low, 10**y_high),
         *_y_axis(y_low, y_high, place, 10**x_low, 10**x_high),
-        f'<text class="axis" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x_label)}</text>',
-        f'<text class="axis" transform="translate(14 {(HEIGHT - _BOTTOM + _TOP) / 2}) rotate(-90)">'
+        f'<text class="axis" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 10}">{escape(x_label)}</text>',
+        f'<text class="axis" transform="translate(18 {(HEIGHT - _BOTTOM + _TOP) / 2}) rotate(-90)">'
         f"{escape(y_label)}</text>",
+        *(mark for line in kept for mark in _measured(line, [place(point) for point in line.measured])),
         *(part for line in kept for part in _line(line, [place(point) for point in line.points])),
         "</svg>",
     ]
     return "\n".join(parts)
+
+
+def _shown(points: Sequence[Point]) -> list[Point]:
+    """Those that a logarithm can show."""
+    return [point for point in points if point[0] > 0 and point[1] > 0]
+
+
+def _measured(line: Line, places: Sequence[Point]) -> list[str]:
+    heights: dict[float, list[float]] = {}
+    for x, y in places:
+        heights.setdefault(x, []).append(y)
+    return [
+        *(f'<path class="{line.style}" d="M{x} {min(of)}V{max(of)}"/>' for x, of in heights.items()),
+        *(
+            f'<circle class="{line.style} measured" cx="{round(x + _ASIDE, 1)}" cy="{y}" r="2.2">'
+            f"<title>{escape(line.name)}: {given[0]:,.0f}, {given[1]:.4g}</title></circle>"
+            for (x, y), given in zip(places, line.measured, strict=True)
+        ),
+    ]
 
 
 def _range(values: Sequence[float]) -> Point:
@@ -89,7 +115,7 @@ def _x_axis(low: float, high: float, place: Place, y_low: float, y_high: float) 
         x, bottom = place((value, y_low))
         _, top = place((value, y_high))
         parts.append(f'<line class="grid" x1="{x}" y1="{bottom}" x2="{x}" y2="{top}"/>')
-        parts.append(f'<text class="tick middle" x="{x}" y="{bottom + 17}">{label(value)}</text>')
+        parts.append(f'<text class="tick middle" x="{x}" y="{bottom + 20}">{label(value)}</text>')
     return parts
 
 
@@ -124,3 +150,21 @@ def legend(styles: Mapping[str, str]) -> list[tuple[str, str]]:
         )
         for name, style in styles.items()
     ]
+
+
+def strip_svg(values: Sequence[float], middle: float, style: str) -> str:
+    """Values as dots in a strip from half to twice `middle`, which a line marks; others are at its ends.
+
+    Empty for fewer than two.
+    """
+    if len(values) < 2 or middle <= 0:
+        return ""
+    places = [60 + 50 * max(-1.0, min(1.0, log2(value / middle))) if value > 0 else 10 for value in values]
+    said = escape(", ".join(f"{value:.4g}" for value in sorted(values)))
+    dots = (f'<circle class="{style} measured" cx="{x:.1f}" cy="8" r="3"/>' for x in places)
+    return (
+        f'<svg class="strip" viewBox="0 0 120 16" role="img" aria-label="{said}"><title>{said}</title>'
+        f'<line class="grid" x1="10" y1="8" x2="110" y2="8"/>'
+        f'<line class="grid" x1="60" y1="1" x2="60" y2="15"/>'
+        f"{''.join(dots)}</svg>"
+    )

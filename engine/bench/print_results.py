@@ -6,25 +6,52 @@ from typing import Any
 
 from rich.table import Column
 
+from engine.bench.how_sure import seconds_text
 from engine.bench.summarise import best_planning
 from engine.output.people import is_terminal, print_table
 from engine.output.say import say
 
 
 def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Medians: planning (warm, cold), reading, start-up, operators a second, memory and the ratio."""
+    """Medians and how far they may be off. On a terminal: what fits 80 columns, a table for each suite."""
+    listed = list(rows)
+    if is_terminal():
+        for suite, of_suite in groupby(listed, key=lambda row: str(row["suite"])):
+            say()
+            say(suite)
+            _print_suite(list(of_suite))
+        return
     measured = (
         "planning s",
+        "from … to",
         "cold s",
         "reading s",
         "start-up s",
-        "operators/s",
+        "CPU s",
         "peak GiB",
         "speed",
     )
     columns = _columns(("suite", "operators", "planner", *measured, "failed"), ("suite", "planner", "failed"))
-    cases = groupby(rows, key=lambda row: (row["suite"], row["size"]))
-    _print_table(columns, *([_cells(row) for row in of_case] for _, of_case in cases))
+    _print_table(columns, [_cells(row) for row in listed])
+
+
+def _print_suite(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The speed, which is last of `figures`, without the planner that it is relative to; the page has all."""
+    bases = sorted({row["ratio_to"] for row in rows if row["ratio_to"]})
+    speed = f"x {' or '.join(bases)}" if bases else "speed"
+    named = ("operators", "planner", "plan s", "from … to", "CPU s", "GiB", speed)
+    columns = _columns(named, ("planner",))
+    sizes = groupby(rows, key=lambda row: row["size"])
+    print_table(columns, *([_short_cells(row) for row in of_size] for _, of_size in sizes))
+    for row in rows:
+        if failed(row):
+            say(f"{row['operators']:,} {row['planner']}: failed {failed(row)}")
+
+
+def _short_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    spent, ends, _, _, _, cpu, memory, _ = figures(row)
+    speed = "-" if row["ratio"] is None else f"{row['ratio']:,.2f}"
+    return (f"{row['operators']:,}", row["planner"], spent, ends, cpu, memory, speed)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -35,14 +62,22 @@ def figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns between planner and failures, as text; a dash is what was not measured."""
     cold, times = row["cold"], row["warm"] or row["cold"]
     return (
-        _seconds(best_planning(row)),
-        _seconds(cold and cold["planning"]),
-        _seconds(times and times["read"]),
-        _seconds(row["start_up_seconds"]),
-        "-" if row["operators_per_second"] is None else f"{row['operators_per_second']:,}",
+        seconds_text(best_planning(row)),
+        _ends(row["interval"]),
+        seconds_text(cold and cold["planning"]),
+        seconds_text(times and times["read"]),
+        seconds_text(row["start_up_seconds"]),
+        seconds_text(row["cpu_seconds"]),
         "-" if row["peak_memory_bytes"] is None else f"{row['peak_memory_bytes'] / 2**30:.2f}",
         "-" if row["ratio"] is None else f"{row['ratio']:,.2f} x {row['ratio_to']}",
     )
+
+
+def _ends(interval: Sequence[float] | None) -> str:
+    """The ends of an interval of more than one measurement."""
+    if interval is None or not interval[2]:
+        return "-"
+    return f"{seconds_text(interval[0])} … {seconds_text(interval[1])}"
 
 
 def failed(row: Mapping[str, Any]) -> str:
@@ -87,7 +122,7 @@ def print_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
         said = ("slower" if row["ratio"] is not None else "failed") if row["slower"] else ""
-        cells = (_seconds(row["old"]), _seconds(row["new"]), ratio, said)
+        cells = (seconds_text(row["old"]), seconds_text(row["new"]), ratio, said)
         compared.append((row["suite"], f"{row['operators']:,}", row["planner"], *cells))
     _print_table(columns, compared)
 
@@ -100,9 +135,3 @@ def _print_table(columns: Sequence[Column], *groups: Sequence[Sequence[str]]) ->
 
 def _columns(names: Sequence[str], left: Sequence[str]) -> list[Column]:
     return [Column(name) if name in left else Column(name, justify="right", no_wrap=True) for name in names]
-
-
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    return f"{seconds:,.1f}" if seconds >= 100 else f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"

@@ -7,15 +7,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from engine.bench.planner_processes import Ask
 from engine.bench.planners import PLANNERS
 from engine.bench.prepare_inputs import Input
-from engine.bench.run_child import measure_planner_command, run_child
+from engine.bench.run_child import USED
 from engine.bench.suites import Case
 from engine.planning.digest_plans import Digests, find_differences
 from plans.vocabulary import Layer
 
 Measure = Callable[[str, Path], dict[str, Any]]
-"""(planner, what it reads) to what engine.bench.run_child.run_child gives."""
+"""(planner, what it reads) to what engine.bench.run_child.ask_child gives."""
 
 
 class Turn(NamedTuple):
@@ -38,14 +39,17 @@ def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterat
                 yield Turn(repetition, case, planner)
 
 
-def measure_in_process(until: Layer, repeat_in_process: int, timeout: float) -> Measure:
-    """A Measure that starts a process for each measurement."""
+def measure_with(ask: Ask, until: Layer, repeat_in_process: int) -> Measure:
+    """A Measure that asks a planner's process."""
 
     def measure(planner: str, path: Path) -> dict[str, Any]:
-        options = ("--input", str(path), "--until", until, "--repeat-in-process", str(repeat_in_process))
-        return run_child(measure_planner_command(planner, *options), timeout)
+        return ask(planner, _options(path, until, "--repeat-in-process", str(repeat_in_process)))
 
     return measure
+
+
+def _options(path: Path, until: Layer, *others: str) -> tuple[str, ...]:
+    return "--input", str(path), "--until", until, *others
 
 
 def run_benchmarks(
@@ -73,6 +77,7 @@ def run_benchmarks(
                 "cold": None,
                 "warm": [],
                 "peak_memory_bytes": None,
+                **dict.fromkeys(USED),
             }
             yield {**record, **unknown, "failure": failure}
             continue
@@ -86,7 +91,7 @@ def compare_plans(
     inputs: Mapping[Case, Input],
     planners: Sequence[str],
     until: Layer,
-    timeout: float,
+    ask: Ask,
     report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """One entry per suite: its smallest size, `pairs` (see find_differences) and `failures` by planner."""
@@ -104,8 +109,7 @@ def compare_plans(
             path = inputs[case].path(PLANNERS[planner].reads_lines)
             with TemporaryDirectory() as folder:
                 file = Path(folder) / "digests.json"
-                options = ("--input", str(path), "--until", until, "--digests", str(file))
-                done = run_child(measure_planner_command(planner, *options), timeout)
+                done = ask(planner, _options(path, until, "--digests", str(file)))
                 if done["failure"]:
                     failures[planner] = done["failure"]
                 else:

@@ -1,23 +1,28 @@
-"""One measurement in a separate process; a crash or a timeout of that process is a result too."""
+"""Measurements in separate processes; a crash or a timeout of a process is a result too."""
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
-from engine.bench.peak_memory import peak_memory
+from engine.bench.watch_use import watch_use
 from engine.machine.die_with_parent import PARENT
 from engine.machine.end_processes import end_processes, process_tree, processes_of_session
 from engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
+LOOK_SECONDS = 0.02
+
+USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
+"""Of Use, in a record of a measurement."""
 
 
 def measure_planner_command(planner: str, *options: str) -> list[str]:
@@ -38,51 +43,119 @@ def python_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), PARENT: str(os.getpid())}
 
 
-def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
-    """The JSON object that `command` prints last, with `peak_memory_bytes` of its process tree.
+class Child(NamedTuple):
+    """A process with what it says; closing `files` removes all that is temporary."""
 
-    `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
-    or Crashed (its last words) where it did not get to `done`. All below the process is ended with it, and
-    its temporary files are removed.
-    """
-    with (
-        tempfile.TemporaryFile() as said,
-        tempfile.TemporaryFile() as complained,
-        tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as folder,
-    ):
-        child = subprocess.Popen(
+    process: subprocess.Popen[bytes]
+    said: BinaryIO
+    complained: BinaryIO
+    files: ExitStack
+
+
+def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
+    """What ask_child gives for a process that is asked nothing and ends by itself."""
+    child = start_child(command, subprocess.DEVNULL)
+    try:
+        return ask_child(child, None, timeout)
+    finally:
+        end_child(child)
+
+
+def start_child(command: Sequence[str], stdin: int = subprocess.PIPE) -> Child:
+    """A process in a session of its own; end_child has to end it."""
+    with ExitStack() as files:
+        said, complained = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        folder = files.enter_context(
+            tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
+        )
+        process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=said,
             stderr=complained,
             start_new_session=True,
             env={**python_environment(), "TMPDIR": folder},
         )
-        failure = None
+        return Child(process, said, complained, files.pop_all())
+
+
+def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> dict[str, Any]:
+    """The JSON object that the process prints last, with what its process tree used meanwhile.
+
+    `request` is written to it as a line of JSON, and answered as soon as it prints an object that is `done`;
+    None waits for its end. What it used is `peak_memory_bytes` and the names in USED, as Use describes them.
+
+    `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
+    or Crashed (its last words) where it did not get to `done`; the process is of no use then.
+    """
+    before = 0 if request is None else _size(child.said)
+    failure: dict[str, str] | None = None
+    if request is not None and child.process.stdin is not None:
+        with suppress(BrokenPipeError):  # it has ended, as is found out next
+            child.process.stdin.write(f"{json.dumps(list(request))}\n".encode())
+            child.process.stdin.flush()
+    with watch_use(child.process.pid, SAMPLE_SECONDS) as use:
         try:
-            with peak_memory(child.pid, SAMPLE_SECONDS) as peak:
-                code = child.wait(timeout)
+            if request is None:
+                waited_seconds = _wait(child.process, timeout)
+                use.cpu_seconds = max(use.cpu_seconds, waited_seconds)
+            else:
+                _wait_for_answer(child, before, timeout)
         except subprocess.TimeoutExpired:
-            code, failure = -1, {"error": "Timeout", "message": f"not done after {timeout:g} s"}
-        finally:
-            _end(child)
-        said.seek(0)
-        complained.seek(0)
-        found = _last_object(said.read().decode(errors="replace"))
-        words = complained.read().decode(errors="replace")
+            failure = {"error": "Timeout", "message": f"not done after {timeout:g} s"}
+    found = _last_object(_text(child.said, before))
     result = found or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     if not result.pop("done", False) and failure is None:
-        failure = _crash(code, words)
+        failure = _crash(child.process.wait(), _text(child.complained, 0))
     result["failure"] = failure or result["failure"]
-    result["peak_memory_bytes"] = max(peak[0], result.pop("own_peak_bytes", 0)) or None
+    result["peak_memory_bytes"] = max(use.peak_bytes, result.pop("own_peak_bytes", 0)) or None
+    for name in USED:
+        value = getattr(use, name)
+        result[name] = None if value is None else round(value, 3)
     return result
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the process and all below it: its session, and those that left its session."""
-    below = process_tree(child.pid) if child.poll() is None else set()
-    end_processes(below | processes_of_session(child.pid))
-    child.wait()
+def end_child(child: Child) -> None:
+    """End the process and all below it: its session, and those that left its session. Remove its files."""
+    process = child.process
+    below = process_tree(process.pid) if process.poll() is None else set()
+    end_processes(below | processes_of_session(process.pid))
+    process.wait()
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+    child.files.close()
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
+    """CPU seconds of the process and of those below it that were waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process.wait(timeout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _wait_for_answer(child: Child, before: int, timeout: float) -> None:
+    """Until the process is done, or has ended. Raises subprocess.TimeoutExpired."""
+    until, looked = time.monotonic() + timeout, before
+    while child.process.poll() is None:
+        if _size(child.said) > looked:
+            looked = _size(child.said)
+            found = _last_object(_text(child.said, before))
+            if found is not None and found.get("done"):
+                return
+        if time.monotonic() > until:
+            raise subprocess.TimeoutExpired(child.process.args, timeout)
+        time.sleep(LOOK_SECONDS)
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _text(file: BinaryIO, start: int) -> str:
+    """What was written from there on; the process that writes shares the file's position, which stays."""
+    return os.pread(file.fileno(), max(0, _size(file) - start), start).decode(errors="replace")
 
 
 def _last_object(text: str) -> dict[str, Any] | None:

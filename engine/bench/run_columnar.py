@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.bench.configured_choices import configured_choices
+from engine.bench.bench_configuration import bench_choices
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
@@ -20,12 +20,12 @@ def start() -> Plans:
 
 def plan_lines(path: Path, until: Layer) -> Iterator[str]:
     """Plan JSON lines."""
-    planned = plan_in_process(str(path), until=until, choices=configured_choices())
+    planned = plan_in_process(str(path), until=until, choices=bench_choices())
     tables = {name: from_arrow(table) for name, table in planned.tables.items()}
     yield from to_plan_lines(tables)["line"]
 
 
 def _plan(path: Path, until: Layer) -> Times:
-    seconds = plan_in_process(str(path), until=until, choices=configured_choices()).seconds
+    seconds = plan_in_process(str(path), until=until, choices=bench_choices()).seconds
     layers = by_layer(seconds, produced())
     return Times(seconds["read_and_validate"], layers, seconds[TO_ARROW], seconds[WITHOUT_REFUSED])

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from engine.bench.times import NotPlannedError, Plans, Times
+from engine.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
 from engine.flink.flink_jars import compiled_planner, flink_jars
 from engine.flink.plan_with_flink import FlinkPlanned, plan_with_flink
 from engine.machine.machine import driver_memory_mebibytes
@@ -43,8 +43,9 @@ def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
     start_up = time.monotonic() - started - sum(cold.seconds.values())
     yield times._replace(start_up=max(0.0, start_up))
     if warm:
+        enough = max(1, int(ENOUGH_SECONDS / max(0.001, sum(cold.seconds.values()))))
         planned: FlinkPlanned = plan_with_flink(
-            _lines(path), until, heap=_heap(), times_only=True, repeat=warm
+            _lines(path), until, heap=_heap(), times_only=True, repeat=min(warm, enough)
         )
         _require_plans(planned.plans, planned.topologies)
         yield from map(_times, planned.runs)

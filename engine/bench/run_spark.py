@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from engine.bench.configured_choices import configured_choices
+import polars as pl
+
+from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
-from engine.configuration.find_configuration import find_configuration
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
 from engine.spark.session import get_session
@@ -15,26 +17,31 @@ from plans.columnar import passes as columnar
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
 from plans.joins import passes as joins
 from plans.layers import LAYER_TABLES
-from plans.plan_json.joins.to_plan_lines import to_plan_lines
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.plan_json.sections import SECTIONS
 from plans.vocabulary import Layer
 
 _PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
+_WRITTEN = {"topologies", "rejected"} | {table for section in SECTIONS for table in section.tables}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 
 def start(planner: Planner = Planner.JOINS) -> Plans:
     """A local session."""
-    get_session(app_name="penstock bench", conf=find_configuration().spark)
+    get_session(app_name="penstock bench", conf=bench_configuration().spark)
     return again_and_again(partial(_plan, planner=planner))
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
-    """Plan JSON lines."""
-    session = get_session(app_name="penstock bench", conf=find_configuration().spark)
-    planned = plan(str(path), until=until, spark=session, planner=planner, choices=configured_choices())
-    for row in to_plan_lines(planned.tables).select("line").toLocalIterator():
-        yield row["line"]
-    planned.release()
+    """Plan JSON lines. Spark only writes the tables: its own writer of JSON takes as long as planning."""
+    session = get_session(app_name="penstock bench", conf=bench_configuration().spark)
+    planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
+    with TemporaryDirectory() as folder:
+        for name in _WRITTEN & set(planned.tables):
+            planned.tables[name].write.parquet(f"{folder}/{name}")
+        planned.release()
+        tables = {file.name: pl.read_parquet(f"{file}/*.parquet") for file in Path(folder).iterdir()}
+    yield from to_plan_lines(tables)["line"]
 
 
 def _plan(path: Path, until: Layer, planner: Planner) -> Times:
@@ -44,7 +51,7 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     if planner is Planner.JOINS:
         given = validated(spark, given)
     read = time.monotonic()
-    planned = plan_tables(spark, given, until, lambda stage: None, configured_choices(), planner)
+    planned = plan_tables(spark, given, until, lambda stage: None, bench_choices(), planner)
     done = time.monotonic()
     for name, rows in planned.tables.items():
         if name in _DERIVED:

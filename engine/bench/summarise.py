@@ -1,9 +1,10 @@
-"""Medians over repetitions: one row per suite, size and planner."""
+"""Medians over repetitions, and how sure they are: one row per suite, size and planner."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from engine.bench.interval_of_median import interval_of_median
 from engine.bench.planners import current_name
 
 Row = dict[str, Any]
@@ -17,8 +18,12 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> list[Row]:
     """One row per (suite, size, planner), in order of first appearance.
 
     `cold` and `warm` are medians by phase and layer (warm: over repetitions of the median in a process), null
-    where nothing was measured; `operators_per_second` is of planning, warm if there is warm, and `ratio` how
-    many times faster than Flink, or than the slowest planner of the case where Flink has no figure.
+    where nothing was measured; `points` are the repetitions' seconds of planning, warm if there is warm, and
+    `interval` (see interval_of_median) that of their median; `spread` is their range as a share of it;
+    `cpu_seconds` and `wall_seconds` are medians of whole processes, start-up and all plans.
+    `operators_per_second` is of planning, and `ratio` how many times faster than Flink, or than the slowest
+    planner of the case where Flink has no figure: the median over repetitions, in each of which both took
+    their turns; `ratio_interval` is [low, high] of it.
     """
     groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
     for record in records:
@@ -26,7 +31,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> list[Row]:
     rows = [_row(of_group) for of_group in groups.values()]
     for row in rows:
         peers = [r for r in rows if (r["suite"], r["size"]) == (row["suite"], row["size"])]
-        _relate(row, [peer for peer in peers if best_planning(peer)])
+        _relate(row, [peer for peer in peers if best_planning(peer)], groups)
     return rows
 
 
@@ -50,6 +55,13 @@ def _row(records: Sequence[Mapping[str, Any]]) -> Row:
     row["warm"] = _medians([times for times in in_process if times])
     peaks = [r["peak_memory_bytes"] for r in records if r["peak_memory_bytes"]]
     row["peak_memory_bytes"] = max(peaks) if peaks else None
+    for used in ("cpu_seconds", "wall_seconds"):
+        values = [r[used] for r in records if r.get(used)]
+        row[used] = round(median(values), 3) if values else None
+    row["points"] = list(_points(records).values())
+    interval = interval_of_median(row["points"])
+    row["interval"] = None if interval is None else [interval.low, interval.high, interval.confidence]
+    row["spread"] = _spread(row["points"])
     spent = best_planning(row)
     row["operators_per_second"] = round(first["operators"] / spent) if spent else None
     row["failures"] = [r["failure"] for r in records if r["failure"]]
@@ -68,15 +80,42 @@ def _medians(times: Sequence[Mapping[str, Any]]) -> Row | None:
     return found
 
 
-def _relate(row: Row, peers: Sequence[Row]) -> None:
-    row["ratio"], row["ratio_to"] = None, None
-    own = best_planning(row)
-    if own is None or not peers:
+def _points(records: Iterable[Mapping[str, Any]]) -> dict[int, float]:
+    """Repetition to its seconds of planning: warm where any repetition has warm plans."""
+    measured = [record for record in records if record["cold"] or record["warm"]]
+    any_warm = any(record["warm"] for record in measured)
+    found = {}
+    for record in measured:
+        times = _medians(record["warm"]) if any_warm else record["cold"]
+        if times:
+            found[record["repetition"]] = times["planning"]
+    return found
+
+
+def _spread(points: Sequence[float]) -> float | None:
+    """From the least to the largest, as a share of the median; None for less than two."""
+    if len(points) < 2 or not median(points):
+        return None
+    return round((max(points) - min(points)) / median(points), 4)
+
+
+def _relate(
+    row: Row, peers: Sequence[Row], groups: Mapping[tuple[str, int, str], Sequence[Mapping[str, Any]]]
+) -> None:
+    row["ratio"], row["ratio_to"], row["ratio_interval"] = None, None, None
+    if best_planning(row) is None or not peers:
         return
     base = next((p for p in peers if p["planner"] == FLINK), None) or max(
         peers, key=lambda peer: best_planning(peer) or 0
     )
-    row["ratio"], row["ratio_to"] = round((best_planning(base) or 0) / own, 3), base["planner"]
+    own, other = (_points(groups[one["suite"], one["size"], one["planner"]]) for one in (row, base))
+    interval = interval_of_median(other[turn] / own[turn] for turn in own if turn in other and own[turn])
+    row["ratio_to"] = base["planner"]
+    if interval is None:  # they were never measured in the same repetition
+        row["ratio"] = round((best_planning(base) or 0) / (best_planning(row) or 1), 3)
+    else:
+        row["ratio"] = round(interval.median, 3)
+        row["ratio_interval"] = [round(interval.low, 3), round(interval.high, 3)]
 
 
 def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plans.vocabulary import Layer
 
@@ -20,7 +20,7 @@ class Times(NamedTuple):
     other: float | None = None
     start_up: float = 0
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Rounded to microseconds, with the sums: `planning` (all but reading) and `seconds` (all)."""
         planning = sum(self.layers.values()) + (self.hand_over or 0) + (self.other or 0)
         return {
@@ -33,8 +33,12 @@ class Times(NamedTuple):
         }
 
 
+ENOUGH_SECONDS = 10
+"""Once warm plans in a process have taken this long, there are no more of them: what differs between long
+plans is seen between repetitions."""
+
 Plans = Callable[[Path, Layer, int], Iterator[Times]]
-"""(topologies, last layer, N) to the times of one cold plan and N warm ones, as they are done."""
+"""(topologies, last layer, N) to the times of one cold plan and at most N warm ones, as they are done."""
 
 
 class NotPlannedError(Exception):

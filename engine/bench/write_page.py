@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from engine.bench.plot_svg import Line, legend, plot_svg
+from engine.bench.plot_svg import Line, legend, plot_svg, strip_svg
 from engine.bench.print_results import equality_lines, failed, figures
+from engine.bench.render_template import render_template
 from engine.bench.suites import SUITES
 from engine.bench.summarise import best_planning
 from engine.machine.replace_file import replace_file
-from plans.printable import printable_lines
 
+OPERATORS = "operators (log)"
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
 
 
@@ -25,16 +25,10 @@ def write_page(folder: Path, results: Mapping[str, Any]) -> None:
 
 def render_page(results: Mapping[str, Any]) -> str:
     """The page of what write_results.write_results writes."""
-    environment = Environment(
-        loader=PackageLoader("engine.bench", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     summary = results["summary"]
     styles = {planner: f"line-{place % 4}" for place, planner in enumerate(results["planners"])}
-    page = environment.get_template("page.html.j2").render(
+    return render_template(
+        "page.html.j2",
         results=results,
         legend=[(name, Markup(svg)) for name, svg in legend(styles)],
         suites=[
@@ -46,7 +40,6 @@ def render_page(results: Mapping[str, Any]) -> str:
         any_warm=any(row["warm"] for row in summary),
         memory=f"{results['machine']['memory_bytes'] / 2**30:.1f} GiB",
     )
-    return printable_lines(page)
 
 
 def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, str]) -> dict[str, Any]:
@@ -56,17 +49,19 @@ def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, st
         cold = [(r["operators"], r["cold"]["planning"]) for r in own if r["cold"] and r["warm"]]
         time_lines.append(Line(f"{planner}, cold", style, cold, dashed=True))
         best = [(r["operators"], best_planning(r) or 0) for r in own]
-        time_lines.append(Line(planner, style, best))
+        points = [(r["operators"], point) for r in own if len(r["points"]) > 1 for point in r["points"]]
+        time_lines.append(Line(planner, style, best, measured=points))
         peaks = [(r["operators"], (r["peak_memory_bytes"] or 0) / 2**30) for r in own if best_planning(r)]
         memory_lines.append(Line(planner, style, peaks))
     return {
         "name": name,
         "about": SUITES[name].about if name in SUITES else "",
-        "time": Markup(plot_svg(f"{name}: planning", "operators", "seconds of planning", time_lines)),
-        "memory": Markup(plot_svg(f"{name}: peak memory", "operators", "peak memory, GiB", memory_lines)),
+        "time": Markup(plot_svg(f"{name}: planning", OPERATORS, "planning, seconds (log)", time_lines)),
+        "memory": Markup(plot_svg(f"{name}: peak memory", OPERATORS, "peak memory, GiB (log)", memory_lines)),
         "rows": [
             {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
-             "figures": figures(r), "failed": failed(r)}
+             "figures": figures(r), "failed": failed(r),
+             "strip": Markup(strip_svg(r["points"], best_planning(r) or 0, styles[r["planner"]]))}
             for r in rows
         ],
         "phases": [

@@ -7,12 +7,11 @@ from typing import Any
 
 import polars as pl
 from deltalake import write_deltalake
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.bench.print_quality import number
+from engine.bench.render_template import render_template
 from engine.machine.replace_file import replace_file
-from plans.printable import printable_lines
 
 _WIDTH, _HEIGHT = 320, 90
 
@@ -47,15 +46,7 @@ def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows
 
 def render_quality(results: Mapping[str, Any]) -> str:
     """The page of what bench --quality found."""
-    environment = Environment(
-        loader=PackageLoader("engine.bench", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template("quality.html.j2")
-    return printable_lines(template.render(results=results, number=number, plot=_plot))
+    return render_template("quality.html.j2", results=results, number=number, plot=_plot)
 
 
 def _plot(entry: Mapping[str, Any]) -> Markup:

@@ -34,6 +34,8 @@ ROWS = pa.schema(
         ("planning_seconds", pa.float64()),
         ("seconds", pa.float64()),
         ("peak_memory_bytes", pa.int64()),
+        ("process_cpu_seconds", pa.float64()),
+        ("process_wall_seconds", pa.float64()),
         ("error", pa.string()),
         ("message", pa.string()),
         ("penstock_version", pa.string()),
@@ -51,10 +53,16 @@ def append_line(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:
-    """Replace results.json, and append the rows of this run to the table."""
+    """Replace results.json."""
     with replace_file(folder / "results.json") as file:
         file.write(f"{json.dumps(results, indent=1)}\n".encode())
-    rows = [row for record in results["measurements"] for row in _rows(record, results)]
+
+
+def append_rows(folder: Path, results: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> None:
+    """Append what was measured to the table."""
+    rows = [row for record in measured for row in _rows(record, results)]
+    if not rows:
+        return
     write_deltalake(
         str(folder / "results"), pa.Table.from_pylist(rows, ROWS), mode="append", schema_mode="merge"
     )
@@ -75,6 +83,9 @@ def read_results(path: Path) -> dict[str, Any]:
 def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     shared = {key: record[key] for key in ROWS.names if key in record}
     shared["date"] = results["date"]
+    shared["process_cpu_seconds"], shared["process_wall_seconds"] = (
+        record.get(used) for used in ("cpu_seconds", "wall_seconds")
+    )
     shared["penstock_version"] = results["versions"].get("penstock")
     shared["processor"] = results["machine"]["processor"]
     for place, times in enumerate([record["cold"], *record["warm"]] if record["cold"] else []):

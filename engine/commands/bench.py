@@ -1,6 +1,5 @@
 """`penstock bench`: how fast planners are, and whether they agree."""
 
-import os
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -9,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.bench.bench_configuration import hand_on
 from engine.bench.planners import PLANNERS, current_name, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
 from engine.commands.bench_quality import compare_plans_of
-from engine.commands.key_values import ConfigDir
-from engine.configuration.find_configuration import VARIABLE, configuration_directory, find_configuration
+from engine.commands.key_values import ConfigDir, Define, key_values
 from engine.output.pieces import Styled
 from engine.output.progress import progress
-from engine.output.redaction import redact, remember_secrets
-from engine.output.say import say_beside_output
+from engine.output.redaction import redact, redact_value, remember_secrets
+from engine.output.say import say, say_beside_output
 from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from plans.errors import ConfigurationError
 from plans.topology.job_defaults import JobDefaults
@@ -56,12 +55,21 @@ def command(
         Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer: {', '.join(list(Layer)[1:])}.")
     ] = Layer.SLOTS,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=1, metavar="N", help="Processes for each suite, size and planner.")
+        int,
+        typer.Option(
+            "--repeat",
+            min=1,
+            metavar="N",
+            help="Processes for each suite, size and planner; planners on Spark keep theirs.",
+        ),
     ] = 3,
     repeat_in_process: Annotated[
         int,
         typer.Option(
-            "--repeat-in-process", min=0, metavar="N", help="Warm plans in each process, after the cold one."
+            "--repeat-in-process",
+            min=0,
+            metavar="N",
+            help="Warm plans in each process, after the cold one; no more after 10 seconds.",
         ),
     ] = 3,
     out: Annotated[
@@ -76,7 +84,16 @@ def command(
             "a quarter.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the benchmark in DIR, stopped or done: what it has measured is kept, and "
+            "only the rest of the repetitions is measured (more of them with a larger --repeat).",
+        ),
+    ] = False,
     config_dir: ConfigDir = None,
+    define: Define = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
     ] = 600,
@@ -106,22 +123,24 @@ def command(
         bool, typer.Option("--json", help="With --quality: JSON instead of tables.")
     ] = False,
 ) -> None:
-    """Measure planners on the same topologies, in turn, each in processes of its own.
+    """Measure planners on the same topologies, in turn, each in processes of its own (on Spark, one for all).
 
     DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
-    index.html. A planner that fails or takes too long is a result. At the smallest size of each suite the
+    index.html, which are replaced after each process, so that a benchmark that is stopped keeps what it
+    measured. A planner that fails or takes too long is a result. At the smallest size of each suite the
     planners' plans are compared.
 
     With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
     rows of the Delta table quality.
     """
-    if config_dir is not None:
-        os.environ[VARIABLE] = str(configuration_directory(config_dir).path.resolve())  # of child processes
-    configuration = find_configuration()
+    options = key_values(define, "-D")
+    configuration = hand_on(config_dir, options)
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
     if quality:
+        if resume:
+            raise ConfigurationError("--resume: does not go with --quality")
         names = _listed(planner or [])
         compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output)
         return
@@ -139,8 +158,9 @@ def command(
         "repeat": repeat,
         "repeat_in_process": repeat_in_process,
         "timeout_seconds": timeout,
+        "options": {key: redact_value(key, value) for key, value in options.items()},
     }
-    results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults)
+    results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults, resume=resume)
     _report(results, old, out)
 
 
@@ -151,14 +171,18 @@ def _run(
     settings: dict[str, Any],
     out: Path,
     job_defaults: JobDefaults,
+    *,
+    resume: bool,
 ) -> dict[str, Any]:
     from engine.bench.describe_machine import describe_machine, describe_versions
+    from engine.bench.how_sure import answers, doubts
+    from engine.bench.measured_before import begin_anew, cut_off_last_line, measured_before, still_to_do
+    from engine.bench.planner_processes import planner_processes
     from engine.bench.prepare_inputs import prepare_inputs
-    from engine.bench.run_benchmarks import compare_plans, measure_in_process, run_benchmarks, turns
+    from engine.bench.run_benchmarks import compare_plans, measure_with, run_benchmarks, turns
     from engine.bench.summarise import summarise
     from engine.bench.write_page import write_page
-    from engine.bench.write_results import FORMAT, append_line, write_results
-    from engine.machine.replace_file import replace_file
+    from engine.bench.write_results import FORMAT, append_line, append_rows, write_results
 
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -167,28 +191,45 @@ def _run(
         "machine": describe_machine(),
         "versions": describe_versions("flink" in chosen),
         **settings,
+        "suites": [[case.suite.name, case.size] for case in cases],
         "planners": chosen,
         "includes": {name: PLANNERS[name].includes for name in chosen},
         "unavailable": unavailable,
+        "equality": [],
     }
     layer, timeout = Layer(settings["until"]), settings["timeout_seconds"]
-    todo = list(turns(cases, chosen, settings["repeat"]))
+    every = list(turns(cases, chosen, settings["repeat"]))
     suites = {case.suite.name for case in cases}
     to_compare = chosen if len(chosen) > 1 else []
-    with replace_file(out / "results.jsonl"):
-        pass
-    records = []
+    records = measured_before(out, results) if resume else []
+    if resume:
+        cut_off_last_line(out)
+    else:
+        begin_anew(out, results)
+    todo, measured = still_to_do(every, records), []
+
+    def write_what_there_is() -> None:
+        results.update(summary=summarise(records), measurements=records, turns=len(every))
+        results.update(answers=answers(results["summary"]), doubts=doubts(results))
+        write_results(out, results)
+        write_page(out, results)
+
     with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
-        measure = measure_in_process(layer, settings["repeat_in_process"], timeout)
-        for record in run_benchmarks(todo, inputs, measure, report):
-            append_line(out, record)
-            records.append(record)
-        equality = compare_plans(inputs, to_compare, layer, timeout, report) if to_compare else []
-    results |= {"summary": summarise(records), "equality": equality, "measurements": records}
-    write_results(out, results)
-    write_page(out, results)
+        try:
+            with planner_processes(timeout) as ask:
+                measure = measure_with(ask, layer, settings["repeat_in_process"])
+                for record in run_benchmarks(todo, inputs, measure, report):
+                    append_line(out, record)
+                    records.append(record)
+                    measured.append(record)
+                    write_what_there_is()
+                if to_compare:
+                    results["equality"] = compare_plans(inputs, to_compare, layer, ask, report)
+        finally:
+            write_what_there_is()
+            append_rows(out, results, measured)
     return results
 
 
@@ -197,6 +238,10 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
     from engine.bench.summarise import compare_results
 
     print_results(results["summary"])
+    for line in results["answers"]:
+        say(line)
+    for line in results["doubts"]:
+        say_beside_output(Styled(line, "yellow"))
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
         say_beside_output(Styled(f"{name}: {reason}", "dim"))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from engine.bench.how_sure import answers
 from tests.project.hostile_text import HOSTILE
 
 
@@ -33,6 +34,10 @@ def record(planner: str, planning: float | None, **other) -> dict[str, Any]:
         "warm": [] if planning is None else [times(planning, 0.125)],
         "failure": None if planning else {"error": "StackOverflowError", "message": "<none> & so on"},
         "peak_memory_bytes": 2**30,
+        "cpu_seconds": 3.5,
+        "wall_seconds": 2.5,
+        "others_cores": 0.02,
+        "stolen_cores": 0.0,
     }
     return found | other
 
@@ -59,12 +64,15 @@ def results(
         "repeat": 1,
         "repeat_in_process": 1,
         "timeout_seconds": 600,
+        "options": {},
         "planners": planners,
         "includes": {planner: f"what {planner} includes" for planner in planners},
         "unavailable": {"other": "not installed: no module other"},
         "summary": summary,
         "equality": equality or [],
         "measurements": measurements,
+        "answers": answers(summary),
+        "doubts": ["1 repetition cannot tell noise from a difference: --repeat 3 or more"],
     }
 
 
@@ -72,16 +80,18 @@ def hostile_results() -> dict[str, object]:
     failure = {"error": HOSTILE, "message": HOSTILE}
     row = {
         "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
-        "start_up_seconds": None, "operators_per_second": None, "peak_memory_bytes": None, "ratio": None,
-        "failures": [failure], "repetitions": 1,
+        "start_up_seconds": None, "cpu_seconds": None, "points": [], "interval": None, "spread": None,
+        "ratio_interval": None, "ratio_to": None, "operators_per_second": None, "ratio": None,
+        "peak_memory_bytes": None, "failures": [failure], "repetitions": 1,
     }  # fmt: skip
+    said = {"answers": [HOSTILE], "doubts": [HOSTILE]}
     pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
     return {
-        "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
+        **said, "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
         "includes": {"columnar": "x"},
         "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
         "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
-        "repeat_in_process": 1, "versions": {"penstock": HOSTILE},
+        "repeat_in_process": 1, "versions": {"penstock": HOSTILE}, "options": {HOSTILE: HOSTILE},
         "machine": {"platform": HOSTILE, "processor": HOSTILE,
                     "cores": 1, "memory_bytes": 1, "load_average": [1]},
     }  # fmt: skip

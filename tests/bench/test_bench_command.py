@@ -1,10 +1,14 @@
 """`penstock bench` from end to end, with the columnar planner alone: no JVM starts."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from deltalake import DeltaTable
 
+from engine.bench.bench_configuration import OPTIONS, hand_on
+from engine.bench.run_child import python_environment
 from engine.bench.write_results import ROWS
 from engine.commands import main as module
 
@@ -20,7 +24,9 @@ def test_results_are_written_and_compared(tmp_path, capsys):
     args = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat", "1")
     few = (*args, "--repeat-in-process", "1", "--until", "job_graph", "--out", str(out))
     assert bench(*few) == 0
-    header, row = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    header, row, (answer,) = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert answer.startswith("sql, ")
+    assert answer.endswith("nothing to compare with.")
     assert header[:4] == ["suite", "operators", "planner", "planning s"]
     assert row[0] == "sql"
     assert row[2] == "columnar"
@@ -56,6 +62,9 @@ def test_results_are_written_and_compared(tmp_path, capsys):
         (("--sizes", "1k"), "--sizes '1k'"),
         (("--sizes", ""), "--sizes ''"),
         (("--until", "topology"), "--until topology"),
+        (("-D", "slots"), "-D slots: not KEY=VALUE"),
+        (("-D", "taskmanager.numberOfTaskSlots=few"), "taskmanager.numberOfTaskSlots"),
+        (("--quality", "--resume"), "--resume: does not go with --quality"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(tmp_path, capsys, args, said):
@@ -68,3 +77,38 @@ def test_what_to_compare_with_is_read_first(tmp_path, capsys):
     out = tmp_path / "out"
     assert bench("--compare", str(tmp_path / "old.json"), "--out", str(out)) == 3
     assert not out.exists()
+
+
+def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat-in-process", "0")
+    once = (*options, "--until", "stream_graph", "-D", "taskmanager.numberOfTaskSlots=2", "--out", str(out))
+    assert bench(*once, "--repeat", "1") == 0
+    first = json.loads((out / "results.json").read_text())["measurements"]
+    with (out / "results.jsonl").open("a") as file:
+        file.write('{"suite": "sql", "si')  # it was killed while it wrote
+    capsys.readouterr()
+    assert bench(*once, "--repeat", "2", "--resume") == 0
+    results = json.loads((out / "results.json").read_text())
+    assert results["measurements"][:1] == first
+    assert [record["repetition"] for record in results["measurements"]] == [0, 1]
+    lines = (out / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == results["measurements"]
+    assert len(DeltaTable(str(out / "results")).to_pyarrow_table()) == 2
+    assert "cannot tell noise from a difference" in capsys.readouterr().err
+
+    assert bench(*options, "--until", "slots", "--out", str(out), "--resume") == 2
+    said = capsys.readouterr().err
+    assert "until: stream_graph then, slots now" in said
+    assert "options: {'taskmanager.numberOfTaskSlots': '2'} then, {} now" in said
+    assert bench(*options, "--out", str(tmp_path / "other"), "--resume") == 3
+
+
+def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatch):
+    monkeypatch.setenv(OPTIONS, "{}")
+    hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
+    code = "from engine.bench.bench_configuration import bench_choices; print(bench_choices().task_manager)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True
+    )
+    assert "=7" in done.stdout

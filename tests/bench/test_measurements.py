@@ -4,16 +4,20 @@ import json
 import os
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.bench import measure_planner
+from engine.bench.planner_processes import planner_processes
 from engine.bench.planners import PLANNERS, Planner, why_missing
 from engine.bench.prepare_inputs import Input, count_operators, prepare_inputs, repeat_topologies
 from engine.bench.run_benchmarks import run_benchmarks, turns
 from engine.bench.run_child import measure_planner_command, run_child
 from engine.bench.suites import NEXMARK, SUITES, Case, cases_of, find_suite, spec_of
+from engine.bench.times import ENOUGH_SECONDS, Times
 from plans.errors import ConfigurationError
 from tests.bench.made_up import times
 
@@ -178,3 +182,40 @@ def test_bundled_stream_graphs_are_prepared_without_spark(tmp_path):
     lines = [json.loads(line) for line in given.path(False).read_text().splitlines()]
     assert sum(map(count_operators, lines)) == given.operators >= 60
     assert len(lines) == given.topologies
+
+
+def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(kept=True))
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}) + "\n")
+    options = ("--until", "stream_graph", "--repeat-in-process", "1", "--input")
+    with planner_processes(60) as ask:
+        first, second = ask("columnar", (*options, str(file))), ask("columnar", (*options, str(file)))
+        failed = ask("columnar", (*options, str(tmp_path / "none.jsonl")))
+        ended = ask("columnar", ("--no-such-option",))
+        other = ask("columnar", (*options, str(file)))
+    found = (first, second, failed, ended, other)
+    assert [one["cold"] is not None for one in found] == [True, False, False, False, True]
+    assert [len(one["warm"]) for one in found] == [1, 1, 0, 0, 1]
+    assert [one["failure"] and one["failure"]["error"] for one in found] == [
+        None, None, "InputError", "Crashed", None,
+    ]  # fmt: skip
+    assert second["start_up_seconds"] is None
+    assert all(one["cpu_seconds"] < 60 and one["peak_memory_bytes"] > 2**25 for one in (first, second, other))
+
+
+def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
+    code = "import time; time.sleep(100)"
+    monkeypatch.setattr("engine.bench.planner_processes.measure_planner_command", lambda *_: python(code))
+    with planner_processes(0.3) as ask:
+        found = ask("joins", ())
+    assert found["failure"]["error"] == "Timeout"
+
+
+def test_long_plans_are_repeated_once(tmp_path, monkeypatch):
+    def plans(path, until, warm):
+        return (Times(None, {}, ENOUGH_SECONDS) for _ in range(1 + warm))
+
+    monkeypatch.setattr(measure_planner, "_started", {"columnar": plans})
+    chosen = Namespace(planner="columnar", input=tmp_path, until="slots", repeat_in_process=9, launched=0)
+    assert len(measure_planner._measure(chosen)["warm"]) == 2

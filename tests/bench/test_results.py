@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from engine.bench.plot_svg import Line, label, plot_svg, ticks
+from engine.bench.plot_svg import Line, label, plot_svg, strip_svg, ticks
 from engine.bench.print_results import equality_lines
 from engine.bench.summarise import best_planning, compare_results, summarise
 from engine.bench.write_page import render_page
@@ -193,3 +193,13 @@ def test_the_page_of_a_benchmark_holds_names_as_text():
     assert OBEYED.findall(page) == []
     assert "<script>" not in page
     assert page.count("[bold]x[/bold]") >= 8
+
+
+def test_every_repetition_is_a_dot_beside_its_median():
+    line = Line("one", "line-0", [(10, 2), (100, 3)], measured=[(10, 1), (10, 2), (10, 4)])
+    svg = plot_svg("t", "x", "y", [line])
+    assert svg.count('class="line-0 measured"') == 3
+    assert svg.count("<path") == 1
+    strip = ElementTree.fromstring(strip_svg([1, 2, 4, 100], 2, "line-0"))
+    assert [float(dot.attrib["cx"]) for dot in strip if dot.tag == "circle"] == [10, 60, 110, 110]
+    assert strip_svg([1], 1, "line-0") == ""

@@ -1,0 +1,54 @@
+"""Planners in processes of their own: one for each measurement, or kept where it takes long to start."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from engine.bench.planners import PLANNERS
+from engine.bench.run_child import (
+    Child,
+    ask_child,
+    end_child,
+    measure_planner_command,
+    run_child,
+    start_child,
+)
+from engine.machine.available_memory import available_memory
+from engine.machine.machine import memory_bytes
+
+Ask = Callable[[str, Sequence[str]], dict[str, Any]]
+"""(planner, options of engine.bench.measure_planner) to what ask_child gives."""
+
+FREE_SHARE = 0.5
+"""Kept processes are ended if less than this share of the memory is left for others."""
+
+
+@contextmanager
+def planner_processes(timeout: float) -> Iterator[Ask]:
+    """An Ask that gives each answer `timeout` seconds; kept processes end with the block.
+
+    A planner that is `kept` has one process for all that it is asked, so that Spark starts, and its JVM warms
+    up, once. One that fails gets another.
+    """
+    kept: dict[str, Child] = {}
+
+    def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
+        if planner not in kept and available_memory().size_bytes < FREE_SHARE * memory_bytes():
+            end_all()
+        if not PLANNERS[planner].kept:
+            return run_child(measure_planner_command(planner, *options), timeout)
+        if planner not in kept:
+            kept[planner] = start_child(measure_planner_command(planner, "--asked"))
+        found = ask_child(kept[planner], options, timeout)
+        if found["failure"]:
+            end_child(kept.pop(planner))
+        return found
+
+    def end_all() -> None:
+        while kept:
+            end_child(kept.popitem()[1])
+
+    try:
+        yield ask
+    finally:
+        end_all()
