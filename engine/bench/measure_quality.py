@@ -9,8 +9,8 @@ import polars as pl
 
 from engine.bench.compare_quality import compare_quality
 from engine.planning.find_policies import find_policies, names_a_policy
-from engine.planning.plan_by_policies import plan_by_policies
-from engine.planning.plan_in_process import plan_frames, read_in_process
+from engine.planning.plan_by_policies import Question, plan_by_policies
+from engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
 from engine.planning.policies import question
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
@@ -21,6 +21,13 @@ from plans.vocabulary import Layer
 
 FLINKS_RULES = ("flink", "columnar")
 """Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
+
+
+class OfPlanner(NamedTuple):
+    """What became of one planner's plans: seconds, counts and why it rejected some; plan_metrics."""
+
+    summary: dict[str, Any]
+    plans: pl.DataFrame
 
 
 class Measured(NamedTuple):
@@ -61,33 +68,9 @@ def measure_quality(
     rows: list[dict[str, Any]] = []
     for name in planners:
         report(f"plan by {name}")
-        started = time.monotonic()
-        if name in FLINKS_RULES:
-            planned = plan_frames(dict(read.frames), read.inputs, Layer.SLOTS, choices, lambda stage: None)
-        else:
-            planned = plan_by_policies(
-                dict(read.frames), read.inputs, find_policies(name), choices=choices, question=asked
-            )
-        spent = time.monotonic() - started
-        report(f"measure {name}")
-        started = time.monotonic()
-        tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
-        nodes = tables["stream_nodes"]
-        found = plan_metrics(tables, asked.costs(nodes), choices.task_manager, choices.network)
+        found = plan_and_measure(read, name, asked, choices, lambda name=name: report(f"measure {name}"))
         plans[name] = found.plans
-        rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error"]))
-        by_planner = rejected.filter(pl.col("error_stage") == "planner")
-        rows.append(
-            {
-                "planner": name,
-                "planning_seconds": spent,
-                "metrics_seconds": time.monotonic() - started,
-                "planned": planned.planned,
-                "rejected": planned.rejected,
-                "rejected_for": dict(by_planner.group_by("error").len().sort("error").iter_rows()),
-                "fleet": fleet_metrics(found.plans).to_dicts(),
-            }
-        )
+        rows.append({"planner": name, **found.summary, "fleet": fleet_metrics(found.plans).to_dicts()})
     base, *others = planners
     compared = []
     for other in others:
@@ -98,3 +81,38 @@ def measure_quality(
              "metrics": compare_quality(plans[base], plans[other])}
         )  # fmt: skip
     return Measured({"inputs": read.inputs, "planners": rows, "compared": compared}, plans)
+
+
+def plan_and_measure(
+    read: ReadTopologies,
+    planner: str,
+    asked: Question,
+    choices: Choices,
+    between: Callable[[], None] = lambda: None,
+) -> OfPlanner:
+    """Plan what was read by Flink's rules or somebody's planner; `between` is called before metrics are made."""
+    started = time.monotonic()
+    if planner in FLINKS_RULES:
+        planned = plan_frames(dict(read.frames), read.inputs, Layer.SLOTS, choices, lambda stage: None)
+    else:
+        planned = plan_by_policies(
+            dict(read.frames), read.inputs, find_policies(planner), choices=choices, question=asked
+        )
+    planning_seconds = time.monotonic() - started
+    between()
+    started = time.monotonic()
+    tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
+    costs = asked.costs(tables["stream_nodes"])
+    found = plan_metrics(tables, costs, choices.task_manager, choices.network)
+    rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error"]))
+    by_planner = rejected.filter(pl.col("error_stage") == "planner")
+    return OfPlanner(
+        {
+            "planning_seconds": planning_seconds,
+            "metrics_seconds": time.monotonic() - started,
+            "planned": planned.planned,
+            "rejected": planned.rejected,
+            "rejected_for": dict(by_planner.group_by("error").len().sort("error").iter_rows()),
+        },
+        found.plans,
+    )

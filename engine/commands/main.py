@@ -71,6 +71,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
+    ("sweep", "engine.commands.sweep", "Measure a grid of topologies, options and planners."),
     ("config", "engine.commands.config", "List options, their values, and where these come from."),
     ("doctor", "engine.commands.doctor", "Check the installation."),
 )

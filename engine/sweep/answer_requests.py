@@ -1,0 +1,33 @@
+"""Measures cells that are asked for on standard input, one JSON line each: `python -m engine.sweep.answer_requests`.
+
+What planners of others print goes to standard error, so that only answers are on standard output.
+"""
+
+import json
+import os
+import sys
+
+from engine.bench.measure_planner import describe_failure
+from engine.bench.peak_memory import own_peak_bytes
+from engine.machine.die_with_parent import die_with_parent
+from engine.sweep.measure_cell import CellMeter, CellRequest
+
+
+def main() -> None:
+    """Answer each line with an object: `result` or `failure`, and `done`."""
+    die_with_parent()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    meter = CellMeter()
+    for line in sys.stdin:
+        (request,) = json.loads(line)
+        try:
+            found = {"result": meter.measure(CellRequest(**json.loads(request))), "failure": None}
+        except Exception as error:
+            found = {"result": None, "failure": describe_failure(error)}
+        answers.write(f"{json.dumps({**found, 'own_peak_bytes': own_peak_bytes(), 'done': True})}\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The cells of a sweep: every combination of what its spec lists."""
+
+import hashlib
+import importlib
+import inspect
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.planning.find_policies import find_policies, names_a_policy
+from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS, Source, SweepSpec, beside, default_operators
+from operators.common.flink_yaml import as_option_text
+from plans.errors import InputError
+
+VERSION = 1
+"""Raised whenever a cell means something else."""
+
+MOST_CELLS = 100_000
+_READ_BYTES = 1 << 20
+
+
+class Cell(NamedTuple):
+    """One measurement: `source` says where topologies come from, `costs` and `planner` are as bench takes them.
+
+    `key` is a digest of all that the result follows from: the parameters, the contents of files, the code of a
+    planner, the version of Penstock.
+    """
+
+    source: Mapping[str, Any]
+    options: Mapping[str, str]
+    costs: str | None
+    planner: str
+    repetition: int
+    key: str
+
+    @property
+    def topologies(self) -> str:
+        """The source in one line."""
+        kind, name = next(
+            (key, value) for key, value in self.source.items() if key in ("shape", "file", "spec")
+        )
+        given = [f"{key}={self.source[key]}" for key in PARAMETERS if key in self.source]
+        return " ".join([Path(name).name if kind != "shape" else name, *given])
+
+    def __str__(self) -> str:
+        chosen = [f"{key}={value}" for key, value in self.options.items()]
+        costs = [f"costs={self.costs}"] if self.costs is not None else []
+        return ", ".join([self.topologies, *chosen, *costs, self.planner])
+
+
+def cells_of(spec: SweepSpec, path: str) -> list[Cell]:
+    """The grid of the spec file `path`, in the order in which it is measured.
+
+    Planners take turns on the same topologies and options, repetition by repetition. Raises InputError for too
+    many cells.
+    """
+    sources = [point for source in spec.topologies for point in _points(source, path)]
+    options = list(axes_of_options(spec.options))
+    costs = spec.costs or [None]
+    count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
+    if count > MOST_CELLS:
+        raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
+    return [
+        _cell(
+            source, chosen, beside(path, cost) if cost and _is_file(path, cost) else cost, planner, repetition
+        )
+        for source in sources
+        for chosen in options
+        for cost in costs
+        for repetition in range(1, spec.repeat + 1)
+        for planner in spec.planners
+    ]
+
+
+def axes_of_options(options: Mapping[str, list[Any]]) -> Iterator[dict[str, str]]:
+    """Every combination of values of Flink's options, as texts."""
+    for values in product(*options.values()):
+        yield {key: as_option_text(value) for key, value in zip(options, values, strict=True)}
+
+
+def _points(source: Source, path: str) -> Iterator[dict[str, Any]]:
+    """Every combination of what a source lists."""
+    for file in source.file or ():
+        yield {"file": beside(path, file)}
+    for name in source.spec or source.shape or ():
+        axes = {key: getattr(source, key) for key in PARAMETERS if getattr(source, key) is not None}
+        for values in product(*axes.values()):
+            given = dict(zip(axes, values, strict=True))
+            if source.spec:
+                yield {"spec": beside(path, name), "topologies": 1, "seed": 0, **given}
+            elif name == WORKLOADS:
+                yield {"shape": name, **given}
+            else:
+                yield {
+                    "shape": name,
+                    "topologies": 1,
+                    "operators": default_operators(name),
+                    "seed": 0,
+                    **given,
+                }
+
+
+def _is_file(path: str, cost: str) -> bool:
+    return os.path.isfile(beside(path, cost))
+
+
+def _cell(
+    source: Mapping[str, Any], options: Mapping[str, str], costs: str | None, planner: str, repetition: int
+) -> Cell:
+    contents = [
+        _digest(path)
+        for path in (source.get("file"), source.get("spec"), costs)
+        if path and os.path.exists(path)
+    ]
+    means = [VERSION, _version(), source, options, costs, contents, planner, _code(planner)]
+    key = hashlib.sha256(json.dumps(means, sort_keys=True).encode()).hexdigest()[:32]
+    return Cell(source, options, costs, planner, repetition, key)
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def _digest(path: str) -> str:
+    """SHA-256 of a file, or of all files in a folder with their names."""
+    found = hashlib.sha256()
+    files = sorted(p for p in Path(path).rglob("*") if p.is_file()) if os.path.isdir(path) else [Path(path)]
+    for file in files:
+        found.update(str(file.relative_to(path)).encode() if os.path.isdir(path) else b"")
+        with file.open("rb") as opened:
+            while read := opened.read(_READ_BYTES):
+                found.update(read)
+    return found.hexdigest()
+
+
+@cache
+def _code(planner: str) -> list[str]:
+    """Digests of the modules whose functions a planner is; nothing for Flink's rules."""
+    if not names_a_policy(planner):
+        return []
+    modules = {policy.function.__module__ for policy in find_policies(planner)}
+    files = [inspect.getsourcefile(importlib.import_module(module)) for module in sorted(modules)]
+    return [_digest(file) for file in files if file is not None]

@@ -1,0 +1,100 @@
+"""One cell of a sweep: read its topologies, plan them, measure the plans."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from engine.bench.measure_quality import plan_and_measure
+from engine.bench.suites import WORKLOADS as WORKLOADS_FILE
+from engine.configuration.find_configuration import find_configuration
+from engine.planning.plan_in_process import ReadTopologies, read_in_process
+from engine.planning.plan_options import plan_options
+from engine.planning.policies import question
+from engine.sweep.read_sweep_spec import ALIKE
+from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS
+from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
+from plans.generate.by_spec.fleet_spec import read_fleet_spec
+from plans.generate.rows import topologies_table, transformations_table
+from plans.generate.shapes import SHAPES
+from plans.generate.spec import Spec
+from plans.metrics.plan_metrics import fleet_metrics
+from plans.topology.job_defaults import JobDefaults
+
+Result = dict[str, Any]
+"""Counts, seconds and `metrics` of a cell: mean and 95th percentile over its topologies, by metric."""
+
+
+class CellRequest(NamedTuple):
+    """What a process has to know of a cell, as JSON; `defines` are options that all cells have."""
+
+    source: Mapping[str, Any]
+    options: Mapping[str, str]
+    costs: str | None
+    planner: str
+    config_dir: str | None
+    defines: Mapping[str, str]
+    time_limit: float
+
+
+class CellMeter:
+    """Measures cells, and keeps the topologies that it has read last for the next cell.
+
+    A class, since what is kept lives as long as a process that measures.
+    """
+
+    def __init__(self) -> None:
+        self._of: tuple[str, JobDefaults] | None = None
+        self._read: ReadTopologies | None = None
+
+    def measure(self, request: CellRequest) -> Result:
+        """The result of a cell. Raises what reading and planning raise."""
+        defines = {**request.defines, **request.options}
+        configuration = find_configuration(request.config_dir, defines)
+        choices = plan_options(cluster=configuration.cluster).choices
+        read, seconds = self._topologies(request.source, configuration.job_defaults)
+        chosen = None if request.costs == ALIKE else request.costs
+        asked = question(chosen, _asked(read.frames["topologies"], request.costs), request.time_limit)
+        found = plan_and_measure(read, request.planner, asked, choices)
+        metrics = {
+            row["metric"]: [row["mean"], row["p95"]]
+            for row in fleet_metrics(found.plans).iter_rows(named=True)
+        }
+        return {"inputs": read.inputs, "read_seconds": seconds, **found.summary, "metrics": metrics}
+
+    def _topologies(
+        self, source: Mapping[str, Any], defaults: JobDefaults
+    ) -> tuple[ReadTopologies, float | None]:
+        """What was read, and the seconds that took; None where it was there."""
+        key = (json.dumps(dict(source), sort_keys=True), defaults)
+        if self._of == key and self._read is not None:
+            return self._read, None
+        self._of, self._read = None, None  # not both at once
+        self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
+        self._of = key
+        return self._read, self._read.seconds
+
+
+def _asked(topologies: pl.DataFrame, costs: str | None) -> pl.DataFrame:
+    """Topologies, without costs of their own where all are to cost the same."""
+    return topologies.clear() if costs == ALIKE else topologies
+
+
+def _given(source: Mapping[str, Any]) -> Any:
+    """What a source means, in a form that planning reads."""
+    if "file" in source:
+        return source["file"]
+    if "spec" in source:
+        spec, counts = read_fleet_spec(source["spec"]), no_counts()
+        return [draw_by_spec(spec, source["seed"], number, counts) for number in range(source["topologies"])]
+    if source["shape"] == WORKLOADS:
+        lines = [json.loads(line) for line in WORKLOADS_FILE.read_text(encoding="utf-8").splitlines()]
+        at = {key: source[key] for key in ("parallelism",) if key in source}
+        return [{**line, **at} for line in lines]
+    shape = next(shape for shape in SHAPES if shape.name == source["shape"])
+    fleet = shape.fleet(Spec(**{key: source[key] for key in PARAMETERS if key in source}))
+    parts = range(0, fleet.units, fleet.units_of_a_part)
+    rows = [transformations_table(fleet, start, start + fleet.units_of_a_part) for start in parts]
+    return topologies_table(fleet, 0, fleet.spec.topologies), pa.concat_tables(rows)

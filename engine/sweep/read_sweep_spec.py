@@ -1,0 +1,164 @@
+"""Reading the spec file of a sweep, with everything that is wrong in it, by line."""
+
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from engine.bench.measure_quality import require_planners
+from engine.configuration.find_configuration import find_configuration
+from engine.planning.chosen_costs import DRAWN
+from engine.sweep.grid import axes_of_options
+from engine.sweep.sweep_spec import Source, SweepSpec, beside
+from operators.common.flink_yaml import core_schema_loader
+from plans.errors import InputError, PenstockError
+from plans.generate.by_spec.fleet_spec import read_fleet_spec
+from plans.topology.rules import shorten
+
+ALIKE = "alike"
+"""What `costs` says for operators that all cost the same."""
+
+LARGEST_BYTES = 1 << 20
+_KEYS = {"": SweepSpec.model_fields, "topologies": Source.model_fields}
+
+
+def read_sweep_spec(path: str) -> SweepSpec:
+    """The spec of a YAML file.
+
+    Raises InputError with everything that is wrong: its form, files that are not there, planners that cannot
+    be loaded, options that Flink does not have.
+    """
+    root = _root(path)
+    try:
+        spec = SweepSpec.model_validate(_value(path, root))
+    except ValidationError as error:
+        raise _refused([_said(path, root, one) for one in error.errors()]) from error
+    problems = [
+        f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {said}"
+        for place, said in _found_missing(path, spec)
+    ]
+    if problems:
+        raise _refused(problems)
+    return spec
+
+
+def _refused(problems: Sequence[str]) -> InputError:
+    unique = list(dict.fromkeys(problems))
+    return InputError("\n".join(unique), "docs/sweeps.md describes every key")
+
+
+def _root(path: str) -> Any:
+    """The document as nodes, which know their lines."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST_BYTES:
+        raise InputError(f"{path}: is larger than {LARGEST_BYTES >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+        aliases = [event for event in yaml.parse(text, yaml.SafeLoader) if isinstance(event, yaml.AliasEvent)]
+        if aliases:
+            line = aliases[0].start_mark.line + 1
+            raise InputError(f"{path}:{line}: found an alias (*), allowed values written out")
+        root = core_schema_loader(text).get_single_node()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}:{data[: error.start].count(10) + 1}: is not UTF-8") from None
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark is not None else ""
+        raise InputError(f"{path}{line}: no YAML: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(root, yaml.MappingNode):
+        raise InputError(f"{path}: found no object, allowed one with the key topologies")
+    return root
+
+
+def _value(path: str, node: Any) -> Any:
+    """What a node stands for. InputError for a key that is there twice."""
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            if name in found:
+                raise InputError(f"{path}:{key.start_mark.line + 1}: {shorten(name)} is there twice")
+            found[name] = _value(path, value)
+        return found
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(path, one) for one in node.value]
+    try:
+        return core_schema_loader("").construct_object(node)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{path}:{node.start_mark.line + 1}: {error}") from error
+
+
+def _line(node: Any, place: Sequence[Any]) -> int:
+    """The line of what is at `place`, or of what is around it."""
+    line = int(node.start_mark.line) + 1
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == step), None)
+            if found is None:
+                continue
+            line, node = int(found[0].start_mark.line) + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = int(node.start_mark.line) + 1
+    return line
+
+
+def _said(path: str, root: Any, error: Any) -> str:
+    place = [part for part in error["loc"] if not str(part).startswith("function-")]
+    line = _line(root, place)
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        *above, key = place
+        known = list(_KEYS.get(str(above[0]) if above else "", ()))
+        close = get_close_matches(str(key), known, n=1)
+        message = f"unknown key; {f'did you mean {close[0]}?' if close else 'allowed ' + ', '.join(known)}"
+    elif error["type"] == "missing":
+        message = "found nothing, allowed one source of topologies or a list of them"
+    elif message[:6] != "found ":
+        message = f"found {shorten(error['input'])}: {message[:1].lower()}{message[1:]}"
+    return f"{path}:{line}: {'.'.join(str(part) for part in place) or 'spec'}: {message}"
+
+
+def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], str]]:
+    """What the machine does not have of what the spec names: place and reason."""
+    found: list[tuple[tuple[Any, ...], str]] = []
+    for number, source in enumerate(spec.topologies):
+        for file in source.file or ():
+            if not os.path.exists(beside(path, file)):
+                found.append((("topologies", number, "file"), f"{file}: no such file or folder"))
+        for file in source.spec or ():
+            try:
+                read_fleet_spec(beside(path, file))
+            except (PenstockError, OSError) as error:
+                found.append((("topologies", number, "spec"), getattr(error, "message", str(error))))
+    for planner in spec.planners:
+        try:
+            require_planners([planner])
+        except PenstockError as error:
+            found.append((("planners",), error.message))
+    for costs in spec.costs or ():
+        if costs not in (DRAWN, ALIKE) and not os.path.isfile(beside(path, costs)):
+            found.append((("costs",), f"{costs}: no such file; allowed {DRAWN}, {ALIKE}, a file"))
+    for key, values in spec.options.items():
+        for option in axes_of_options({key: values}):
+            try:
+                find_configuration(None, option, f"{path}:{_OPTIONS}")
+            except PenstockError as error:
+                found.append((("options", key), error.message.split(f"{path}:{_OPTIONS}: ")[-1]))
+    if not found:
+        for options in axes_of_options(spec.options):
+            try:
+                find_configuration(None, options, f"{path}:{_OPTIONS}")
+            except PenstockError as error:
+                found.append((("options",), error.message.split(f"{path}:{_OPTIONS}: ")[-1]))
+    return found
+
+
+_OPTIONS = "options"

@@ -1,0 +1,124 @@
+"""The Delta table `results` of a sweep: one row for each cell and repetition."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+
+from engine.store.delta_rs_table import STRICT, open_table, to_table
+from engine.store.store_errors import store_errors
+from engine.store.stored_tables import delta_schema
+from engine.store.write_file import add_action, make_log_durable, write_file
+from engine.sweep.grid import Cell
+from plans.metrics.plan_metrics import METRICS
+from plans.tables.column_types import COMMENT, TIMESTAMP
+from plans.without_pandas import without_pandas
+
+RESULTS = "results"
+MEASURED = tuple(name for name in METRICS if name != "bottleneck")
+"""Metrics that are numbers."""
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+ABOUT: dict[str, tuple[pa.DataType, str]] = {
+    "cell": (pa.string(), "digest of all that the result follows from; with repetition, the key"),
+    "repetition": (pa.int32(), "from 1"),
+    "date": (TIMESTAMP, "when it was measured"),
+    "topologies": (pa.string(), "where topologies come from, in a line"),
+    "parameters": (_TEXTS, "the same by key: shape, file or spec, and what is drawn how"),
+    "options": (_TEXTS, "Flink's options that the spec sets"),
+    "costs": (pa.string(), "drawn, alike or a file; null: as topologies say, else all alike"),
+    "planner": (pa.string(), "flink (its rules), or a planner of your own"),
+    "inputs": (pa.int64(), "topologies that came in"),
+    "planned": (pa.int64(), "of them planned"),
+    "rejected": (pa.int64(), "of them rejected, by Flink's rules or for what the planner decided"),
+    "rejected_for": (
+        pa.map_(pa.string(), pa.int64()),
+        "rules that the planner broke, and how many topologies",
+    ),
+    "read_seconds": (pa.float64(), "reading; null where an earlier cell had read the same"),
+    "planning_seconds": (pa.float64(), "planning all layers, the planner's decisions and checks included"),
+    "metrics_seconds": (pa.float64(), "deriving the metrics below"),
+    "cpu_seconds": (pa.float64(), "processor time of the cell; null on a cluster"),
+    "peak_memory_bytes": (pa.int64(), "most memory that the measuring process held; null on a cluster"),
+    "error": (pa.string(), "why there is no result: an error's class, Timeout, Killed, Crashed; else null"),
+    "message": (pa.string(), "what it said"),
+    **{name: (pa.float64(), f"mean over topologies: {METRICS[name][1]}") for name in MEASURED},
+    **{
+        f"{name}_p95": (pa.float64(), f"95th percentile over topologies: {METRICS[name][1]}")
+        for name in MEASURED
+    },
+    "penstock_version": (pa.string(), "which Penstock measured"),
+    "processor": (pa.string(), "on which processor"),
+}
+"""Columns: type and meaning."""
+
+SCHEMA = pa.schema(
+    [pa.field(name, kind, metadata={COMMENT: about.encode()}) for name, (kind, about) in ABOUT.items()]
+)
+_PLAIN = pa.schema([pa.field(name, kind) for name, (kind, _) in ABOUT.items()])
+
+
+def result_row(
+    cell: Cell, date: datetime, answer: Mapping[str, Any], versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """The row of a cell: its `result` or `failure`, and what its process used."""
+    result = answer.get("result") or {}
+    failure = answer.get("failure") or {}
+    metrics = result.get("metrics") or {}
+    return {
+        **dict.fromkeys(ABOUT),
+        "cell": cell.key,
+        "repetition": cell.repetition,
+        "date": date,
+        "topologies": cell.topologies,
+        "parameters": [(key, str(value)) for key, value in cell.source.items()],
+        "options": list(cell.options.items()),
+        "costs": cell.costs,
+        "planner": cell.planner,
+        **{name: result.get(name) for name in _OF_RESULTS},
+        "rejected_for": list((result.get("rejected_for") or {}).items()) or None,
+        "cpu_seconds": answer.get("cpu_seconds"),
+        "peak_memory_bytes": answer.get("peak_memory_bytes"),
+        "error": failure.get("error"),
+        "message": failure.get("message"),
+        **{name: values[0] for name, values in metrics.items() if name in MEASURED},
+        **{f"{name}_p95": values[1] for name, values in metrics.items() if name in MEASURED},
+        **versions,
+    }
+
+
+_OF_RESULTS = ("inputs", "planned", "rejected", "read_seconds", "planning_seconds", "metrics_seconds")
+
+
+@without_pandas()
+def append_rows(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Append rows in one commit, durable; the table is made unless it is there. Raises StoreError."""
+    table = pa.Table.from_pylist(list(rows), _PLAIN)
+    if not len(table):
+        return
+    path = os.path.join(folder, RESULTS)
+    with store_errors(path, "writing"):
+        made = open_table(path)
+        if made is None:
+            made = DeltaTable.create(path, Schema.from_json(json.dumps(delta_schema(SCHEMA))), mode="error")
+        since = made.version()
+        file = write_file(path, "", iter([table]), _PLAIN)
+        actions: list[Any] = [add_action(path, file, len(table), {})]
+        made.create_write_transaction(actions, "append", made.schema(), commit_properties=STRICT)
+        make_log_durable(path, since)
+
+
+@without_pandas()
+def measured_cells(folder: str) -> dict[tuple[str, int], str | None]:
+    """The cells that the table has, by (cell, repetition), with the error of those that failed."""
+    path = os.path.join(folder, RESULTS)
+    with store_errors(path, "reading"):
+        made = open_table(path)
+        if made is None:
+            return {}
+        rows = to_table(made.scan(["cell", "repetition", "error"])).to_pylist()
+        return {(row["cell"], row["repetition"]): row["error"] for row in rows}

@@ -1,0 +1,109 @@
+"""Measuring the cells of a sweep that have no result yet."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from engine.bench.describe_machine import describe_machine, describe_versions
+from engine.output.progress import Report
+from engine.sweep.grid import Cell
+from engine.sweep.results_table import append_rows, measured_cells, result_row
+from plans.errors import ConfigurationError
+
+Answer = Mapping[str, Any]
+Measure = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Answer]]]
+"""Cells, in any order, to what was measured: `result` or `failure`, and what the cell used."""
+
+COMMIT_SECONDS = 1.0
+"""Rows are committed together if they come faster; those of a killed sweep that were not are measured again."""
+
+_LOCK = ".lock"
+
+
+class Swept(NamedTuple):
+    """How many cells were measured now and before, and of all those that failed with why, in grid order."""
+
+    measured: int
+    before: int
+    failed: list[tuple[Cell, str]]
+
+
+def run_sweep(cells: Sequence[Cell], folder: str, measure: Measure, report: Report, again: bool) -> Swept:
+    """Append a row for each cell that has none to the table in `folder`; what is there stays.
+
+    `again`: cells whose row says an error are measured once more, if they are of this grid. Each (cell,
+    repetition) without an error is there once, however often the sweep is killed and goes on. Raises
+    ConfigurationError if another sweep writes to the folder, StoreError and MachineError.
+    """
+    with _alone(folder):
+        there = measured_cells(folder)
+        todo = [cell for cell in cells if _open(there, cell, again)]
+        failures = {(c.key, c.repetition): there[c.key, c.repetition] for c in cells if _failed(there, c)}
+        versions = {
+            "penstock_version": describe_versions(False).get("penstock"),
+            "processor": describe_machine()["processor"],
+        }
+        started, pending, committed = time.monotonic(), [], time.monotonic()
+        measured = 0
+        try:
+            report(_label(todo, 0, started))
+            for cell, answer in measure(todo):
+                measured += 1
+                row = result_row(cell, datetime.now(UTC), answer, versions)
+                pending.append(row)
+                failures[cell.key, cell.repetition] = row["error"] and f"{row['error']}: {row['message']}"
+                if time.monotonic() - committed >= COMMIT_SECONDS:
+                    rows, pending = pending, []
+                    append_rows(folder, rows)
+                    committed = time.monotonic()
+                if measured < len(todo):
+                    report(_label(todo, measured, started))
+        finally:
+            append_rows(folder, pending)
+        failed = [(c, why) for c in cells if (why := failures.get((c.key, c.repetition)))]
+        return Swept(measured, len(cells) - len(todo), failed)
+
+
+def _failed(there: Mapping[tuple[str, int], str | None], cell: Cell) -> bool:
+    return there.get((cell.key, cell.repetition)) is not None
+
+
+def _open(there: Mapping[tuple[str, int], str | None], cell: Cell, again: bool) -> bool:
+    return (cell.key, cell.repetition) not in there or (again and _failed(there, cell))
+
+
+def _label(todo: Sequence[Cell], done: int, started: float) -> str:
+    """Which cell comes next, and how long the rest will take if it takes as long as what is done."""
+    if not todo:
+        return "nothing to measure"
+    if not done:
+        return str(todo[0])
+    left = (time.monotonic() - started) / done * (len(todo) - done)
+    return f"{todo[done]} (about {_rounded(left)} left)"
+
+
+def _rounded(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """The only sweep that writes to `folder`, which is made. A killed one lets go of it."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigurationError(f"--out {folder}: {error.filename} is no directory") from error
+    with open(os.path.join(folder, _LOCK), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"--out {folder}: another sweep is writing there", "wait for it, or name another folder"
+            ) from None
+        yield

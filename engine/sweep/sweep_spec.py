@@ -1,0 +1,113 @@
+"""Spec files of sweeps: what they may hold."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from plans.errors import PenstockError
+from plans.generate.shapes import SHAPES
+from plans.generate.spec import Spec
+from plans.topology.rules import shorten
+
+WORKLOADS = "workloads"
+"""What `shape` takes beside shapes: published benchmarks with costs."""
+
+PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
+_ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",)}
+_DEFAULTS = {shape.name: shape.default_operators for shape in SHAPES}
+_WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
+
+
+def _values(allowed: tuple[type, ...], said: str) -> Any:
+    """A value or a list of different ones, as a list."""
+
+    def read(given: Any) -> list[Any]:
+        values = given if isinstance(given, list) else [given]
+        wrong = [value for value in values if type(value) not in allowed]
+        if wrong or not values:
+            raise ValueError(
+                f"found {shorten(wrong[0] if wrong else given)}, allowed {said}, or a list of them"
+            )
+        twice = [value for place, value in enumerate(values) if value in values[:place]]
+        if twice:
+            raise ValueError(f"found {shorten(twice[0])} twice")
+        return values
+
+    return Annotated[list[Any], BeforeValidator(read)]
+
+
+_Texts = _values((str,), "a text")
+_Numbers = _values((int,), "a whole number")
+_Shares = _values((int, float), "a number")
+_Options = _values((str, int, float, bool), "a text, a number, true or false")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Part):
+    """Topologies: of shapes, of files or of spec files, one of these. Each list is an axis of the grid."""
+
+    shape: _Texts | None = None  # type: ignore[valid-type]
+    file: _Texts | None = None  # type: ignore[valid-type]
+    spec: _Texts | None = None  # type: ignore[valid-type]
+    topologies: _Numbers | None = None  # type: ignore[valid-type]
+    operators: _Numbers | None = None  # type: ignore[valid-type]
+    seed: _Numbers | None = None  # type: ignore[valid-type]
+    parallelism: _Numbers | None = None  # type: ignore[valid-type]
+    share_of_uids: _Shares | None = None  # type: ignore[valid-type]
+    width: _Numbers | None = None  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _means_something(self) -> "Source":
+        kinds = [kind for kind in ("shape", "file", "spec") if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            raise ValueError(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
+        names = self.shape or [kinds[0]]
+        wrong = [name for name in names if kinds == ["shape"] and name not in (*_DEFAULTS, WORKLOADS)]
+        if wrong:
+            raise ValueError(f"shape: found {shorten(wrong[0])}, allowed {', '.join(_DEFAULTS)}, {WORKLOADS}")
+        given = {name for name in PARAMETERS if getattr(self, name) is not None}
+        for name in names:
+            allowed = set(_ALLOWED.get(name, PARAMETERS))
+            if name in _WITHOUT_WIDTH:
+                allowed -= {"width"}
+            if given - allowed:
+                listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
+                raise ValueError(f"{name}: found {', '.join(sorted(given - allowed))}, allowed {listed}")
+        for name in given:
+            for value in getattr(self, name):
+                try:
+                    Spec(**{"operators": 2, name: value})
+                except PenstockError as error:
+                    raise ValueError(str(error)) from None
+        return self
+
+
+class SweepSpec(_Part):
+    """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn."""
+
+    topologies: Annotated[list[Source], Field(min_length=1)]
+    planners: _Texts = ["flink"]  # type: ignore[valid-type]
+    options: dict[str, _Options] = {}  # type: ignore[valid-type]
+    costs: _Texts | None = None  # type: ignore[valid-type]
+    repeat: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_source_is_a_list(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("topologies"), dict):
+            return {**given, "topologies": [given["topologies"]]}
+        return given
+
+
+def default_operators(shape: str) -> int:
+    """How many operators a topology of a shape has where nothing is said."""
+    return _DEFAULTS[shape]
+
+
+def beside(spec: str, path: str) -> str:
+    """A path that a spec file names, which is relative to the folder of the spec file."""
+    return str(Path(spec).parent / path)
