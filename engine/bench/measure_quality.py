@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ def measure_quality(
     rows: list[dict[str, Any]] = []
     for name in planners:
         report(f"plan by {name}")
-        found = plan_and_measure(read, name, asked, choices, lambda name=name: report(f"measure {name}"))
+        found = plan_and_measure(read, name, asked, choices, partial(report, f"measure {name}"))
         plans[name] = found.plans
         rows.append({"planner": name, **found.summary, "fleet": fleet_metrics(found.plans).to_dicts()})
     base, *others = planners
@@ -90,7 +91,8 @@ def plan_and_measure(
     choices: Choices,
     between: Callable[[], None] = lambda: None,
 ) -> OfPlanner:
-    """Plan what was read by Flink's rules or somebody's planner; `between` is called before metrics are made."""
+    """Plan what was read by Flink's rules or somebody's planner, and measure the plans; `between` is called
+    between the two."""
     started = time.monotonic()
     if planner in FLINKS_RULES:
         planned = plan_frames(dict(read.frames), read.inputs, Layer.SLOTS, choices, lambda stage: None)

@@ -16,6 +16,7 @@ from engine.output.say import say
 from engine.output.write_csv import write_csv
 from engine.output.write_lines import write_texts
 from engine.output.write_parquet import write_parquet
+from engine.sql.open_results import columns_of_results, open_results, tables_of_results
 from engine.sql.open_views import open_views
 from engine.sql.require_duckdb import require_duckdb
 from engine.sql.run_query import Rows, require_one_select, run_query
@@ -40,7 +41,11 @@ _ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parqu
 @reads_store
 def command(
     store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
+        str,
+        typer.Argument(
+            metavar="STORE",
+            help="A plan store that penstock plan has written, or what sweep or bench has.",
+        ),
     ],
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY", help="One SELECT in DuckDB's SQL; - is standard input.")
@@ -99,6 +104,11 @@ def _format(named: str | None, to: Path | None) -> str:
 
 def _list_tables(store: str, version: int | None) -> None:
     """Each table of the version with its columns, their types and what they mean."""
+    if tables_of_results(store):
+        columns = [Column(name) for name in ("table", "column", "type", "meaning")]
+        rows = columns_of_results(store)
+        print_table(columns, [(t, name, _breakable(type_name(kind)), about) for t, name, kind, about in rows])
+        return
     found = find_version(tables_of(store), version)
     groups = [
         [
@@ -124,7 +134,8 @@ def _breakable(kind: str) -> str:
 def _answer(store: str, query: str, version: int | None, chosen: str, to: Path | None) -> None:
     require_duckdb()
     statement = require_one_select(query)
-    with open_views(store, version, query) as views, run_query(views, statement) as rows:
+    opened = open_results(store) if tables_of_results(store) else open_views(store, version, query)
+    with opened as views, run_query(views, statement) as rows:
         if chosen == "table":
             _print(rows)
         elif chosen == "csv":

@@ -1,15 +1,13 @@
 """DuckDB with the tables of a version of a store as views, and nothing else to read."""
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from engine.machine.available_memory import available_memory
+from engine.sql.duckdb_connection import close_to_all_but, duckdb_connection, parquet_files
 from engine.sql.mentions import mentions
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import local_folder
@@ -25,24 +23,12 @@ from plans.tables.view_columns import view_columns
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_LEAST_BYTES = 2**28
-"""DuckDB holds a few blocks for each thread, whatever the query."""
-
-_CLOSED = (
-    "SET TimeZone = 'UTC'",
-    "SET enable_external_access = false",
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET lock_configuration = true",
-)
-
 
 class Views(NamedTuple):
-    """A connection whose views are the tables of `version`."""
+    """A connection whose views are the tables of `version`, or other tables (None)."""
 
     connection: "DuckDBPyConnection"
-    version: PlanVersion
+    version: PlanVersion | None
 
 
 @contextmanager
@@ -51,38 +37,30 @@ def open_views(
 ) -> Iterator[Views]:
     """Views of a version (None: the newest) for `query`: tables that it mentions are checked first.
 
-    What does not fit into `memory_bytes` (None: half of what is available) is kept in a temporary folder,
-    which is removed in the end. DuckDB may read the files of the version, and no others; Python's variables
-    and extensions are out of reach. Raises StoreError: not a store, no such version, damage.
+    DuckDB may read the files of the version, and no others. `memory_bytes`: see duckdb_connection. Raises
+    StoreError: not a store, no such version, damage.
     """
-    import duckdb
-
     delta = tables_of(store)
     found = find_version(delta, version)
     mentioned = [table for table in found.tables if mentions(query, table)]
     require_intact(delta, found, mentioned)
-    limit = memory_bytes or max(available_memory().size_bytes // 2, _LEAST_BYTES)
-    with TemporaryDirectory(prefix="penstock-sql-", ignore_cleanup_errors=True) as folder:
-        connection = duckdb.connect(config={"memory_limit": f"{limit // 2**20}MiB", "temp_directory": folder})
-        try:
-            if isinstance(delta, DeltaRsTables):
-                require_columns_to_read(store, mentioned)
-                with store_errors(store, "reading"):
-                    _add_views(connection, delta, found, mentioned)
-            else:
-                for table, rows in read_plan(delta, found.version, mentioned).items() if mentioned else ():
-                    _add_table(connection, table, rows.toArrow())
-            for statement in _CLOSED:
-                connection.execute(statement)
-            yield Views(connection, found)
-        finally:
-            connection.close()
+    with duckdb_connection(memory_bytes) as connection:
+        readable: list[str] = []
+        if isinstance(delta, DeltaRsTables):
+            require_columns_to_read(store, mentioned)
+            with store_errors(store, "reading"):
+                readable = _add_views(connection, delta, found, mentioned)
+        else:
+            for table, rows in read_plan(delta, found.version, mentioned).items() if mentioned else ():
+                _add_table(connection, table, rows.toArrow())
+        close_to_all_but(connection, readable)
+        yield Views(connection, found)
 
 
 def _add_views(
     connection: "DuckDBPyConnection", delta: DeltaRsTables, version: PlanVersion, mentioned: Sequence[str]
-) -> None:
-    """A view of each table over its files; tables that are not mentioned, and damaged, get none."""
+) -> list[str]:
+    """A view of each table over its files; the files. Tables that are damaged and not mentioned get none."""
     import duckdb
 
     readable: list[str] = []
@@ -94,16 +72,13 @@ def _add_views(
             folder = local_folder(delta.store, table)
             paths = [os.path.join(folder, file.path) for file in files or ()]
             if paths:
-                listed = ", ".join(_text(_without_globs(path)) for path in paths)
                 connection.execute(
-                    f"CREATE VIEW {table} AS SELECT {_selected(table)} "
-                    f"FROM read_parquet([{listed}], hive_partitioning = false)"
+                    f"CREATE VIEW {table} AS SELECT {_selected(table)} FROM {parquet_files(paths)}"
                 )
-                readable += {*paths, *map(_without_globs, paths)}
+                readable += paths
             else:
                 _add_table(connection, table, TABLES[table].empty_table())
-    allowed = ", ".join(_text(path) for path in readable)
-    connection.execute(f"SET allowed_paths = [{allowed}]")
+    return readable
 
 
 def _add_table(connection: "DuckDBPyConnection", table: str, rows: pa.Table) -> None:
@@ -116,11 +91,3 @@ def _add_table(connection: "DuckDBPyConnection", table: str, rows: pa.Table) -> 
 
 def _selected(table: str) -> str:
     return ", ".join(f'"{stored}" AS "{name}"' for stored, name in view_columns(table).items())
-
-
-def _without_globs(path: str) -> str:
-    return re.sub(r"[*?\[]", r"[\g<0>]", path)
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

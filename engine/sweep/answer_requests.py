@@ -1,4 +1,6 @@
-"""Measures cells that are asked for on standard input, one JSON line each: `python -m engine.sweep.answer_requests`.
+"""Measures cells that are asked for on standard input: `python -m engine.sweep.answer_requests`.
+
+A request is a line: a JSON list with the JSON of a CellRequest.
 
 What planners of others print goes to standard error, so that only answers are on standard output.
 """

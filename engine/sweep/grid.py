@@ -5,7 +5,7 @@ import importlib
 import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
@@ -25,10 +25,10 @@ _READ_BYTES = 1 << 20
 
 
 class Cell(NamedTuple):
-    """One measurement: `source` says where topologies come from, `costs` and `planner` are as bench takes them.
+    """One measurement: `source` says where topologies come from; `costs` and `planner` as bench takes them.
 
-    `key` is a digest of all that the result follows from: the parameters, the contents of files, the code of a
-    planner, the version of Penstock.
+    `key` is a digest of all that the result follows from: the parameters, the contents of files, the code
+    of a planner, the version of Penstock.
     """
 
     source: Mapping[str, Any]
@@ -56,12 +56,12 @@ class Cell(NamedTuple):
 def cells_of(spec: SweepSpec, path: str) -> list[Cell]:
     """The grid of the spec file `path`, in the order in which it is measured.
 
-    Planners take turns on the same topologies and options, repetition by repetition. Raises InputError for too
-    many cells.
+    Planners take turns on the same topologies and options, repetition by repetition. Raises InputError for
+    more than MOST_CELLS.
     """
     sources = [point for source in spec.topologies for point in _points(source, path)]
     options = list(axes_of_options(spec.options))
-    costs = spec.costs or [None]
+    costs: Sequence[str | None] = spec.costs or [None]
     count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
     if count > MOST_CELLS:
         raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")

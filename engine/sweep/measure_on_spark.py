@@ -10,6 +10,7 @@ from engine.bench.measure_planner import describe_failure
 from engine.sweep.grid import Cell
 from engine.sweep.measure_cell import CellMeter, CellRequest
 from engine.sweep.run_sweep import Answer, Measure
+from engine.sweep.send_planners import send_planners
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 def measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
     """Measures cells as `request` says. A task takes all cells of the same topologies and options, in turn.
 
-    Files of the spec and modules of planners have to be where the workers run. A task that fails gives each of
-    its cells that failure.
+    Files that the spec names have to be where the workers run; modules of planners are sent there. A task
+    that fails gives each of its cells that failure.
     """
     threads = max(1, spark.sparkContext.defaultParallelism)
 
     def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
+        send_planners(spark, {cell.planner for cell in cells})
         grouped = [list(group) for _, group in groupby(cells, lambda c: (dict(c.source), dict(c.options)))]
         pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-sweep")
         try:

@@ -22,6 +22,7 @@ ALIKE = "alike"
 """What `costs` says for operators that all cost the same."""
 
 LARGEST_BYTES = 1 << 20
+_DEEPEST = 10
 _KEYS = {"": SweepSpec.model_fields, "topologies": Source.model_fields}
 
 
@@ -61,10 +62,7 @@ def _root(path: str) -> Any:
         raise InputError(f"{path}: is larger than {LARGEST_BYTES >> 20} MiB")
     try:
         text = data.decode("utf-8-sig")
-        aliases = [event for event in yaml.parse(text, yaml.SafeLoader) if isinstance(event, yaml.AliasEvent)]
-        if aliases:
-            line = aliases[0].start_mark.line + 1
-            raise InputError(f"{path}:{line}: found an alias (*), allowed values written out")
+        _require_plain(path, text)
         root = core_schema_loader(text).get_single_node()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}:{data[: error.start].count(10) + 1}: is not UTF-8") from None
@@ -75,6 +73,18 @@ def _root(path: str) -> Any:
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"{path}: found no object, allowed one with the key topologies")
     return root
+
+
+def _require_plain(path: str, text: str) -> None:
+    """InputError for what makes a small file large, or deep."""
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        place = f"{path}:{event.start_mark.line + 1}"
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError(f"{place}: found an alias (*), allowed values written out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise InputError(f"{place}: found lists and objects {_DEEPEST + 1} deep, allowed {_DEEPEST}")
 
 
 def _value(path: str, node: Any) -> Any:
@@ -121,7 +131,7 @@ def _said(path: str, root: Any, error: Any) -> str:
         message = f"unknown key; {f'did you mean {close[0]}?' if close else 'allowed ' + ', '.join(known)}"
     elif error["type"] == "missing":
         message = "found nothing, allowed one source of topologies or a list of them"
-    elif message[:6] != "found ":
+    elif "found " not in message:
         message = f"found {shorten(error['input'])}: {message[:1].lower()}{message[1:]}"
     return f"{path}:{line}: {'.'.join(str(part) for part in place) or 'spec'}: {message}"
 

@@ -19,7 +19,7 @@ Measure = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Answer]]]
 """Cells, in any order, to what was measured: `result` or `failure`, and what the cell used."""
 
 COMMIT_SECONDS = 1.0
-"""Rows are committed together if they come faster; those of a killed sweep that were not are measured again."""
+"""Rows that come faster are committed together; those that a kill prevents are measured again."""
 
 _LOCK = ".lock"
 

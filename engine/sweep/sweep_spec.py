@@ -1,5 +1,6 @@
 """Spec files of sweeps: what they may hold."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ _DEFAULTS = {shape.name: shape.default_operators for shape in SHAPES}
 _WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
 
 
-def _values(allowed: tuple[type, ...], said: str) -> Any:
+def _values(allowed: tuple[type, ...], said: str) -> BeforeValidator:
     """A value or a list of different ones, as a list."""
 
     def read(given: Any) -> list[Any]:
@@ -29,18 +30,18 @@ def _values(allowed: tuple[type, ...], said: str) -> Any:
             raise ValueError(
                 f"found {shorten(wrong[0] if wrong else given)}, allowed {said}, or a list of them"
             )
-        twice = [value for place, value in enumerate(values) if value in values[:place]]
-        if twice:
-            raise ValueError(f"found {shorten(twice[0])} twice")
+        twice = next((value for value, times in Counter(values).items() if times > 1), None)
+        if twice is not None:
+            raise ValueError(f"found {shorten(twice)} twice")
         return values
 
-    return Annotated[list[Any], BeforeValidator(read)]
+    return BeforeValidator(read)
 
 
-_Texts = _values((str,), "a text")
-_Numbers = _values((int,), "a whole number")
-_Shares = _values((int, float), "a number")
-_Options = _values((str, int, float, bool), "a text, a number, true or false")
+_TEXTS = _values((str,), "a text")
+_NUMBERS = _values((int,), "a whole number")
+_SHARES = _values((int, float), "a number")
+_OPTIONS = _values((str, int, float, bool), "a text, a number, true or false")
 
 
 class _Part(BaseModel):
@@ -50,15 +51,15 @@ class _Part(BaseModel):
 class Source(_Part):
     """Topologies: of shapes, of files or of spec files, one of these. Each list is an axis of the grid."""
 
-    shape: _Texts | None = None  # type: ignore[valid-type]
-    file: _Texts | None = None  # type: ignore[valid-type]
-    spec: _Texts | None = None  # type: ignore[valid-type]
-    topologies: _Numbers | None = None  # type: ignore[valid-type]
-    operators: _Numbers | None = None  # type: ignore[valid-type]
-    seed: _Numbers | None = None  # type: ignore[valid-type]
-    parallelism: _Numbers | None = None  # type: ignore[valid-type]
-    share_of_uids: _Shares | None = None  # type: ignore[valid-type]
-    width: _Numbers | None = None  # type: ignore[valid-type]
+    shape: Annotated[list[str] | None, _TEXTS] = None
+    file: Annotated[list[str] | None, _TEXTS] = None
+    spec: Annotated[list[str] | None, _TEXTS] = None
+    topologies: Annotated[list[int] | None, _NUMBERS] = None
+    operators: Annotated[list[int] | None, _NUMBERS] = None
+    seed: Annotated[list[int] | None, _NUMBERS] = None
+    parallelism: Annotated[list[int] | None, _NUMBERS] = None
+    share_of_uids: Annotated[list[float] | None, _SHARES] = None
+    width: Annotated[list[int] | None, _NUMBERS] = None
 
     @model_validator(mode="after")
     def _means_something(self) -> "Source":
@@ -90,9 +91,9 @@ class SweepSpec(_Part):
     """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn."""
 
     topologies: Annotated[list[Source], Field(min_length=1)]
-    planners: _Texts = ["flink"]  # type: ignore[valid-type]
-    options: dict[str, _Options] = {}  # type: ignore[valid-type]
-    costs: _Texts | None = None  # type: ignore[valid-type]
+    planners: Annotated[list[str], _TEXTS] = ["flink"]
+    options: dict[str, Annotated[list[str | int | float | bool], _OPTIONS]] = {}
+    costs: Annotated[list[str] | None, _TEXTS] = None
     repeat: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
 
     @model_validator(mode="before")

@@ -117,9 +117,7 @@ def _vertices(tables: Tables, costs: pl.DataFrame, arriving: np.ndarray, rates: 
     )
     vertices = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     for part in (loads, inputs, by_one):
-        vertices = (
-            look_up(vertices, part, {"vertex": "vertex"}) if len(part) else vertices.with_columns(by_one=None)
-        )
+        vertices = look_up(vertices, part, {"vertex": "vertex"})
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", "name")
     tasks = pl.when(pl.col("by_one").is_null()).then("parallelism").otherwise(1)
     return look_up(vertices, names, {"vertex": "vertex"}).select(

@@ -84,3 +84,12 @@ def test_wrong_options_are_said(args, code, said, tmp_path, capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert penstock(*args) == code
     assert said in capsys.readouterr().err
+
+
+def test_quality_of_nothing_that_was_planned(tmp_path, monkeypatch, capsys):
+    """Metrics of a fleet of which every topology is rejected are of none, and no error."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.jsonl").write_text('{"name": "x", "transformations": [{"id": 1, "kind": "nothing"}]}\n')
+    assert penstock("bench", "--quality", "--planner", "flink", "--suite", "bad.jsonl", "--json") == 0
+    (case,) = json.loads(capsys.readouterr().out)["cases"]
+    assert [(row["planned"], row["rejected"]) for row in case["planners"]] == [(0, 1)]

@@ -35,6 +35,7 @@ PAGES = (
     "docs/drawn-fleets.md",
     "docs/planners-of-your-own.md",
     "docs/sql.md",
+    "docs/sweeps.md",
     "docs/workloads.md",
 )
 
