@@ -107,7 +107,7 @@ def _graph(nodes: list[Any], edges: list[Any], vertices: list[Any]) -> dict[str,
     would_chain = [edge for edge in edges if not edge["chainable"] and _may_chain(edge, by_id, reads)]
     unequal = [edge for edge in would_chain if _max_parallelism_differs(edge, by_id)]
     # Kept apart all the same: an operator that yields, after a legacy source.
-    yielding = {edge["target"] for edge in would_chain if edge not in unequal}
+    yielding = {edge["target"] for edge in would_chain if not _max_parallelism_differs(edge, by_id)}
     settings = _settings(vertices, by_id, operators)
     shipped = _shipped(vertices)
     placed = {
