@@ -1,7 +1,6 @@
 """What `penstock diff A B` compares: versions of stores, topology files and scripts."""
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from engine.commands.key_values import given_configuration
 from engine.commands.plan_to_draw import job_of_script
+from engine.commands.stores_as_files import AT_VERSION
 from engine.diff.lines_in_both import lines_in_both, parts_without
 from engine.diff.side import Side
 from engine.diff.side_of_store import side_of_store
@@ -26,8 +26,6 @@ from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.read_topology_tables import holds_tables
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
-
-_AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
 
 _KEPT = ("engine", "operators", "penstock", "plans", "pyflink")
 
@@ -110,7 +108,7 @@ def _store_and_version(source: str) -> tuple[str | None, int | None]:
     """The store that a source names, and the version (None: the newest); no store where it names none."""
     if _is_store(source):
         return source, None
-    found = _AT_VERSION.fullmatch(source)
+    found = AT_VERSION.fullmatch(source)
     if found is None or os.path.exists(source):
         return None, None
     if not _is_store(found["store"]):
@@ -130,7 +128,7 @@ def _has_any(side: Side, ids: frozenset[int]) -> bool:
 def _is_store(source: str) -> bool:
     """Whether it is one; a folder without a manifest may be a folder of topology files."""
     if "://" in source:
-        return _AT_VERSION.fullmatch(source) is None
+        return AT_VERSION.fullmatch(source) is None
     return os.path.isdir(source) and is_store(tables_of(source))
 
 

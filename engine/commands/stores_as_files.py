@@ -17,7 +17,9 @@ from engine.store.store_errors import store_errors
 from plans.errors import InputError
 from plans.importing.read_graphs import form_of_graph
 
-_AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
+AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
+"""A version of a store, as plan and diff take it."""
+_MOST_OF_A_NAME = 40
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def local_store_and_version(path: str) -> tuple[str, int | None] | None:
     """The local store that a path names, and the version (None: the newest); None for other paths."""
     if _is_store(path):
         return path, None
-    found = _AT_VERSION.fullmatch(path)
+    found = AT_VERSION.fullmatch(path)
     if found is None or os.path.exists(path) or not _is_store(found["store"]):
         return None
     return found["store"], int(found["version"])
@@ -55,11 +57,14 @@ def _is_store(path: str) -> bool:
 
 
 def _written(store: str, version: int | None, folder: str, number: int) -> str:
-    file = Path(folder) / f"{number}.jsonl"
     with store_errors(store, "reading"):
         plan = open_plan(store, version)
         if not plan.version.topologies:
             raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
+        # Messages about its topologies name it.
+        called = os.path.basename(local_folder(store))[:_MOST_OF_A_NAME]
+        file = Path(folder) / str(number) / f"{called}@{plan.version.version}.jsonl"
+        file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
     if rejected := plan.version.rejected:
         say_beside_output(

@@ -140,5 +140,9 @@ def test_a_version_of_a_store_is_an_input_of_plan_and_none_of_import(tmp_path):
     written = run("export", other, "--format", "topologies")[1]
     assert [json.loads(line)["name"] for line in written.splitlines()] == ["first"]
     assert run("plan", f"{store}@3", "--out", other)[0] == 4
+    assert run("plan", f"{store}@1", store, store, "--out", other)[0] == 0
+    refused = run("rejected", other)[1]
+    assert "/store@2.jsonl:1" in refused
+    assert "which line 1 of" in refused
     code, _, said = run("import", store)
     assert (code, "a plan store" in said, "penstock plan" in said) == (3, True, True)
