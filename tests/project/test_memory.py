@@ -187,6 +187,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
         return Stored(1, 1, 1, 0, "joins", work.choice.why)
 
     monkeypatch.setattr("engine.commands.plan_where_asked.plan_into_store_on_spark", on_spark)
+    monkeypatch.setattr("engine.commands.plan.say_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark:
         assert (ran.exit_code, ran.stderr) == (0, "")
