@@ -54,6 +54,9 @@ docs: .venv/installed-dev
 	$(BIN)/python -m engine.configuration.configuration_page docs
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to docs/fraud-detection.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology events-etl --layer stream_graph --to docs/events-etl.svg
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology word-count --to docs/word-count.svg
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology clickstream-sessions --to docs/clickstream-sessions.svg
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology order-enrichment --to docs/order-enrichment.svg
 	$(BIN)/mkdocs build --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.

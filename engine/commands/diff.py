@@ -104,16 +104,14 @@ def command(
     if new is None:
         old, new = previous_version(old)
     counts, shown, worse = Counts(), Shown(), Worse(require)
-    with TemporaryDirectory(prefix="penstock-diff-") as folder, progress(3) as report:
+    with TemporaryDirectory(prefix="penstock-diff-") as folder, progress(4) as report:
         opener = Opener(folder, config_dir, define)
-        report(f"read {old}")
-        before = opener.open(old, "old")
-        report(f"read {new}")
-        sides = [before, opener.open(new, "new")]
-        if topology is not None:
-            sides = only_topology(sides, topology)
+        if topology is None:
+            sides, in_both = opener.open_both(old, new, report)
+        else:
+            sides, in_both = only_topology([opener.open(old, "old"), opener.open(new, "new")], topology), 0
         report("compare plans")
-        found = _watched(diff_sides(sides[0], sides[1], counts, stateful or ()), shown, worse)
+        found = _watched(diff_sides(sides[0], sides[1], counts, stateful or (), in_both), shown, worse)
         if json:
             write_pieces(_json_pieces(sides, found, counts), to)
         else:

@@ -104,11 +104,22 @@ def command(
             f"{store} has no {written.until}, which --format {written_format} is made of",
             f"plan again without --until, or with --until {written.until}",
         )
+    if written.until is not None and refused:
+        _say_what_has_the_layer(plan, written.until, written_format)
     counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
     if topology is None:
         rows = sum(plan.version.rows_of(table) or 0 for table in counted)
         require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
     write_texts(lines_of_plan(plan, written_format), to)
+
+
+def _say_what_has_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
+    """That Flink has views of topologies which it refuses only later, when it makes later layers."""
+    later = [str(layer) for layer in list(Layer)[list(Layer).index(until) + 1 :]]
+    refused_later = plan.table("rejected").filter(pl.col("error_stage").is_in(later))
+    if many := refused_later.select(pl.len()).collect().item():
+        are = "topology is" if many == 1 else "topologies are"
+        say_beside_output(f"{many:,} {are} refused after the {until}: plan --until {until} to have that")
 
 
 def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from engine.commands.plan_to_draw import is_store
 from engine.commands.print_distances import print_distances
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
-from engine.planning.plan_in_process import plan_frames, read_in_process
+from engine.planning.plan_in_process import parts_in_process, plan_frames, plan_parts, read_in_process
 from engine.store.open_plan import open_plan
 from engine.store.store_errors import store_errors
 from plans.choices import Choices
@@ -26,6 +27,9 @@ from plans.generate.spec import Spec
 from plans.plan_json.columnar.to_topology_lines import to_topology_lines
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.read_topology_tables import holds_tables
+from plans.topology.job_defaults import NO_DEFAULTS
+from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer, TopologyForm
 
 COMPARED = 10_000
@@ -118,9 +122,19 @@ def _of_store(store: str) -> Frames:
 
 
 def _of_file(path: str) -> Frames:
-    """The topologies of a file that Flink does not refuse."""
-    read = read_in_process(path, lambda stage: None)
-    return _of_transformations(_plan(read.frames, read.inputs))
+    """The topologies of a file that Flink does not refuse; of their plans, only what is needed is held."""
+    if holds_tables(path):
+        read = read_in_process(path, lambda stage: None)
+        return _of_transformations(_plan(read.frames, read.inputs))
+    parts: list[Frames] = []
+    plan_parts(
+        parts_in_process([path], MAX_LINE_BYTES, NO_DEFAULTS),
+        Layer.JOB_GRAPH,
+        Choices(),
+        lambda tables: parts.append(_of_transformations(_needed(tables))),
+        lambda inputs: None,
+    )
+    return {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
 
 
 def _planned(tables: Frames) -> Frames:
@@ -131,7 +145,11 @@ def _planned(tables: Frames) -> Frames:
 
 def _plan(frames: Frames, inputs: int) -> Frames:
     planned = plan_frames(frames, inputs, Layer.JOB_GRAPH, Choices(), lambda stage: None)
-    return {table: from_arrow(planned.tables[table].select(_columns(table))) for table in {*_TABLES, *NEEDED}}
+    return _needed(planned.tables)
+
+
+def _needed(tables: Mapping[str, pa.Table]) -> Frames:
+    return {table: from_arrow(tables[table].select(_columns(table))) for table in {*_TABLES, *NEEDED}}
 
 
 def _columns(table: str) -> list[str]:

@@ -9,12 +9,14 @@ import orjson
 import typer
 
 from engine.commands.say_imports import say_import
+from engine.commands.stores_as_files import local_store_and_version
 from engine.library.import_graph import known_keys
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError, RefusedTopologiesError, TopologyError
+from plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
 from plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
+from plans.importing.graph_errors import graph_errors
 from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
 from plans.importing.known_forms import as_topology
 from plans.importing.read_graphs import form_of_graph, read_graphs
@@ -22,6 +24,7 @@ from plans.message_limits import first_and_count
 from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.parse_block import Block
 from plans.topology.columnar.read_topology_files import blocks_of_files
+from plans.topology.input_errors import nothing_to_import
 from plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
 from plans.topology.parse_lines import lines_of
 from plans.topology.validate_topology import parse_topology, validate_topology
@@ -86,7 +89,7 @@ def command(
     options = ImportOptions(
         parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take)
     )
-    refused: list[str] = []
+    refused = _Refused()
     imports: Counter[tuple[str, str, str, str]] = Counter()
     written = 0
 
@@ -96,28 +99,50 @@ def command(
         for where, file, found in _imported(files, options, report):
             errors = found if isinstance(found, list) else []
             topology = {} if isinstance(found, list) else _named(found, name, names)
-            errors = errors or validate_topology(topology)
+            config = topology.get("config", {})
+            is_imported = type(config) is dict and FORM_KEY in config
+            errors = errors or (graph_errors if is_imported else validate_topology)(topology)
             if errors:
-                refused.append(f"{where}: {first_and_count([error.message for error in errors], '; ')}")
+                refused.add(f"{where}: {first_and_count([error.message for error in errors], '; ')}")
                 continue
-            if FORM_KEY in (config := topology.get("config", {})):
+            if is_imported:
                 imports[file, *_notes(config)] += 1
             written += 1
             yield orjson.dumps(topology).decode()
+        if not written and not refused.count:
+            raise nothing_to_import(inputs)
 
+    for path in inputs:
+        if local_store_and_version(path) is not None:
+            raise InputError(
+                f"{path}: a plan store", "penstock plan takes it as it is; export writes its topologies"
+            )
     files = find_topology_files(inputs)
     with progress(len(files)) as report:
         write_texts(lines(), out)
     for notes, count in imports.items():
         say_import(count, *notes)
-    for line in refused[:_MOST_REFUSED]:
+    for line in refused.first:
         say_beside_output(f"refused: {line}")
-    if len(refused) > _MOST_REFUSED:
-        say_beside_output(f"and {len(refused) - _MOST_REFUSED:,} more are refused")
-    if refused and (strict or not written):
+    if (more := refused.count - len(refused.first)) > 0:
+        say_beside_output(f"and {more:,} more are refused")
+    if refused.count and (strict or not written):
         raise RefusedTopologiesError(
-            f"{len(refused):,} of {written + len(refused):,} graphs were refused", "the lines above say why"
+            f"{refused.count:,} of {written + refused.count:,} graphs were refused", "the lines above say why"
         )
+
+
+class _Refused:
+    """How many were refused, and why the first ones were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, why: str) -> None:
+        self.count += 1
+        if self.count <= _MOST_REFUSED:
+            self.first.append(why)
 
 
 def _taken(take: list[str] | None) -> dict[str, str]:

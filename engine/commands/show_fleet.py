@@ -10,6 +10,7 @@ from engine.output.people import print_table
 from engine.output.pieces import Styled
 from engine.output.say import say
 from engine.store.open_plan import StoredPlan
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.tables.column_types import TOPOLOGY
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
@@ -71,9 +72,10 @@ def _range(low: int, high: int | None) -> str:
 
 
 def _print_reasons(edges: pl.LazyFrame) -> None:
-    counts = edges.select(edges=pl.len(), chained=pl.col("chainable").sum())
+    counts = edges.select(edges=pl.len(), chained=IS_CHAINED.sum())
     reasons = (
-        edges.select(reason="not_chainable_reasons")
+        edges.filter(~IS_CHAINED)
+        .select(reason="not_chainable_reasons")
         .explode("reason")
         .drop_nulls()
         .group_by("reason")

@@ -6,6 +6,7 @@ import polars as pl
 
 from engine.commands.show_fleet import COUNTED
 from engine.store.open_plan import StoredPlan
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.tables.column_types import TOPOLOGY
 
 _VERTEX = (
@@ -49,8 +50,10 @@ def _fleet(plan: StoredPlan) -> dict[str, Any]:
         said["chain_lengths"] = by_length.collect(engine="streaming").to_dicts()
     if plan.has("stream_edges"):
         edges = plan.table("stream_edges")
-        said["chained_edges"] = edges.select(pl.col("chainable").sum()).collect().item()
-        reasons = edges.select(reason="not_chainable_reasons").explode("reason").drop_nulls()
+        said["chained_edges"] = edges.select(IS_CHAINED.sum()).collect().item()
+        reasons = (
+            edges.filter(~IS_CHAINED).select(reason="not_chainable_reasons").explode("reason").drop_nulls()
+        )
         said["not_chainable_reasons"] = _by_count(reasons, ["reason"], "stream_edges")
     if plan.has("required_slots"):
         said["slots"] = (

@@ -1,7 +1,6 @@
 """What `penstock diff A B` compares: versions of stores, topology files and scripts."""
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
@@ -9,9 +8,12 @@ from pathlib import Path
 
 from engine.commands.key_values import given_configuration
 from engine.commands.plan_to_draw import job_of_script
+from engine.commands.stores_as_files import AT_VERSION
+from engine.diff.lines_in_both import lines_in_both, parts_without
 from engine.diff.side import Side
 from engine.diff.side_of_store import side_of_store
 from engine.diff.side_of_topologies import side_of_topologies
+from engine.output.progress import Report
 from engine.planning.plan_in_process import parts_in_process, read_in_process
 from engine.planning.plan_options import PlanOptions, plan_options
 from engine.store.open_plan import open_plan
@@ -19,11 +21,11 @@ from engine.store.plan_versions import is_store, list_versions
 from engine.store.store_errors import store_errors
 from engine.store.tables_of import tables_of
 from plans.errors import ConfigurationError, StoreError
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.read_topology_tables import holds_tables
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
-
-_AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
 
 _KEPT = ("engine", "operators", "penstock", "plans", "pyflink")
 
@@ -47,9 +49,34 @@ class Opener:
         if store is not None:
             with store_errors(store, "reading"):
                 return side_of_store(store, open_plan(store, version))
-        folder = self._folder / side
-        folder.mkdir()
-        return side_of_topologies(source, self._parts(source), self._options, folder)
+        return self._side(source, side, self._parts(source))
+
+    def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
+        """Both sides, and how many equal topologies they have beside those: lines of files that both hold.
+
+        Same errors as `open`.
+        """
+        if not (_is_of_files(old) and _is_of_files(new)):
+            report(f"read {old}")
+            before = self.open(old, "old")
+            report(f"read {new}")
+            return [before, self.open(new, "new")], 0
+        report("find equal lines")
+        files = {"old": find_topology_files([old]), "new": find_topology_files([new])}
+        shared = lines_in_both(files["old"], files["new"])
+        sides = []
+        for source, side in ((old, "old"), (new, "new")):
+            report(f"read {source}")
+            parts = parts_without(files[side], shared, self._options.job_defaults)
+            sides.append(self._side(source, side, parts))
+        if any(_has_any(side, shared.ids) for side in sides):  # the first of a name counts
+            return [self.open(old, "old again"), self.open(new, "new again")], 0
+        return sides, len(shared.ids)
+
+    def _side(self, source: str, folder: str, parts: Iterable[TopologyTables]) -> Side:
+        kept = self._folder / folder
+        kept.mkdir()
+        return side_of_topologies(source, parts, self._options, kept)
 
     def _parts(self, source: str) -> Iterable[TopologyTables]:
         defaults = self._options.job_defaults
@@ -81,7 +108,7 @@ def _store_and_version(source: str) -> tuple[str | None, int | None]:
     """The store that a source names, and the version (None: the newest); no store where it names none."""
     if _is_store(source):
         return source, None
-    found = _AT_VERSION.fullmatch(source)
+    found = AT_VERSION.fullmatch(source)
     if found is None or os.path.exists(source):
         return None, None
     if not _is_store(found["store"]):
@@ -89,10 +116,19 @@ def _store_and_version(source: str) -> tuple[str | None, int | None]:
     return found["store"], int(found["version"])
 
 
+def _is_of_files(source: str) -> bool:
+    """Whether it is read as topology files."""
+    return _store_and_version(source)[0] is None and not source.endswith(".py") and not holds_tables(source)
+
+
+def _has_any(side: Side, ids: frozenset[int]) -> bool:
+    return bool(ids) and not ids.isdisjoint(side.topologies.select(TOPOLOGY).collect()[TOPOLOGY].to_list())
+
+
 def _is_store(source: str) -> bool:
     """Whether it is one; a folder without a manifest may be a folder of topology files."""
     if "://" in source:
-        return _AT_VERSION.fullmatch(source) is None
+        return AT_VERSION.fullmatch(source) is None
     return os.path.isdir(source) and is_store(tables_of(source))
 
 

@@ -1,6 +1,7 @@
 """Stores among the inputs of `plan`: their topologies as files, which every planner reads."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,17 @@ from engine.store.store_errors import store_errors
 from plans.errors import InputError
 from plans.importing.read_graphs import form_of_graph
 
+AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
+"""A version of a store, as plan and diff take it."""
+_MOST_OF_A_NAME = 40
+
 
 @contextmanager
 def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
     """`inputs` with a file of topology lines, there for as long as the context, in place of each local store.
 
-    What was planned in the newest version of a store is in it; of what was rejected a store keeps no text,
-    which is said. Raises StoreError, and InputError where nothing was planned, and for graphs.
+    It holds what was planned in the newest version, or in that of STORE@VERSION; of what was rejected a store
+    keeps no text, which is said. Raises StoreError, and InputError where nothing was planned, and for graphs.
     """
     for path in inputs:
         if os.path.isfile(path) and form_of_graph(path) is not None and not path.endswith(".txt"):
@@ -32,20 +37,34 @@ def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
             )
     with tempfile.TemporaryDirectory(prefix="penstock-plan-") as folder:
         yield [
-            _written(path, Path(folder) / f"{number}.jsonl") if _is_store(path) else path
+            path if (store := local_store_and_version(path)) is None else _written(*store, folder, number)
             for number, path in enumerate(inputs)
         ]
+
+
+def local_store_and_version(path: str) -> tuple[str, int | None] | None:
+    """The local store that a path names, and the version (None: the newest); None for other paths."""
+    if _is_store(path):
+        return path, None
+    found = AT_VERSION.fullmatch(path)
+    if found is None or os.path.exists(path) or not _is_store(found["store"]):
+        return None
+    return found["store"], int(found["version"])
 
 
 def _is_store(path: str) -> bool:
     return is_local(path) and os.path.isdir(os.path.join(local_folder(path), MANIFEST))
 
 
-def _written(store: str, file: Path) -> str:
+def _written(store: str, version: int | None, folder: str, number: int) -> str:
     with store_errors(store, "reading"):
-        plan = open_plan(store)
+        plan = open_plan(store, version)
         if not plan.version.topologies:
             raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
+        # Messages about its topologies name it.
+        called = os.path.basename(local_folder(store))[:_MOST_OF_A_NAME]
+        file = Path(folder) / str(number) / f"{called}@{plan.version.version}.jsonl"
+        file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
     if rejected := plan.version.rejected:
         say_beside_output(

@@ -11,6 +11,7 @@ from engine.planning.plan_in_process import plan_frames
 from engine.store.open_plan import StoredPlan
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
@@ -174,7 +175,7 @@ def _followed(values: pl.DataFrame, edges: pl.DataFrame, chosen: pl.DataFrame) -
 
 
 def _figures(plan: StoredPlan) -> dict[str, int]:
-    edges = plan.table("stream_edges").select(pl.col("chainable").sum())
+    edges = plan.table("stream_edges").select(IS_CHAINED.sum())
     slots = plan.table("required_slots").select(pl.col("slots").cast(pl.Int64).sum())
     vertices = buffers_of_vertices(plan)
     tasks, buffers = vertices.select(pl.col("parallelism", "buffers").sum()).row(0)

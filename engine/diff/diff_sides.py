@@ -20,13 +20,17 @@ from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
 from plans.tables.column_types import TOPOLOGY
 
 
-def diff_sides(old: Side, new: Side, counts: Counts, stateful: Sequence[str] = ()) -> Iterator[TopologyDiff]:
+def diff_sides(
+    old: Side, new: Side, counts: Counts, stateful: Sequence[str] = (), in_both: int = 0
+) -> Iterator[TopologyDiff]:
     """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
 
     `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
-    none: all have. One slice is in memory at a time. Raises what the sides' plans raise.
+    none: all have. `in_both`: how many equal topologies both sides have beside these. One slice is in memory
+    at a time. Raises what the sides' plans raise.
     """
-    for pairs, equal in pair_topologies(old, new):
+    counts.topologies[Change.EQUAL] += in_both
+    for pairs, equal in pair_topologies(old, new, in_both):
         counts.topologies[Change.EQUAL] += equal
         for one in _diff_slice(old, new, pairs, stateful):
             if one.change == Change.EQUAL:

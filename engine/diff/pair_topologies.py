@@ -21,11 +21,12 @@ class Slice(NamedTuple):
     equal: int  #: topologies that have been found equal since the slice before
 
 
-def pair_topologies(old: Side, new: Side) -> Iterator[Slice]:
+def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Slice]:
     """Slices of all topologies that are not known to be equal, each slice by name.
 
     Topologies are paired by name; if each side has only one, these two. They are known to be equal if their
-    fingerprints are, and both sides were planned in the same way.
+    fingerprints are, and both sides were planned in the same way. `in_both`: how many equal topologies both
+    sides have beside these.
     """
     counts = [int(side.topologies.select(pl.len()).collect().item()) for side in (old, new)]
     parts = max(1, -(-max(counts) // TOPOLOGIES_AT_ONCE))
@@ -33,7 +34,7 @@ def pair_topologies(old: Side, new: Side) -> Iterator[Slice]:
         mine = (pl.col(TOPOLOGY) % parts + parts) % parts == part
         known = [side.topologies.filter(mine) if parts > 1 else side.topologies for side in (old, new)]
         left, right = pl.collect_all(known)
-        paired = _alone(left, right) if counts == [1, 1] else _paired(left, right)
+        paired = _alone(left, right) if counts == [1, 1] and not in_both else _paired(left, right)
         same = pl.lit(old.planned_as == new.planned_as) & (pl.col("fingerprint") == pl.col("fingerprint_new"))
         candidates = paired.filter(~same.fill_null(False)).select("old_id", "new_id", "name")
         yield from _slices(old, new, candidates.sort("name"), len(paired) - len(candidates))

@@ -40,10 +40,19 @@ def stream_edges_with_reasons(plan: DrawnPlan) -> dict[tuple[int, int], tuple[Ro
     return {
         (row["target"], row["in_index"]): (
             row,
-            why_not_chained(row["not_chainable_reasons"], row, nodes[row["source"]], nodes[row["target"]]),
+            ""
+            if is_chained(row)
+            else why_not_chained(
+                row["not_chainable_reasons"], row, nodes[row["source"]], nodes[row["target"]]
+            ),
         )
         for row in rows
     }
+
+
+def is_chained(edge: Row) -> bool:
+    """Whether the reader follows in the chain, or takes the source into its own."""
+    return bool(edge["chainable"] or edge["chained_source"])
 
 
 def why_not_chained(reasons: Sequence[str], edge: Row, source: Row, target: Row) -> str:

@@ -1,6 +1,6 @@
 """The stream graph: operators and the edges between them, with the chains they form as boxes around them."""
 
-from engine.draw.chaining_reasons import NODE_COLUMNS, stream_edges_with_reasons
+from engine.draw.chaining_reasons import NODE_COLUMNS, is_chained, stream_edges_with_reasons
 from engine.draw.drawn_plan import DrawnPlan
 from engine.draw.graph import Edge, Graph, Node
 from engine.draw.job_graph import parallelism_note
@@ -70,12 +70,12 @@ def _edges(plan: DrawnPlan) -> list[Edge]:
             Edge(
                 source=f"n{row['source']}",
                 target=f"n{row['target']}",
-                label="" if row["chainable"] else row["partitioner"],
-                kind="chained" if row["chainable"] else "pipelined",
+                label="" if is_chained(row) else row["partitioner"],
+                kind="chained" if is_chained(row) else "pipelined",
                 facts=(
                     ("partitioner", row["partitioner"]),
                     ("exchange mode", row["exchange_mode"]),
-                    ("chained", "yes" if row["chainable"] else "no"),
+                    ("chained", "yes" if is_chained(row) else "no"),
                     *([("not chained because", why)] if why else []),
                     *([("input", str(row["type_number"]))] if row["type_number"] else []),
                     *([("side output", row["output_tag"])] if row["output_tag"] else []),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from engine.draw.chaining_reasons import is_chained
 from engine.draw.drawn_plan import Row
 from engine.explain.chaining_conditions import CONDITIONS
 from engine.explain.explained_plan import ExplainedPlan
@@ -20,7 +21,7 @@ def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
     It is chained if and only if all conditions are met. `result` is None where there is no job edge.
     """
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
-    chained, found = edge["chainable"] or edge["chained_source"], _found(plan, edge)
+    chained, found = is_chained(edge), _found(plan, edge)
     return {
         "source": {"node": source["id"], "name": source["name"]},
         "target": {"node": target["id"], "name": target["name"]},

@@ -12,9 +12,9 @@ from plans.importing.given_graph import (
     SeveralInputs,
     topology_of_graph,
 )
+from plans.importing.graph_errors import graph_errors
 from plans.importing.graphs_of_libraries import graph_of_library
 from plans.message_limits import first_and_count
-from plans.topology.validate_topology import validate_topology
 from plans.vocabulary import Partitioner
 
 
@@ -47,7 +47,7 @@ def import_graph(
     )
     given = graph_of_library(graph, None if name is None else text("name", name, "my graph"))
     found = topology_of_graph(given, type(graph).__module__.partition(".")[0], options)
-    errors = found if isinstance(found, list) else validate_topology(found)
+    errors = found if isinstance(found, list) else graph_errors(found)
     if errors or isinstance(found, list):
         raise InputError(f"graph: {first_and_count([error.message for error in errors], '; ')}")
     return found

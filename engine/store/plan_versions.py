@@ -201,6 +201,11 @@ def _versions(store: str, found: ManifestRead) -> list[PlanVersion]:
 
 def _unreadable(store: str, error: Exception) -> PenstockError:
     refused = machine_error_in_text(error, f"reading table {MANIFEST} of {store}")
+    if refused is None and not is_local(store):
+        return StoreError(
+            f"{store}: table {MANIFEST} cannot be read: {first_line(error)}",
+            "check the path, and that Spark reaches its file system",
+        )
     return refused or _damaged(store, f"which lists its versions, cannot be read: {first_line(error)}")
 
 

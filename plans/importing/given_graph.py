@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
+from operator import index
 from typing import Any, NamedTuple
 
 from operators.kinds import OPERATOR_KINDS
@@ -146,7 +147,7 @@ class _Written:
             self.assumed["parallelism"] = "1"
         unions = self._options.several_inputs == SeveralInputs.UNION
         kind = given if given is not None else _kind(len(incoming), is_read, unions)
-        name = str(known.pop("name", node.key) or node.key)
+        name = str(known.pop("name", node.key))
         prefix = OPERATOR_KINDS[kind].name_prefix if kind in OPERATOR_KINDS else ""
         inputs = [self._edge(edge) for edge in incoming]
         if kind in _ONE_INPUT and len(inputs) > 1:
@@ -158,16 +159,16 @@ class _Written:
         """The id of the last transformation along the edge, virtual ones added."""
         known = _known(edge.attributes, EDGE_ATTRIBUTES, self._options.take)
         at = self._ids[edge.source]
-        if (tag := known.get("tag")) not in (None, ""):
+        if (tag := known.get("tag")) is not None:
             at = self._add(kind="side_output", inputs=[at], tag=tag)
-        partitioner = known.get("partitioner") or self._options.partitioner
+        partitioner = known.get("partitioner", self._options.partitioner)
         if partitioner is None:
             self.assumed["partitioner"] = ASSUMED_PARTITIONER
             return at
         if isinstance(partitioner, str):
             partitioner = partitioner.lower()
             partitioner = "hash" if partitioner.startswith("hash[") else partitioner
-        mode = {"exchange_mode": known["exchange_mode"]} if known.get("exchange_mode") else {}
+        mode = {key: known[key] for key in ("exchange_mode",) if key in known}
         return self._add(kind="partition", inputs=[at], partitioner=partitioner, **mode)
 
     def _add(self, **transformation: Any) -> int:
@@ -191,10 +192,20 @@ def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str
     found = {}
     for key in keys:
         value = attributes.get(take.get(key, key))
-        if value is None or value == "" or value != value:  # not a number: GraphML's missing ones
+        if is_missing(value):
             continue
-        found[key] = _integer(value) if key in _INTEGERS else value if key == "name" else _text(value)
+        plain = _plain(value)
+        found[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
     return found
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an attribute says nothing: none, an empty text, or not a number, as GraphML has it."""
+    return (
+        value is None
+        or (isinstance(value, str) and not value)
+        or (isinstance(value, float) and value != value)
+    )
 
 
 def _integer(value: Any) -> Any:
@@ -210,6 +221,16 @@ def _integer(value: Any) -> Any:
     return value
 
 
+def _plain(value: Any) -> Any:
+    """A value of a library, such as numpy's, as Python's own number or text."""
+    if isinstance(value, (bool, int, float)):
+        return value if isinstance(value, bool) else (int if isinstance(value, int) else float)(value)
+    try:
+        return index(value)
+    except TypeError:
+        return str(value)
+
+
 def _text(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
@@ -221,7 +242,7 @@ def _errors(graph: GivenGraph, nodes: Mapping[str, GivenNode]) -> list[TopologyE
         found, allowed = "an undirected graph", "a directed graph: data goes from source to target"
         return [TopologyError(ErrorKind.WRONG_TYPE, "graph", found, allowed, "give its edges a direction")]
     if not graph.edges:
-        found = f"{len(nodes):,} nodes and no edge between them"
+        found = "1 node and no edge" if len(nodes) == 1 else f"{len(nodes):,} nodes and no edge between them"
         return [TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", found, "operators that read each other", "")]
     keys = list(nodes)
     numbers = {key: number for number, key in enumerate(keys)}

@@ -105,9 +105,11 @@ def _graph(nodes: list[Any], edges: list[Any], vertices: list[Any]) -> dict[str,
     }
     by_id = {node["id"]: node for node in nodes}
     would_chain = [edge for edge in edges if not edge["chainable"] and _may_chain(edge, by_id, reads)]
-    unequal = [edge for edge in would_chain if _max_parallelism_differs(edge, by_id)]
+    may_differ = any(edge["chainable"] and _max_parallelism_differs(edge, by_id) for edge in edges)
+    unequal = [] if may_differ else [edge for edge in would_chain if _max_parallelism_differs(edge, by_id)]
+    kept_apart = {id(edge) for edge in unequal}
     # Kept apart all the same: an operator that yields, after a legacy source.
-    yielding = {edge["target"] for edge in would_chain if edge not in unequal}
+    yielding = {edge["target"] for edge in would_chain if id(edge) not in kept_apart}
     settings = _settings(vertices, by_id, operators)
     shipped = _shipped(vertices)
     placed = {

@@ -39,10 +39,13 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
             raise ConfigurationError(
                 f"{file}: pydot, which reads DOT, is not installed", "pip install 'penstock[graphs]'"
             ) from error
-        graphs = dot_parser.parse_dot_data(text)
+        try:
+            graphs = dot_parser.parse_dot_data(text)
+        except RecursionError:
+            raise unreadable_file(file, "its subgraphs are nested too deeply") from None
     if not graphs:
         reason = said.getvalue().strip().rpartition("\n")[2]
-        raise unreadable_file(file, f"it is no DOT ({reason})")
+        raise unreadable_file(file, f"pydot finds no DOT in it ({reason or 'it is empty'})")
     return [
         _graph(graph, name if place == 0 else f"{name}-{place + 1}") for place, graph in enumerate(graphs)
     ]
@@ -117,10 +120,12 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_node(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """With the label as its name, as far as that is one line of text."""
+    """With the label as its name, lines joined; one of HTML stays a label, which is no name."""
     found = _plain(attributes)
+    if str(found.get("label", "")).startswith("<"):
+        return found
     label = found.pop("label", "")
-    if "name" not in found and label and label != "\\N" and not label.startswith("<"):
+    if "name" not in found and label and label != "\\N":
         lines = [line for line in label.replace("\\l", "\\n").replace("\\r", "\\n").split("\\n") if line]
         found["name"] = " ".join(lines).replace("\\\\", "\\")
     return found

@@ -1,7 +1,9 @@
 """Edge lists as graphs: an edge on each line, its ends and what else is known of it."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import io
+import re
+from collections.abc import Iterator, Sequence
 
 from plans.errors import InputError
 from plans.importing.given_graph import EDGE_ATTRIBUTES, GivenEdge, GivenGraph, GivenNode
@@ -15,17 +17,18 @@ _SOURCES = ("source", "from", "src")
 _TARGETS = ("target", "to", "dst", "destination")
 _COMMENT = "#"
 _PARTITIONERS = frozenset(map(str, Partitioner))
+_WEIGHT = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE).fullmatch
 
 
-def read_edge_list(lines: Iterable[str], separator: str | None, file: str, name: str) -> GivenGraph:
+def read_edge_list(text: str, separator: str | None, file: str, name: str) -> GivenGraph:
     """The graph of an edge list.
 
     A first line with a column `source` and one `target` (from, to; src, dst) names the columns: others are
-    attributes of edges. Without it the first two columns are the ends, and a third is the partitioner where
-    it names one. A line with one cell is a node. Blank lines, and those that begin with #, are left out.
-    Raises InputError, with the number of the line.
+    attributes of edges. Without it the first two columns are the ends; a third is the partitioner, a number,
+    or an object, as networkx writes it, which is the attribute `data`. A line with one cell is a node. Blank
+    lines, and those that begin with #, are left out. Raises InputError, with the number of the line.
     """
-    rows = _rows(lines, separator)
+    rows = _rows(text, separator, file)
     header: Sequence[str] | None = None
     nodes: dict[str, GivenNode] = {}
     edges: list[GivenEdge] = []
@@ -35,6 +38,8 @@ def read_edge_list(lines: Iterable[str], separator: str | None, file: str, name:
             first = False
             words = [cell.lower() for cell in cells]
             if any(word in _SOURCES for word in words) and any(word in _TARGETS for word in words):
+                if twice := next((word for place, word in enumerate(words) if word in words[:place]), None):
+                    raise _wrong(file, number, f"two columns {shorten(twice, 40)}", "each column once")
                 header = words
                 continue
         source, target, attributes = _edge(cells, header, file, number)
@@ -45,16 +50,29 @@ def read_edge_list(lines: Iterable[str], separator: str | None, file: str, name:
     return GivenGraph(name, list(nodes.values()), edges)
 
 
-def _rows(lines: Iterable[str], separator: str | None) -> Iterator[tuple[int, list[str]]]:
-    """Numbers and cells of the lines that hold any."""
-    if separator is None:
-        cut: Iterable[list[str]] = (line.partition(_COMMENT)[0].split() for line in lines)
-    else:
-        cut = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-    for number, cells in enumerate(cut, 1):
+def _rows(text: str, separator: str | None, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of each row that has any; a row of several lines has the number of the last."""
+    for number, cells in _cells(text, separator, file):
         plain = [cell.strip() for cell in cells]
         if any(plain) and not plain[0].startswith(_COMMENT):
             yield number, plain
+
+
+def _cells(text: str, separator: str | None, file: str) -> Iterator[tuple[int, list[str]]]:
+    if separator is None:
+        for number, line in enumerate(io.StringIO(text, newline=None), 1):
+            cells = line.partition(_COMMENT)[0].split(None, 2)
+            is_object = cells[2:] and cells[2].startswith("{")
+            yield number, cells if is_object else [*cells[:2], *"".join(cells[2:]).split()]
+        return
+    rows = csv.reader(
+        io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
+    )
+    try:
+        for cells in rows:
+            yield rows.line_num, cells
+    except csv.Error as error:
+        raise _wrong(file, rows.line_num, str(error), "CSV as of RFC 4180") from None
 
 
 def _edge(
@@ -72,13 +90,26 @@ def _edge(
         }
     else:
         source, target, *others = [*cells, ""][: max(2, len(cells))]
-        partitioner, weight = EDGE_ATTRIBUTES[0], "weight"
-        rest = {}
-        if others and others[0]:
-            rest[partitioner if others[0].lower() in _PARTITIONERS else weight] = others[0]
+        rest = _third(others, file, number)
     if not source:
         raise _wrong(file, number, f"{shorten(list(cells), 60)}, which has no source", "source and target")
     return source, target or None, rest
+
+
+def _third(others: Sequence[str], file: str, number: int) -> dict[str, str]:
+    """The cells after both ends, where no first line names columns, as an attribute."""
+    found = [cell for cell in others if cell]
+    if not found:
+        return {}
+    for key, is_one in (
+        (EDGE_ATTRIBUTES[0], found[0].lower() in _PARTITIONERS),
+        ("weight", _WEIGHT(found[0])),
+        ("data", found[0].startswith("{")),
+    ):
+        if is_one and len(found) == 1:
+            return {key: found[0]}
+    allowed = "a partitioner or a number; or a first line that names columns: source,target,…"
+    raise _wrong(file, number, f"{shorten(' '.join(found), 60)} after source and target", allowed)
 
 
 def _wrong(file: str, number: int, found: str, allowed: str) -> InputError:

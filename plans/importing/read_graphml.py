@@ -1,33 +1,40 @@
 """GraphML files as graphs, read by igraph."""
 
+import warnings
 from typing import Any
 
 from plans.errors import InputError
-from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
-from plans.topology.input_errors import unreadable_file
+from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, is_missing
+from plans.importing.graphml_structure import require_one_plain_graph
 
 _ID = "id"
 _NAMES = ("name", "label")
 
 
-def read_graphml(file: str, name: str) -> GivenGraph:
-    """The graph of a file: what its <data> says of nodes and edges are attributes.
+def read_graphml(path: str, file: str, name: str) -> GivenGraph:
+    """The graph of the file at `path`: what its <data> says of nodes and edges are attributes.
 
-    Raises InputError for what is no GraphML. If a file has several graphs, only the first is read.
+    `file` is what messages call it. Raises InputError for what is no GraphML, and for what igraph would leave
+    out (see require_one_plain_graph).
     """
     import igraph
 
     try:
-        graph = igraph.Graph.Read_GraphML(file)
+        with open(path, "rb") as opened:
+            require_one_plain_graph(opened)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # such as of attributes of the graph
+            graph = igraph.Graph.Read_GraphML(path)
+    except ValueError as error:
+        raise _not_graphml(file, str(error)) from None
     except (igraph.InternalError, OSError) as error:
         reason = str(error).partition(" -- ")[0].rpartition(": ")[2]
-        raise not_graphml(file, reason) from None
+        raise _not_graphml(file, reason) from None
     return graph_of_igraph(graph, name)
 
 
-def not_graphml(file: str, reason: str) -> InputError:
-    """A file that cannot be read as GraphML."""
-    return unreadable_file(file, f"it is no GraphML ({reason})")
+def _not_graphml(file: str, reason: str) -> InputError:
+    return InputError(f"cannot read {file}: it is no GraphML that can be imported ({reason})")
 
 
 def graph_of_igraph(graph: Any, name: str) -> GivenGraph:
@@ -58,7 +65,7 @@ def _key(attributes: dict[str, Any], number: int) -> str:
 
 def _with_name(attributes: dict[str, Any]) -> dict[str, Any]:
     """With the first of _NAMES as its name; without what is missing: empty texts, not a number."""
-    kept = {key: value for key, value in attributes.items() if value not in ("", None) and value == value}
+    kept = {key: value for key, value in attributes.items() if not is_missing(value)}
     for key in _NAMES:
         if key in kept:
             return {**{one: value for one, value in kept.items() if one not in _NAMES}, "name": kept[key]}
@@ -68,11 +75,7 @@ def _with_name(attributes: dict[str, Any]) -> dict[str, Any]:
 def _without_missing(edges: list[GivenEdge]) -> list[GivenEdge]:
     return [
         edge._replace(
-            attributes={
-                key: value
-                for key, value in edge.attributes.items()
-                if value not in ("", None) and value == value
-            }
+            attributes={key: value for key, value in edge.attributes.items() if not is_missing(value)}
         )
         for edge in edges
     ]

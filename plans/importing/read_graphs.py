@@ -4,7 +4,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from plans.errors import InputError
 from plans.importing.given_graph import GivenGraph
 from plans.importing.known_forms import name_of_file
 from plans.importing.read_dot import read_dot
@@ -44,10 +43,7 @@ def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
         with tempfile.NamedTemporaryFile(suffix=".graphml") as unpacked:
             unpacked.write(whole)
             unpacked.flush()
-            try:
-                yield read_graphml(unpacked.name, name)
-            except InputError as error:
-                raise InputError(error.message.replace(unpacked.name, file), error.hint) from None
+            yield read_graphml(unpacked.name, file, name)
         return
     try:
         text = whole.decode("utf-8-sig")
@@ -56,7 +52,7 @@ def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
     if form == DOT:
         yield from read_dot(text, file, name)
     else:
-        yield read_edge_list(text.splitlines(), SEPARATORS.get(_ending(file)), file, name)
+        yield read_edge_list(text, SEPARATORS.get(_ending(file)), file, name)
 
 
 def _ending(file: str) -> str:

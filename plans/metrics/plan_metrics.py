@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.look_up import look_up
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.metrics.flow import flow
 from plans.resources.network_options import NetworkOptions
 from plans.resources.task_manager import TaskManager
@@ -202,7 +203,7 @@ def _buffers(tables: Tables, network: NetworkOptions) -> pl.DataFrame:
 def _moved(tables: Tables, costs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
     edges = tables["stream_edges"].select(
         TOPOLOGY, "source", "target", "broadcast", "partitioner",
-        stays=pl.col("chainable") | pl.col("chained_source"),
+        stays=IS_CHAINED,
     ).hstack([rates["records_per_second"]]).filter(~pl.col("stays"))  # fmt: skip
     edges = look_up(edges, costs.select(TOPOLOGY, "id", "record_bytes"), {"source": "id"})
     tasks = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.policies.rules import NO_VIOLATION, Rule, violations
 from plans.tables.column_types import TOPOLOGY
 
@@ -66,7 +67,7 @@ def _chains(tables: Tables) -> pl.DataFrame:
     operators = tables["chained_operators"].select(TOPOLOGY, "vertex", "node", "name", "chain_index")
     operators = operators.unique([TOPOLOGY, "node"], keep="first", maintain_order=True)
     edges = tables["stream_edges"].select(
-        TOPOLOGY, "source", "target", chained=pl.col("chainable") | pl.col("chained_source"),
+        TOPOLOGY, "source", "target", chained=IS_CHAINED,
         from_source="chained_source",
     )  # fmt: skip
     edges = edges.filter("chained")

@@ -40,6 +40,14 @@ def no_topologies(paths: Sequence[str]) -> InputError:
     )
 
 
+def nothing_to_import(paths: Sequence[str]) -> InputError:
+    """Files of graphs and documents that are empty."""
+    return InputError(
+        f"nothing to import in {first_and_count(paths)}",
+        "penstock import reads WfFormat, DOT, GraphML, edge lists, Flink's JSON and plan JSON",
+    )
+
+
 def missing_table(table: str, reason: str) -> InputError:
     """A folder of tables that lacks one."""
     return InputError(

@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 
 import networkx
 import pytest
+from typer.testing import CliRunner
 
+from engine.commands.main import app
 from engine.draw.drawn_plan import plan_of_tables
 from engine.draw.fold import fold
 from engine.draw.formats import FORMATS, rendered
@@ -74,6 +76,45 @@ def test_the_job_graph_says_why_edges_are_not_chained_and_what_vertices_need():
     assert needs["slots"] == "8, shared by its slot sharing group"
     assert "channels" in needs["buffers of its input gates"]
     assert [group.name for group in graph.groups] == ["scoring", "ingest"]
+
+
+def test_sources_in_the_chain_of_their_reader_are_chained_wherever_it_is_said(tmp_path):
+    job = {
+        "name": "chained sources",
+        "transformations": [
+            {"id": 1, "kind": "source", "name": "A"},
+            {"id": 2, "kind": "source", "name": "B"},
+            {"id": 3, "kind": "legacy_source", "name": "L"},
+            {
+                "id": 4,
+                "kind": "multi_input",
+                "name": "M",
+                "inputs": [1, 2, 3],
+                "chaining": "HEAD_WITH_SOURCES",
+            },
+            {"id": 5, "kind": "sink", "name": "K", "inputs": [4]},
+        ],
+    }
+    plan = plan_in_process([job])
+    graph = graph_of_layer(plan_of_tables(plan.tables, None, "test"), DrawnLayer.STREAM_GRAPH)
+    inside = {node.key for node in graph.nodes if node.inside is not None}
+    for edge in graph.edges:
+        chained = {edge.source, edge.target} <= inside
+        assert (edge.kind, edge.label) == (("chained", "") if chained else ("pipelined", "FORWARD"))
+        assert (dict(edge.facts)["chained"], "not chained because" in dict(edge.facts)) == (
+            ("yes", False) if chained else ("no", True)
+        )
+    assert sum(edge.kind == "chained" for edge in graph.edges) == 3
+    given, store = tmp_path / "in.jsonl", str(tmp_path / "store")
+    given.write_text(json.dumps(job))
+    assert CliRunner().invoke(app, ["plan", str(given), "--out", store]).exit_code == 0
+    shown = CliRunner().invoke(app, ["show", store]).stdout
+    assert re.search(r"\(chained\)\s+3\s+75.0%\s+SEVERAL_INPUTS\s+1\s", shown)
+    said = json.loads(CliRunner().invoke(app, ["show", store, "--json"]).stdout)
+    assert (said["chained_edges"], [one["stream_edges"] for one in said["not_chainable_reasons"]]) == (
+        3,
+        [1, 1],
+    )
 
 
 def test_different_parallelism_is_said_with_its_values():

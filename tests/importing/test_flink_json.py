@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -126,6 +127,25 @@ def test_plan_json_gives_the_stream_graph_it_holds(tables):
         same += after.get("job_graph") == before["job_graph"]
     # The others have unions, whose order it does not hold, or keys that two partitions share.
     assert same > 0.7 * len(written)
+
+
+def test_an_operator_kept_apart_says_nothing_of_others_that_are_chained():
+    """It yields after a legacy source; that its max parallelism differs is not why it is kept apart."""
+    kinds = [("legacy_source", None), ("sink", 64), ("one_input", None), ("async", 64)]
+    rows: list[dict[str, Any]] = [
+        {
+            "id": number,
+            "name": f"n{number}",
+            "kind": kind,
+            "inputs": [1] if number > 1 else [],
+            "max_parallelism": most,
+        }
+        for number, (kind, most) in enumerate(kinds, 1)
+    ]
+    given = {"name": "t", "transformations": [{key: one for key, one in row.items() if one} for row in rows]}
+    (before,) = to_plan_lines(tables_of([json.dumps(given)]))["line"]
+    (after,) = to_plan_lines(tables_of([before]))["line"]
+    assert json.loads(after)["job_graph"] == json.loads(before)["job_graph"]
 
 
 def test_plan_json_without_a_stream_graph_gives_its_vertices():

@@ -285,7 +285,7 @@ def test_names_are_unique_and_refusals_are_said(tmp_path):
 @pytest.mark.parametrize(
     ("file", "data", "says"),
     [
-        ("a.dot", b"digraph {", "it is no DOT"),
+        ("a.dot", b"digraph {", "pydot finds no DOT in it"),
         ("a.dot", b"\xff\xfe", "is not UTF-8"),
         ("a.graphml", b"<graphml>", "it is no GraphML"),
         ("a.graphml", b"", "no such"),

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from plans.errors import InputError
 from plans.generate.by_spec.distribution import Distribution, distribution_of
+from plans.message_limits import first_and_count
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.rules import shorten
 
@@ -71,7 +72,7 @@ def _drawn(accepts: Callable[[Any], bool], allowed: str) -> Any:
         )
         wrong = [value for value in ends if not accepts(value)]
         if wrong:
-            raise ValueError(f"found {shorten(wrong[0])}, allowed {allowed}")
+            raise ValueError(f"found {first_and_count(list(map(shorten, wrong)), most=5)}, allowed {allowed}")
         return found
 
     return Annotated[Any, BeforeValidator(read)]
@@ -145,12 +146,16 @@ def read_fleet_spec(path: str) -> FleetSpec:
     with open(path, "rb") as file:
         text = file.read()
     try:
+        repeated = _repeated_key(yaml.compose(text, yaml.SafeLoader))
         given = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
         what = getattr(error, "problem", None) or f"{type(error).__name__}: {shorten(str(error))}"
         raise InputError(f"{path}{line}: no YAML: {what}") from error
+    if repeated is not None:
+        at, key = repeated
+        raise InputError(f"{path}, line {at}: found key {shorten(key)} again, allowed each key once")
     if isinstance(given, dict) and "pipeline" in given:
         raise InputError(
             f"{path}: found pipeline, which is one application of NAMB's", "allowed here: workflow"
@@ -161,6 +166,27 @@ def read_fleet_spec(path: str) -> FleetSpec:
         return FleetSpec.model_validate(given)
     except ValidationError as error:
         raise InputError("\n".join(f"{path}: {said}" for said in _said(error))) from error
+
+
+def _repeated_key(root: Any) -> tuple[int, str] | None:
+    """Line and name of a key that an object of a YAML document has twice."""
+    nodes, seen = [root], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen or isinstance(node, yaml.ScalarNode):
+            continue
+        seen.add(node)
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+            continue
+        keys: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    return key.start_mark.line + 1, key.value
+                keys.add(key.value)
+            nodes.append(value)
+    return None
 
 
 def _said(error: ValidationError) -> Sequence[str]:

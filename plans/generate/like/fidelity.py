@@ -8,6 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plans.compiled import run_loop
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.tables.column_types import TOPOLOGY
 
 TOTAL_VARIATION = "total variation"
@@ -22,7 +23,15 @@ RESAMPLED = 40
 NEEDED: Mapping[str, Sequence[str]] = {
     "topologies": (TOPOLOGY,),
     "stream_nodes": (TOPOLOGY, "id", "parallelism"),
-    "stream_edges": (TOPOLOGY, "source", "target", "partitioner", "chainable", "not_chainable_reasons"),
+    "stream_edges": (
+        TOPOLOGY,
+        "source",
+        "target",
+        "partitioner",
+        "chainable",
+        "chained_source",
+        "not_chainable_reasons",
+    ),
     "job_vertices": (TOPOLOGY, "vertex"),
     "chained_operators": (TOPOLOGY, "vertex"),
     "transformations": (TOPOLOGY, "kind"),
@@ -164,7 +173,7 @@ def _find_depths(
 
 _CHAINED = "chained"
 _reasons = (
-    pl.when("chainable").then(pl.lit(_CHAINED)).otherwise(pl.col("not_chainable_reasons").list.join(" + "))
+    pl.when(IS_CHAINED).then(pl.lit(_CHAINED)).otherwise(pl.col("not_chainable_reasons").list.join(" + "))
 )
 
 _DISTRIBUTIONS: Mapping[str, tuple[Values, str]] = {

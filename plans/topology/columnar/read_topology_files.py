@@ -70,13 +70,20 @@ def _parsed(
     """PARSED of all lines."""
     if not paths:
         raise no_files_given()
+    blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
+    yield from parsed_blocks(blocks, max_line_bytes, job_defaults)
+
+
+def parsed_blocks(
+    blocks: Iterable[Block | pa.RecordBatch], max_line_bytes: int, job_defaults: JobDefaults
+) -> Iterator[pa.RecordBatch]:
+    """PARSED of what blocks_of_files gives, several blocks at a time."""
 
     def parse(block: Block | pa.RecordBatch) -> list[pa.RecordBatch]:
         if isinstance(block, Block):
             return parse_block(block, job_defaults)
         return list(parse_lines([block], max_line_bytes, job_defaults))
 
-    blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
     yield from chain.from_iterable(one_after_the_other(parse, blocks))
 
 

@@ -1,0 +1,66 @@
+"""What a GraphML file is made of, looked at before igraph reads it, which leaves some of it out."""
+
+from typing import BinaryIO
+from xml.parsers import expat
+
+_BLOCK_BYTES = 1 << 16
+
+
+def require_one_plain_graph(file: BinaryIO) -> None:
+    """Raise ValueError with the reason if it is not XML with one graph of nodes and edges.
+
+    Refused are entities, which may grow or name other files, several graphs, graphs inside of nodes,
+    hyperedges, an id that two nodes have, and an edge whose end is no node.
+    """
+    found = _Found()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = found.start
+    parser.EndElementHandler = found.end
+    parser.EntityDeclHandler = found.entity
+    try:
+        while block := file.read(_BLOCK_BYTES):
+            parser.Parse(block)
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        reason = f"{expat.errors.messages[error.code]}, line {error.lineno}"
+        raise ValueError(f"no XML: {reason}") from None
+    if found.graphs != 1:
+        raise ValueError(f"it has {found.graphs} graphs, not one" if found.graphs else "it has no graph")
+
+
+class _Found:
+    """What the parser has come across; a handler raises what stops it."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+        self._open: list[str] = []
+        self._nodes: set[str] = set()
+        self._ends: set[str] = set()
+
+    def entity(self, name: str, *_: object) -> None:
+        raise ValueError(f"entity {name!r:.60}: entities of a document type are not read")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(":")[2]
+        if name == "graph":
+            if "node" in self._open:
+                raise ValueError(f"a graph inside of a node: {attributes.get('id', '')!r:.60}")
+            self.graphs += 1
+        elif name == "hyperedge":
+            raise ValueError("hyperedges, which no operator reads from")
+        elif name == "node":
+            own = attributes.get("id", "")
+            if own in self._nodes:
+                raise ValueError(f"two nodes with the id {own!r:.60}")
+            self._nodes.add(own)
+        elif name == "edge":
+            self._ends.update(attributes.get(end, "") for end in ("source", "target"))
+        self._open.append(name)
+
+    def end(self, tag: str) -> None:
+        self._open.pop()
+        if tag.rpartition(":")[2] != "graph":
+            return
+        if unknown := sorted(self._ends - self._nodes):
+            raise ValueError(f"an edge of {unknown[0]!r:.60}, which is no node")
+        self._nodes, self._ends = set(), set()
