@@ -6,7 +6,7 @@ Source of the record of the latest session: FlinkYarnSessionCli, whose propertie
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -67,9 +67,9 @@ class Session:
         """`task_managers` and `slots` that have registered by now."""
         try:
             found = json.loads((self.folder / _REGISTERED).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return {key: int(found[key]) for key in ("task_managers", "slots")}
+        except (OSError, ValueError, TypeError, KeyError):
             return {"task_managers": 0, "slots": 0}
-        return {key: int(found[key]) for key in ("task_managers", "slots")}
 
 
 def folder_of_session(name: str) -> Path:
@@ -98,7 +98,7 @@ def find_session(name: str) -> Session | None:
 
 
 def live_session(name: str) -> Session:
-    """The session `name`, whose server runs. Raises ConfigurationError if there is none, or it has ended."""
+    """The session `name`, whose server runs on this machine. Raises ConfigurationError if there is none."""
     session = find_session(name)
     if session is None:
         others = [one.name for one in list_sessions() if one.state != "dead"]
@@ -109,6 +109,11 @@ def live_session(name: str) -> Session:
             f"session {name!r}: its server, {describe_owner(session.owner)}, has ended",
             f"its log is {session.folder / 'log'}; penstock session start starts it again",
         )
+    if session.state == "unknown":
+        raise ConfigurationError(
+            f"session {name!r}: its server, {describe_owner(session.owner)}, cannot be seen from here",
+            "clients of a session run on the machine of its server",
+        )
     return session
 
 
@@ -116,9 +121,9 @@ def latest_session() -> Session | None:
     """The one that `session start` has recorded for commands that name none."""
     try:
         name = unquote((state_folder(SESSIONS) / _LATEST).read_text(encoding="utf-8"))
-    except OSError:
+        return find_session(name)
+    except (OSError, ValueError, ConfigurationError):  # none, or not what `record_latest` has written
         return None
-    return find_session(name)
 
 
 def record_latest(name: str) -> None:
@@ -129,7 +134,7 @@ def record_latest(name: str) -> None:
 def forget_latest(name: str) -> None:
     """Undo `record_latest(name)`, if no other session was recorded since."""
     latest = state_folder(SESSIONS) / _LATEST
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         if unquote(latest.read_text(encoding="utf-8")) == name:
             latest.unlink()
 
@@ -166,12 +171,17 @@ def remove_session(folder: Path, keep: tuple[str, ...] = ("log",)) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
+_TYPES = {one.name: getattr(one.type, "__origin__", one.type) for one in fields(Session)}
+
+
 def _read(folder: Path) -> Session | None:
     try:
         found = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        return Session(**found, folder=folder)
-    except (OSError, ValueError, TypeError):
-        return None  # none, one that starts, or one of another version of Penstock
+        session = Session(**found, folder=folder)
+        sound = all(isinstance(getattr(session, name), kind) for name, kind in _TYPES.items())
+        return session if sound and session.state else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # none, one that starts, one that is damaged, or one of another version of Penstock
 
 
 def _write(path: Path, text: str) -> None:

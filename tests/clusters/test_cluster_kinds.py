@@ -1,5 +1,6 @@
 """Which kind of cluster runs a job, and what is said of it."""
 
+import json
 import os
 import stat
 
@@ -132,7 +133,31 @@ def test_a_session_of_another_machine_is_left_alone():
     session = recorded()
     write_session(Session(**{**vars(session), "owner": {**session.owner, "host": "elsewhere"}}))
     with pytest.raises(ConfigurationError, match="cannot be seen here"):
-        stop_session(live_session("mine"))
+        stop_session(find_session("mine"))
+    with pytest.raises(ConfigurationError, match="cannot be seen from here"):
+        live_session("mine")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"owner": {}}, {"owner": []}, {"slots": "many"}, {"port": None}, {"name": ["mine"]}, {"more": 1}],
+    ids=str,
+)
+def test_a_damaged_record_is_none(change):
+    session = recorded("whole")
+    damaged = json.loads((session.folder / "session.json").read_text()) | change
+    (folder_of_session("mine") / "session.json").write_text(json.dumps(damaged))
+    (session.folder / "registered.json").write_text("{}")
+    assert list_sessions() == [session]
+    assert session.registered() == {"task_managers": 0, "slots": 0}
+
+
+@pytest.mark.parametrize("found", [b"\xff", b"x" * 61, b""])
+def test_a_damaged_record_of_the_latest_session_is_none(found):
+    recorded()
+    (folder_of_session("mine").parent / ".latest").write_bytes(found)
+    assert latest_session() is None
+    forget_latest("mine")
 
 
 def test_cluster_mode_needs_a_driver_on_the_cluster():

@@ -18,6 +18,7 @@ from engine.clusters.slot_queue import ticket
 from engine.commits.run_owner import liveness
 from engine.machine.end_processes import is_running, processes_of_session
 from engine.machine.state_folder import STATE_DIR
+from tests.runtime.python_workers import kill, python_workers
 
 NAME = '"; rm -rf <b>'
 
@@ -167,7 +168,9 @@ def test_results_are_those_of_a_local_run(place):
     assert [line.split("\t")[2] for line in runs[1:]] == ["sums <script>", "into files", "printed"]
 
 
-def test_a_failure_names_operator_and_record(place):
+def test_a_failure_names_operator_and_record(place, session):
+    """Also where somebody has killed all Python workers before."""
+    kill(python_workers(int(session.owner["pid"])))
     done = run(place, "fail")
     assert done.returncode == 1
     assert "job 'divides' failed in operator 'Map' of vertex" in done.stderr
@@ -279,8 +282,7 @@ def test_a_session_that_dies_in_the_middle_of_a_job(place):
     session = live_session(NAME)
     client = begin(place, "slow")
     wait_for(lambda: any(folder.glob("begun-*")))
-    for pid in processes_of_session(int(session.owner["pid"])):
-        os.kill(pid, signal.SIGKILL)
+    kill(processes_of_session(int(session.owner["pid"])))
     _, err = client.communicate(timeout=60)
     assert client.returncode == 1
     assert f"the server of session {NAME!r}, process {session.owner['pid']} on" in err
