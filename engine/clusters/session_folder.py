@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote
 
 from engine.commits.run_owner import Liveness, describe_owner, liveness
 from engine.machine.replace_file import replace_file
-from engine.machine.state_folder import state_folder
-from plans.errors import ConfigurationError
+from engine.machine.state_folder import STATE_DIR, state_folder
+from plans.errors import ConfigurationError, MachineError, PenstockError
 
 SESSIONS = "sessions"
 DEFAULT_NAME = "default"
@@ -73,7 +73,10 @@ class Session:
 
 
 def folder_of_session(name: str) -> Path:
-    """The folder of the session `name`, made if it is not there. ConfigurationError for a wrong name."""
+    """The folder of the session `name`, made if it is not there.
+
+    Raises ConfigurationError for a wrong name, and MachineError where the folder cannot be made.
+    """
     if not name or len(name) > LONGEST_NAME:
         raise ConfigurationError(
             f"session {name!r}: found a name of {len(name)} characters, allowed 1 to {LONGEST_NAME}"
@@ -82,12 +85,21 @@ def folder_of_session(name: str) -> Path:
         quoted = quote(name, safe="")
     except UnicodeEncodeError:
         raise ConfigurationError(f"session {name!r}: its name is not text") from None
-    return state_folder(SESSIONS, f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted)
+    try:
+        return state_folder(SESSIONS, f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted)
+    except OSError as error:
+        raise MachineError(
+            f"session {name!r}: the folder {error.filename} cannot be made: {error.strerror}",
+            f"{STATE_DIR} names another folder for what Penstock keeps of this user",
+        ) from None
 
 
 def list_sessions() -> list[Session]:
     """All sessions that are recorded, whether their servers run or not, by name."""
-    folders = [one for one in state_folder(SESSIONS).iterdir() if one.is_dir()]
+    try:
+        folders = [one for one in state_folder(SESSIONS).iterdir() if one.is_dir()]
+    except OSError:  # what cannot be made has no sessions in it
+        return []
     found = [_read(folder) for folder in folders]
     return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
@@ -122,7 +134,7 @@ def latest_session() -> Session | None:
     try:
         name = unquote((state_folder(SESSIONS) / _LATEST).read_text(encoding="utf-8"))
         return find_session(name)
-    except (OSError, ValueError, ConfigurationError):  # none, or not what `record_latest` has written
+    except (OSError, ValueError, PenstockError):  # none, or not what `record_latest` has written
         return None
 
 

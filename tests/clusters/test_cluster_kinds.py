@@ -26,9 +26,11 @@ from engine.clusters.stop_session import stop_session
 from engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from engine.commits.run_owner import this_process
 from engine.configuration.load_configuration import load_configuration
+from engine.machine.home_folder import home_folder
 from engine.machine.state_folder import STATE_DIR
+from engine.spark.start_jvm import _explain
 from engine.spark.start_settings import start_settings
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, MachineError
 
 HOSTILE = ["<script>alert(1)</script>", '"; rm -rf ~', "..", ".", "a/../../b", "état %2F", "-m"]
 
@@ -158,6 +160,29 @@ def test_a_damaged_record_of_the_latest_session_is_none(found):
     (folder_of_session("mine").parent / ".latest").write_bytes(found)
     assert latest_session() is None
     forget_latest("mine")
+
+
+def test_a_user_whose_home_takes_no_folder(monkeypatch):
+    monkeypatch.delenv(STATE_DIR)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/proc")
+    assert list_sessions() == []
+    assert latest_session() is None
+    with pytest.raises(MachineError, match=f"/proc/.local cannot be made: .*\n  hint: {STATE_DIR} names"):
+        live_session("mine")
+
+
+def test_a_user_without_an_account(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
+    assert str(home_folder()) == "/"
+    said = str(
+        _explain(
+            'Exception in thread "main" java.io.IOException: Invalid UID, could not determine '
+            "effective user\n\tat org.apache.hadoop.security.UserGroupInformation"
+        )
+    )
+    assert said.startswith("Spark's JVM did not start: the user id 2147483646 has no account")
 
 
 def test_cluster_mode_needs_a_driver_on_the_cluster():
