@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import stat
 import subprocess
 import sys
@@ -225,18 +224,18 @@ def test_jobs_wait_for_their_turn(place, session):
     assert [path.name for path in queue.iterdir()] == ["lock"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_a_client_that_ends_in_the_middle_leaves_the_session_to_others(place, number, code):
+def test_clients_that_end_in_the_middle_leave_the_session_to_others(place):
     folder, _ = place
     for path in folder.glob("begun-*"):
         path.unlink()
-    client = begin(place, "slow")
-    wait_for(lambda: any(folder.glob("begun-*")))
-    client.send_signal(number)
-    _, err = client.communicate(timeout=30)
-    assert client.returncode == code, err
-    if number == signal.SIGTERM:
-        assert "job 'slow' was cancelled" in err
+    ended, killed = (begin(place, "slow", options=("-p", "1")) for _ in range(2))
+    wait_for(lambda: len(list(folder.glob("begun-*"))) == 2)
+    ended.terminate()
+    killed.kill()
+    _, err = ended.communicate(timeout=30)
+    assert ended.returncode == 143, err
+    assert "job 'slow' was cancelled" in err
+    killed.communicate(timeout=30)
     with connected_to(live_session(NAME)) as spark:
         assert spark.range(10).count() == 10
         # `localhost` may stand for other addresses, where somebody else listens
