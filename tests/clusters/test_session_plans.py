@@ -142,7 +142,7 @@ def test_a_plan_in_a_session_is_that_of_this_process(spark, session, tmp_path, m
         conf = "--conf=spark.sql.shuffle.partitions=2"
         said = penstock(*asked, "there", "--session", "mine", conf)
     assert said.startswith("there: version 1 holds 3 planned and 1 rejected of 4 topologies ")
-    assert said.endswith("(planner columnar: settings for Spark were given; whole topologies in Spark's workers)\n")
+    assert said.endswith(" given; whole topologies in Spark's workers)\n")
     penstock(*asked, "here")
     assert penstock("export", "there") == penstock("export", "here") != ""
     assert penstock("rejected", "there") == penstock("rejected", "here")
