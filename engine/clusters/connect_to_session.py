@@ -3,7 +3,6 @@
 Spark Connect's client sends a token without TLS only to a host that is called `localhost`.
 """
 
-import getpass
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -74,7 +73,7 @@ def _client(remote: str) -> Any:
 
     # a proxy for the network has no business between two processes of this machine
     channel = Loopback(remote, [("grpc.enable_http_proxy", 0)])
-    spark = SparkSession(channel, userId=getpass.getuser())
+    spark = SparkSession(channel, userId=str(os.getuid()))
     # Spark's own policy goes on for ten minutes; a server on this machine answers at once or has ended
     spark.client.set_retry_policies(
         [DefaultPolicy(max_retries=_RETRIES, initial_backoff=_FIRST_PAUSE_MILLISECONDS)]

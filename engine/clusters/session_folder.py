@@ -6,15 +6,15 @@ Source of the record of the latest session: FlinkYarnSessionCli, whose propertie
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from engine.commits.run_owner import Liveness, describe_owner, liveness
 from engine.machine.replace_file import replace_file
-from engine.machine.state_folder import state_folder
-from plans.errors import ConfigurationError
+from engine.machine.state_folder import STATE_DIR, state_folder
+from plans.errors import ConfigurationError, MachineError, PenstockError
 
 SESSIONS = "sessions"
 DEFAULT_NAME = "default"
@@ -67,13 +67,16 @@ class Session:
         """`task_managers` and `slots` that have registered by now."""
         try:
             found = json.loads((self.folder / _REGISTERED).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return {key: int(found[key]) for key in ("task_managers", "slots")}
+        except (OSError, ValueError, TypeError, KeyError):
             return {"task_managers": 0, "slots": 0}
-        return {key: int(found[key]) for key in ("task_managers", "slots")}
 
 
 def folder_of_session(name: str) -> Path:
-    """The folder of the session `name`, made if it is not there. ConfigurationError for a wrong name."""
+    """The folder of the session `name`, made if it is not there.
+
+    Raises ConfigurationError for a wrong name, and MachineError where the folder cannot be made.
+    """
     if not name or len(name) > LONGEST_NAME:
         raise ConfigurationError(
             f"session {name!r}: found a name of {len(name)} characters, allowed 1 to {LONGEST_NAME}"
@@ -82,12 +85,21 @@ def folder_of_session(name: str) -> Path:
         quoted = quote(name, safe="")
     except UnicodeEncodeError:
         raise ConfigurationError(f"session {name!r}: its name is not text") from None
-    return state_folder(SESSIONS, f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted)
+    try:
+        return state_folder(SESSIONS, f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted)
+    except OSError as error:
+        raise MachineError(
+            f"session {name!r}: the folder {error.filename} cannot be made: {error.strerror}",
+            f"{STATE_DIR} names another folder for what Penstock keeps of this user",
+        ) from None
 
 
 def list_sessions() -> list[Session]:
     """All sessions that are recorded, whether their servers run or not, by name."""
-    folders = [one for one in state_folder(SESSIONS).iterdir() if one.is_dir()]
+    try:
+        folders = [one for one in state_folder(SESSIONS).iterdir() if one.is_dir()]
+    except OSError:  # what cannot be made has no sessions in it
+        return []
     found = [_read(folder) for folder in folders]
     return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
@@ -98,7 +110,7 @@ def find_session(name: str) -> Session | None:
 
 
 def live_session(name: str) -> Session:
-    """The session `name`, whose server runs. Raises ConfigurationError if there is none, or it has ended."""
+    """The session `name`, whose server runs on this machine. Raises ConfigurationError if there is none."""
     session = find_session(name)
     if session is None:
         others = [one.name for one in list_sessions() if one.state != "dead"]
@@ -109,6 +121,11 @@ def live_session(name: str) -> Session:
             f"session {name!r}: its server, {describe_owner(session.owner)}, has ended",
             f"its log is {session.folder / 'log'}; penstock session start starts it again",
         )
+    if session.state == "unknown":
+        raise ConfigurationError(
+            f"session {name!r}: its server, {describe_owner(session.owner)}, cannot be seen from here",
+            "clients of a session run on the machine of its server",
+        )
     return session
 
 
@@ -116,9 +133,9 @@ def latest_session() -> Session | None:
     """The one that `session start` has recorded for commands that name none."""
     try:
         name = unquote((state_folder(SESSIONS) / _LATEST).read_text(encoding="utf-8"))
-    except OSError:
+        return find_session(name)
+    except (OSError, ValueError, PenstockError):  # none, or not what `record_latest` has written
         return None
-    return find_session(name)
 
 
 def record_latest(name: str) -> None:
@@ -129,7 +146,7 @@ def record_latest(name: str) -> None:
 def forget_latest(name: str) -> None:
     """Undo `record_latest(name)`, if no other session was recorded since."""
     latest = state_folder(SESSIONS) / _LATEST
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         if unquote(latest.read_text(encoding="utf-8")) == name:
             latest.unlink()
 
@@ -166,12 +183,17 @@ def remove_session(folder: Path, keep: tuple[str, ...] = ("log",)) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
+_TYPES = {one.name: getattr(one.type, "__origin__", one.type) for one in fields(Session)}
+
+
 def _read(folder: Path) -> Session | None:
     try:
         found = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        return Session(**found, folder=folder)
-    except (OSError, ValueError, TypeError):
-        return None  # none, one that starts, or one of another version of Penstock
+        session = Session(**found, folder=folder)
+        sound = all(isinstance(getattr(session, name), kind) for name, kind in _TYPES.items())
+        return session if sound and session.state else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # none, one that starts, one that is damaged, or one of another version of Penstock
 
 
 def _write(path: Path, text: str) -> None:

@@ -62,6 +62,7 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     """Start the session that `request` describes, and serve until its record is removed or Spark ends."""
     from pyspark import SparkContext
 
+    from engine.spark.drop_dead_workers import drop_dead_workers
     from engine.spark.session import get_session
     from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 
@@ -97,7 +98,9 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     while process is not None and process.poll() is None and (folder / "session.json").exists():
         plans.look()
         time.sleep(_SECONDS_BETWEEN_LOOKS)
-        if not session.is_local and (now := registered_slots(context)) != seen:
+        if session.is_local:
+            drop_dead_workers(spark)
+        elif (now := registered_slots(context)) != seen:
             write_registered(folder, *now)
             seen = now
 

@@ -34,6 +34,7 @@ from typing import Any
 
 from pyarrow import fs
 
+from engine.machine.home_folder import home_folder
 from operators.connectors.sink import Committable, Recovery
 from operators.files.durable_files import (
     make_folder,
@@ -90,7 +91,7 @@ class Decision:
 def state_folder() -> str:
     """The folder of journals of runs whose sinks have no folder."""
     given = os.environ.get("XDG_STATE_HOME")
-    return str((Path(given) if given else Path.home() / ".local" / "state") / "penstock")
+    return str((Path(given) if given else home_folder() / ".local" / "state") / "penstock")
 
 
 def begin_journal(run: Run) -> None:

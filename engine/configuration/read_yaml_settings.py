@@ -6,6 +6,7 @@ Source: GlobalConfiguration.loadYAMLResource, GlobalConfiguration.flatten, YamlP
 import os
 import stat
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, NamedTuple
 
 from engine.configuration.setting import Level, Setting
@@ -38,7 +39,8 @@ class _Problem(Exception):
 def read_yaml_settings(path: str) -> Read:
     """The settings of one file. Maps in maps become keys with dots between; lists are texts in YAML.
 
-    A key that is there twice is two settings. Nothing of a file's values is in `problems`.
+    A key that is there twice is two settings. Nothing of a file's values is in `problems`. Of a file that
+    holds too much, that alone is said.
     """
     settings: list[Setting] = []
     problems: list[str] = []
@@ -46,16 +48,14 @@ def read_yaml_settings(path: str) -> Read:
         root = _root(_text(path))
         if root is None:  # nothing, or comments only
             return Read([], [])
-        for found in _settings(root[0], root[1], path, "", ()):
+        for found in _settings(root[0], root[1], path, "", (), count(1)):
             if isinstance(found, str):
                 problems.append(found)
             else:
                 settings.append(found)
-            if len(settings) + len(problems) > _MOST_SETTINGS:
-                raise _Problem(f"it holds more than {_MOST_SETTINGS:,} settings")
     except _Problem as problem:
         place = path if problem.line is None else f"{path}:{problem.line}"
-        problems.append(f"{place}: {problem}")
+        return Read([], [f"{place}: {problem}"])
     return Read(settings, problems)
 
 
@@ -102,12 +102,16 @@ def _root(text: str) -> tuple[Any, Any] | None:
 
 
 def _settings(
-    node: Any, loader: Any, path: str, prefix: str, above: tuple[Any, ...]
+    node: Any, loader: Any, path: str, prefix: str, above: tuple[Any, ...], number: Iterator[int]
 ) -> Iterator[Setting | str]:
-    """The settings in a map and in the maps in it, and what is wrong with others."""
+    """The settings in a map and in the maps in it, and what is wrong with others. `number` counts entries,
+    those of an alias each time: a few lines of aliases of aliases stand for billions.
+    """
     import yaml
 
     for key_node, value_node in node.value:
+        if next(number) > _MOST_SETTINGS:
+            raise _Problem(f"it holds more than {_MOST_SETTINGS:,} settings")
         place = f"{path}:{key_node.start_mark.line + 1}"
         if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != _TEXT_TAG or not key_node.value:
             yield f"{place}: a key {'below ' + prefix[:-1] if prefix else ''} is not a text".replace(
@@ -121,7 +125,7 @@ def _settings(
             elif len(above) >= _DEEPEST:
                 yield f"{place}: {key}: maps are nested too deeply"
             else:
-                yield from _settings(value_node, loader, path, f"{key}.", (*above, node))
+                yield from _settings(value_node, loader, path, f"{key}.", (*above, node), number)
             continue
         try:
             value = loader.construct_object(value_node, deep=True)

@@ -12,6 +12,7 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from engine.machine.home_folder import home_folder
 from engine.spark.find_java import MINIMUM_JAVA, Java
 from plans.errors import ConfigurationError
 
@@ -73,7 +74,7 @@ def compiled_planner(jars: Path, java: Java) -> Path:
 
 
 def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "penstock"
 
 
 def _fingerprint(sources: list[Path]) -> str:

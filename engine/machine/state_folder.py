@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from engine.machine.home_folder import home_folder
+
 STATE_DIR = "PENSTOCK_STATE_DIR"
 """The environment variable that names the folder."""
 
@@ -14,8 +16,8 @@ def state_folder(*parts: str) -> Path:
     cannot be made.
     """
     given = os.environ.get(STATE_DIR)
-    home = os.environ.get("XDG_STATE_HOME")
-    state = Path(given) if given else (Path(home) if home else Path.home() / ".local" / "state") / "penstock"
+    of_states = os.environ.get("XDG_STATE_HOME") or home_folder() / ".local" / "state"
+    state = Path(given) if given else Path(of_states, "penstock")
     folder = state.absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for part in parts:

@@ -23,6 +23,12 @@ _HINT_OF_A_DEAD_WORKER = (
     "of it, run fewer subtasks at a time (a smaller parallelism, spark.executor.cores or local[n]), or keep "
     "less in functions and state (penstock.state.memory-bytes)"
 )
+#: What it says where that has happened to a worker before this job had it.
+_SIGN_OF_WORKERS_DEAD_BEFORE = "IOException: Stream closed"
+_WORKERS_DEAD_BEFORE = (
+    "the process that Python workers are forked from has been killed, and the workers too; Spark starts "
+    "them anew for the next job"
+)
 
 
 def describe_failure(
@@ -40,6 +46,8 @@ def describe_failure(
         lost = monitor.first_lost()
         if lost is not None:
             return _of_dead_worker(name, compiled, lost)
+    if _SIGN_OF_WORKERS_DEAD_BEFORE in text:
+        text = _WORKERS_DEAD_BEFORE
     refused = disk_error_of_spark(error)
     if refused is not None:
         text = refused.message

@@ -20,7 +20,8 @@ from engine.runtime.run_control import RunControl
 from engine.runtime.run_environment import cached_files_on_spark
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
-from engine.runtime.spark_application import cancel_group, job_group
+from engine.runtime.spark_application import cancel_group, is_remote, job_group
+from engine.spark.drop_dead_workers import drop_dead_workers
 from operators.task.task_spec import ResultsAddress
 
 _SIGNS_OF_CANCEL = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
@@ -38,6 +39,8 @@ def run_on_spark(
 
     Raises JobCancelledError, and JobExecutionError that says what failed.
     """
+    if not is_remote(spark):
+        drop_dead_workers(spark)
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)

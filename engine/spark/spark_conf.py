@@ -101,7 +101,7 @@ def offline_jars() -> list[Path]:
     """
     jars: list[Path] = []
     for entry in filter(None, os.environ.get("PENSTOCK_JARS", "").split(",")):
-        path = Path(entry.strip()).expanduser().resolve()
+        path = Path(os.path.expanduser(entry.strip())).resolve()
         found = sorted(path.glob("*.jar")) if path.is_dir() else [path] if path.is_file() else []
         if not found:
             raise ConfigurationError(

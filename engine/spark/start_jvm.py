@@ -1,6 +1,7 @@
 """Starts Spark's JVM without its chatter, and says what is wrong when it does not start."""
 
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -110,6 +111,12 @@ def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineEr
     if (number := refusal_in_text(text)) is not None:
         said = next(line.strip() for line in lines if refusal_in_text(line) is not None)
         return MachineError(f"Spark's JVM did not start: {redact(said)}", hint_of(number))
+    if "could not determine effective user" in text:
+        return ConfigurationError(
+            f"Spark's JVM did not start: the user id {os.getuid()} has no account on this machine",
+            "Spark needs one: run as a user that /etc/passwd names, or add one for the id (in a container: "
+            "to its image)",
+        )
     if "unresolved dependency" in text or "UNRESOLVED DEPENDENCIES" in text or "download failed" in text:
         wanted = [line.strip() for line in lines if "unresolved dependency" in line or "FAILED" in line]
         return ConfigurationError(

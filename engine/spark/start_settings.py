@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.commits.temporary_folders import temporary_folder
+from engine.machine.home_folder import home_folder
 from engine.output.redaction import remember_secrets
 from engine.spark.foresee_spark_memory import heap_mebibytes
 from engine.spark.penstock_wheel import archive_settings, write_wheel
@@ -64,4 +65,4 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
 def ivy_dir() -> Path:
     """Where a session that Penstock starts keeps the jars it fetched: Spark's own default below HOME."""
     given = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
-    return Path(given) if given else Path.home() / ".ivy2.5.2"
+    return Path(given) if given else home_folder() / ".ivy2.5.2"

@@ -1,5 +1,6 @@
 """Which kind of cluster runs a job, and what is said of it."""
 
+import json
 import os
 import stat
 
@@ -25,9 +26,11 @@ from engine.clusters.stop_session import stop_session
 from engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from engine.commits.run_owner import this_process
 from engine.configuration.load_configuration import load_configuration
+from engine.machine.home_folder import home_folder
 from engine.machine.state_folder import STATE_DIR
+from engine.spark.start_jvm import _explain
 from engine.spark.start_settings import start_settings
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, MachineError
 
 HOSTILE = ["<script>alert(1)</script>", '"; rm -rf ~', "..", ".", "a/../../b", "état %2F", "-m"]
 
@@ -132,7 +135,54 @@ def test_a_session_of_another_machine_is_left_alone():
     session = recorded()
     write_session(Session(**{**vars(session), "owner": {**session.owner, "host": "elsewhere"}}))
     with pytest.raises(ConfigurationError, match="cannot be seen here"):
-        stop_session(live_session("mine"))
+        stop_session(find_session("mine"))
+    with pytest.raises(ConfigurationError, match="cannot be seen from here"):
+        live_session("mine")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"owner": {}}, {"owner": []}, {"slots": "many"}, {"port": None}, {"name": ["mine"]}, {"more": 1}],
+    ids=str,
+)
+def test_a_damaged_record_is_none(change):
+    session = recorded("whole")
+    damaged = json.loads((session.folder / "session.json").read_text()) | change
+    (folder_of_session("mine") / "session.json").write_text(json.dumps(damaged))
+    (session.folder / "registered.json").write_text("{}")
+    assert list_sessions() == [session]
+    assert session.registered() == {"task_managers": 0, "slots": 0}
+
+
+@pytest.mark.parametrize("found", [b"\xff", b"x" * 61, b""])
+def test_a_damaged_record_of_the_latest_session_is_none(found):
+    recorded()
+    (folder_of_session("mine").parent / ".latest").write_bytes(found)
+    assert latest_session() is None
+    forget_latest("mine")
+
+
+def test_a_user_whose_home_takes_no_folder(monkeypatch):
+    monkeypatch.delenv(STATE_DIR)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/proc")
+    assert list_sessions() == []
+    assert latest_session() is None
+    with pytest.raises(MachineError, match=f"/proc/.local cannot be made: .*\n  hint: {STATE_DIR} names"):
+        live_session("mine")
+
+
+def test_a_user_without_an_account(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
+    assert str(home_folder()) == "/"
+    said = str(
+        _explain(
+            'Exception in thread "main" java.io.IOException: Invalid UID, could not determine '
+            "effective user\n\tat org.apache.hadoop.security.UserGroupInformation"
+        )
+    )
+    assert said.startswith("Spark's JVM did not start: the user id 2147483646 has no account")
 
 
 def test_cluster_mode_needs_a_driver_on_the_cluster():

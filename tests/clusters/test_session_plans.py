@@ -37,7 +37,7 @@ def served(session, plan, cancelled):
     def serve():
         while not stop.is_set():
             plans.look()
-            time.sleep(0.005)
+            time.sleep(0.02)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -137,11 +137,12 @@ def test_a_plan_in_a_session_is_that_of_this_process(spark, session, tmp_path, m
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    asked = ("plan", "a.jsonl", "--until", "job_graph", "--out")
+    asked = ("plan", "a.jsonl", "--until", "stream_graph", "--out")
     with served(recorded, partial(session_server.plan_on, spark), []):
-        said = penstock(*asked, "there", "--planner", "joins", "--session", "mine")
+        conf = "--conf=spark.sql.shuffle.partitions=2"
+        said = penstock(*asked, "there", "--session", "mine", conf)
     assert said.startswith("there: version 1 holds 3 planned and 1 rejected of 4 topologies ")
-    assert said.endswith("(planner joins: as asked)\n")
+    assert said.endswith(" given; whole topologies in Spark's workers)\n")
     penstock(*asked, "here")
     assert penstock("export", "there") == penstock("export", "here") != ""
     assert penstock("rejected", "there") == penstock("rejected", "here")

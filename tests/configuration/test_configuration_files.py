@@ -129,6 +129,14 @@ def test_files_that_are_wrong(tmp_path, text, said):
     assert errors(write(tmp_path, bad=text)) == [said]
 
 
+@pytest.mark.parametrize("innermost", ["{}", "{a: 1}", "{[a]: 1}"])
+def test_aliases_of_aliases_are_counted(tmp_path, innermost):
+    """Ten lines stand for a thousand million maps."""
+    tens = [f"m{i}: &m{i} {{{', '.join(f'k{j}: *m{i - 1}' for j in range(10))}}}" for i in range(1, 10)]
+    folder = write(tmp_path, bad="\n".join([f"m0: &m0 {innermost}", *tens]))
+    assert errors(folder) == ["bad.yaml: it holds more than 2,000 settings"]
+
+
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     (tmp_path / "gone.yaml").symlink_to("nowhere")

@@ -1,0 +1,33 @@
+"""Python workers that are killed, and their daemon with them, fail no job but the one they run."""
+
+import os
+
+from engine.common import Types
+from engine.datastream import StreamExecutionEnvironment
+from engine.runtime.compile_job import CompiledJob
+from engine.runtime.describe_failure import describe_failure
+from engine.runtime.job_monitor import JobMonitor
+from tests.runtime.python_workers import kill, python_workers
+
+
+def test_the_next_job_runs(spark):
+    def doubled():
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(2)
+        stream = env.from_collection([1, 2, 3], Types.LONG()).rebalance().map(lambda value: 2 * value)
+        with stream.execute_and_collect() as values:
+            return sorted(values)
+
+    assert doubled() == [2, 4, 6]
+    killed = python_workers(os.getpid())
+    assert killed
+    kill(killed)
+    assert doubled() == [2, 4, 6]
+    assert not set(killed) & set(python_workers(os.getpid()))
+
+
+def test_a_job_that_comes_too_early():
+    early = RuntimeError("java.io.IOException: Stream closed")
+    with JobMonitor({1: 1}, "127.0.0.1") as monitor:
+        error = describe_failure("meal", CompiledJob((), ()), monitor, early)
+    assert "job 'meal' failed: the process that Python workers are forked from has been killed" in str(error)
