@@ -65,9 +65,8 @@ def plan_into_store_by_columns(
             read_in_process,
         )
         from engine.store.is_local import is_local
-        from plans.topology.columnar.read_topology_tables import holds_tables
 
-        if is_local(out) and not any(map(holds_tables, inputs)):
+        if is_local(out):
             report("read topologies")
             parts = parts_in_process(list(inputs), max_line_bytes, options.job_defaults)
             first, second = next(parts), next(parts, None)
