@@ -143,23 +143,28 @@ def plan_parts(
 ) -> int:
     """Plan `parts` while they are read, and hand their tables over to `take`; how many topologies came in.
 
-    `report` is told how many so far. Raises NotEnoughMemoryError before memory runs out.
+    `report` is told how many were taken so far. Raises NotEnoughMemoryError before memory runs out.
     """
-    inputs = 0
+    inputs = done = 0
 
     def frames() -> Iterator[dict[str, pl.DataFrame]]:
         nonlocal inputs
         for part in parts:
             found = part._asdict()
             inputs += found.pop("inputs")
-            report(inputs)
             require_memory_after_reading(_size(found))
             yield found
 
     def before_tasks(rows: TaskRows) -> None:
         require_memory_for_tasks()(rows)  # of this part alone: those before it are written
 
-    plan_as_read(frames(), until, choices or Choices(), take, before_tasks)
+    def take_and_count(tables: dict[str, pa.Table]) -> None:
+        nonlocal done
+        done += len(tables["topologies"]) + len(tables["rejected"])
+        take(tables)
+        report(done)
+
+    plan_as_read(frames(), until, choices or Choices(), take_and_count, before_tasks)
     return inputs
 
 
