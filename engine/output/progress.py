@@ -25,13 +25,17 @@ class Report:
     def note(self, text: str) -> None:
         """How far the running stage has come."""
 
+    def count(self, done: int, about: int, things: str) -> None:
+        """How many `things` are done, of about how many (0: not known); the bar counts them from now on."""
+
 
 @contextmanager
 def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report]:
     """A Report for a run of `total` stages.
 
     On a terminal (standard error by default): a bar with the running stage's name, and a line with the
-    seconds of every stage that took one or more. Not on a terminal: nothing at all.
+    seconds of every stage that took one or more. Where things are counted, the bar shows how many are done
+    and the remaining time instead of stages. Not on a terminal: nothing at all.
     """
     if console is None and not may_be_terminal(sys.stderr):
         yield Report()
@@ -39,7 +43,6 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
     from rich.console import Console
     from rich.progress import (
         BarColumn,
-        MofNCompleteColumn,
         Progress,
         SpinnerColumn,
         TextColumn,
@@ -54,13 +57,15 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[stages]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=shown, transient=True) as bar:
-        task = bar.add_task("starting", total=total)
+        task = bar.add_task("starting", total=total, stages=_stages(0, total))
         started: list[tuple[str, float]] = []
+        counting_since: list[float] = []
+        ended = 0
 
         class Shown(Report):
             def __call__(self, stage: str) -> None:
@@ -71,13 +76,37 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
             def note(self, text: str) -> None:
                 bar.update(task, description=printable(text))
 
+            def count(self, done: int, about: int, things: str) -> None:
+                now = time.monotonic()
+                if not counting_since:
+                    counting_since.append(now)
+                text = _counted(done, about, things, now - counting_since[0])
+                # An estimate may be too low: the bar is full only at the end.
+                most = max(about, done + 1) if about else None
+                bar.update(task, description=text, completed=done, total=most, stages="")
+
         def finish_stage() -> None:
+            nonlocal ended
             if started:
                 stage, since = started.pop()
                 seconds = time.monotonic() - since
-                bar.advance(task)
+                ended += 1
+                if not counting_since:
+                    bar.update(task, completed=ended, stages=_stages(ended, total))
                 if seconds >= 1:
                     bar.console.print(Text(f"{printable(stage)} {seconds:.1f} s", "dim"))
 
         yield Shown()
         finish_stage()
+
+
+def _stages(done: int, total: int) -> str:
+    return f"{done}/{total}"
+
+
+def _counted(done: int, about: int, things: str, seconds: float) -> str:
+    """How many of `about` things are done after `seconds`, and how long the others take at the same rate."""
+    if about <= done:
+        return f"{done:,} {things}"
+    of_all = f"{done:,} of ~{about:,} {things}"
+    return f"{of_all}, {seconds * (about / done - 1):.0f} s left" if done else of_all

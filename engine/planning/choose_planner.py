@@ -16,7 +16,6 @@ from engine.store.is_local import is_local
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path
-from plans.topology.columnar.read_topology_tables import holds_tables
 
 MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
@@ -63,7 +62,7 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
     if obstacle is not None:
         return Choice(asked, obstacle, on_spark=True)
     size = estimate_size(inputs)
-    in_parts = asked is not Planner.FLINK and is_local(out) and not any(map(holds_tables, inputs))
+    in_parts = asked is not Planner.FLINK and is_local(out)
     if asked is not Planner.AUTO:
         require_memory_to_plan(size, in_parts=in_parts)
         return Choice(asked, "as asked", topologies=size.topologies)

@@ -23,6 +23,7 @@ from plans.columnar.without_garbage_collection import without_garbage_collection
 from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.read_topology_files import read_topology_files_in_parts
+from plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.line_too_long import MAX_LINE_BYTES
@@ -121,7 +122,12 @@ def plan_frames(
 def parts_in_process(
     paths: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
 ) -> Iterator[TopologyTables]:
-    """Files of topologies, in parts that are planned one by one; same errors as read_in_process."""
+    """Files of topologies, or a folder of tables, in parts that are planned one by one.
+
+    Same errors as read_in_process.
+    """
+    if any(map(holds_tables, paths)):
+        return read_topology_folder_in_parts(paths, ROWS_AT_A_TIME, require_memory_to_read_on, job_defaults)
     return read_topology_files_in_parts(
         paths, ROWS_AT_A_TIME, max_line_bytes, require_memory_to_read_on, job_defaults
     )
@@ -137,23 +143,28 @@ def plan_parts(
 ) -> int:
     """Plan `parts` while they are read, and hand their tables over to `take`; how many topologies came in.
 
-    `report` is told how many so far. Raises NotEnoughMemoryError before memory runs out.
+    `report` is told how many were taken so far. Raises NotEnoughMemoryError before memory runs out.
     """
-    inputs = 0
+    inputs = done = 0
 
     def frames() -> Iterator[dict[str, pl.DataFrame]]:
         nonlocal inputs
         for part in parts:
             found = part._asdict()
             inputs += found.pop("inputs")
-            report(inputs)
             require_memory_after_reading(_size(found))
             yield found
 
     def before_tasks(rows: TaskRows) -> None:
         require_memory_for_tasks()(rows)  # of this part alone: those before it are written
 
-    plan_as_read(frames(), until, choices or Choices(), take, before_tasks)
+    def take_and_count(tables: dict[str, pa.Table]) -> None:
+        nonlocal done
+        done += len(tables["topologies"]) + len(tables["rejected"])
+        take(tables)
+        report(done)
+
+    plan_as_read(frames(), until, choices or Choices(), take_and_count, before_tasks)
     return inputs
 
 

@@ -1,6 +1,5 @@
 """Planning an input into a store, by either planner. Spark is imported only where it is used."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
@@ -65,9 +64,8 @@ def plan_into_store_by_columns(
             read_in_process,
         )
         from engine.store.is_local import is_local
-        from plans.topology.columnar.read_topology_tables import holds_tables
 
-        if is_local(out) and not any(map(holds_tables, inputs)):
+        if is_local(out):
             report("read topologies")
             parts = parts_in_process(list(inputs), max_line_bytes, options.job_defaults)
             first, second = next(parts), next(parts, None)
@@ -134,15 +132,15 @@ def _write_fleet(
     from engine.store.write_in_parts import WriteInParts
 
     write = WriteInParts(out)
-    about, started = choice.topologies, time.monotonic()
     report("plan and write topologies")
+    report.count(0, choice.topologies, "topologies")
     try:
         inputs = plan_parts(
             parts,
             options.until,
             options.choices,
             write.add,
-            lambda count: report.note(_so_far(count, about, time.monotonic() - started)),
+            lambda done: report.count(done, choice.topologies, "topologies"),
         )
         planned, ids, rejected = write.planned()
         require_nothing_lost(inputs, planned, rejected, ids)
@@ -152,14 +150,6 @@ def _write_fleet(
         write.discard()
         raise
     return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
-
-
-def _so_far(count: int, about: int, seconds: float) -> str:
-    """What progress says once `count` topologies of `about` were read."""
-    if not about > count:
-        return f"{count:,} topologies"
-    left = seconds * (about / count - 1) if count else 0.0
-    return f"{count:,} of about {about:,} topologies, {left:.0f} s left"
 
 
 def _write_giant(

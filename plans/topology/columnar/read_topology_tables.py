@@ -1,8 +1,8 @@
 """Given tables (Arrow, Delta, Parquet) of topologies and transformations as the topology layer."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -19,25 +19,24 @@ from plans.topology.columnar.normalized_tables import (
     normalized_transformations,
     to_nullable_arrow,
 )
+from plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
 from plans.topology.columnar.rejected_rows import Refused, rejected_rows
 from plans.topology.columnar.row_errors import no_topology, row_errors
+from plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
 from plans.topology.columnar.settings_of_topologies import settings_of_topologies
 from plans.topology.columnar.sound_topologies import sound_topologies
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.input_errors import missing_table, unusable_path
+from plans.topology.input_errors import tables_beside_others, unusable_path
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.parse_lines import parse_lines, shown
 from plans.topology.parsed_batches import SETTINGS
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyarrow import dataset
-
-_BATCHES_AHEAD = 2
+from plans.topology.require_given_columns import require_given_columns
 
 _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
+
+_MOST_REFUSED_OF_A_PART = 100_000
 
 _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS)])
 
@@ -45,7 +44,7 @@ _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("
 def holds_tables(path: str) -> bool:
     """Whether a path is a folder of tables."""
     table = Path(local_path(path)) / "transformations"
-    return _is_delta(table) or any(table.glob("*.parquet"))
+    return is_delta(table) or any(table.glob("*.parquet"))
 
 
 def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
@@ -53,12 +52,51 @@ def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> 
 
     As joins.read_topology_tables; but columns that are not the declared ones are an InputError.
     """
-    folder = Path(local_path(path))
-    topologies, transformations = _load(folder / "topologies"), _load(folder / "transformations")
+    topologies, transformations = map(_load, _open(path))
     try:
         return _read_columns(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
+
+
+def read_topology_folder_in_parts(
+    paths: Sequence[str],
+    rows_of_a_part: int,
+    before_block: Callable[[], None] = lambda: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> Iterator[TopologyTables]:
+    """read_topology_folder of the only one of `paths`, in parts of about that many transformations.
+
+    Together the parts hold what read_topology_folder gives; there is one part at least. In memory are all
+    rows of `topologies`, and the transformations of one part (see rows_in_parts). `before_block` is called
+    before each batch is read; what it raises stops the reading.
+    """
+    if len(paths) > 1:
+        raise tables_beside_others(next(filter(holds_tables, paths)))
+    topologies, transformations = _open(paths[0])
+    try:
+        require_given_columns(transformations.types, "transformations")
+        given = normalized_topologies(_load(topologies), job_defaults)
+        division = divide_by_topology(
+            given[TOPOLOGY].to_numpy(),
+            (batch[TOPOLOGY] for batch in transformations.batches([TOPOLOGY], before_block)),
+            rows_of_a_part,
+        )
+        orphans = division.without_topology
+        parts = rows_in_parts(division, lambda: transformations.batches(None, before_block), TOPOLOGY)
+        for part, batches in enumerate(parts):
+            rows = given_columns(transformations.schema, batches)
+            batches.clear()
+            last = part + 1 == division.parts
+            yield _validated(
+                _at(given, pl.Series(division.positions(part))),
+                normalized_transformations(rows),
+                orphans[:_MOST_REFUSED_OF_A_PART] if last else [],
+            )
+    except SchemaError as error:
+        raise unusable_path(paths[0], error.message) from None
+    for first in range(_MOST_REFUSED_OF_A_PART, len(orphans), _MOST_REFUSED_OF_A_PART):
+        yield _validated(given.clear(), empty("transformations"), orphans[first:][:_MOST_REFUSED_OF_A_PART])
 
 
 def read_topology_tables(
@@ -73,12 +111,33 @@ def read_topology_tables(
     return _read_columns(given, rows, job_defaults)
 
 
+def _open(path: str) -> tuple[GivenTable, GivenTable]:
+    folder = Path(local_path(path))
+    return open_given_table(folder / "topologies"), open_given_table(folder / "transformations")
+
+
+def _load(table: GivenTable) -> GivenColumns:
+    found = given_columns(table.schema, table.batches())
+    pa.default_memory_pool().release_unused()
+    return found
+
+
 def _read_columns(
     topologies: GivenColumns, transformations: GivenColumns, job_defaults: JobDefaults
 ) -> TopologyTables:
     """`read_topology_tables`; what is given is emptied."""
     given = normalized_topologies(topologies, job_defaults)
     rows = normalized_transformations(transformations)
+    known = set(given[TOPOLOGY])
+    return _validated(given, rows, [i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known])
+
+
+def _validated(
+    given: pl.DataFrame, rows: pl.DataFrame, without_topology: Iterable[int | None]
+) -> TopologyTables:
+    """`read_topology_tables` of normalized tables; `without_topology`: each topology_id that only
+    transformations have.
+    """
     ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
     wrong = row_errors(ids, names)
     sound = sound_topologies(given, rows, wrong)
@@ -88,8 +147,7 @@ def _read_columns(
         explained, refused_too = _explained(given, rows, suspicious)
         settings, refused = pl.concat([settings, explained]).sort("position"), refused | refused_too
     refused |= {position: (INPUT_STAGE, [error]) for position, error in wrong.items()}
-    known = set(ids)
-    orphans = no_topology(i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known)
+    orphans = no_topology(without_topology)
     kept = _at(given, settings["position"]).with_columns(settings["fingerprint"])
     files, lines = given["source_file"].to_list(), given["source_line"].to_list()
     return TopologyTables(
@@ -150,49 +208,3 @@ def _explained(
     positions = pl.Series("position", suspicious, pl.get_index_type())[found["ordinal"]]
     of_them = given[positions].select(positions, found["fingerprint"], TOPOLOGY)
     return of_them.hstack(settings), refused
-
-
-def _is_delta(table: Path) -> bool:
-    return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
-
-
-def _load(table: Path) -> GivenColumns:
-    """All rows of a Delta or Parquet table; Delta's deletion vectors and renamed columns are minded."""
-    # Only folders of tables need these, and they take long to import.
-    from pyarrow import dataset
-
-    try:
-        if not _is_delta(table):
-            files = dataset.dataset(table, format="parquet", partitioning="hive")
-            return _columns_of(files)
-        from deltalake import DeltaTable
-
-        delta = DeltaTable(table)
-        plain = _plain_files(table, delta)
-        if plain is not None:
-            return _columns_of(dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
-        reader = pa.RecordBatchReader.from_stream(delta.scan())
-        return given_columns(reader.schema, reader)
-    except Exception as error:
-        raise missing_table(str(table), str(error).splitlines()[0][:300]) from None
-
-
-def _columns_of(files: "dataset.Dataset") -> GivenColumns:
-    reader = files.scanner(batch_readahead=_BATCHES_AHEAD, fragment_readahead=1).to_reader()
-    found = given_columns(reader.schema, reader)
-    pa.default_memory_pool().release_unused()
-    return found
-
-
-def _plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
-    """The files of a Delta table whose rows are just what is in them; None if there is more to mind.
-
-    Arrow reads them in half the memory that delta-rs takes for it.
-    """
-    if delta.protocol().min_reader_version > 1 or delta.metadata().partition_columns:
-        return None
-    actions = pa.RecordBatchReader.from_stream(delta.get_add_actions()).read_all()
-    paths = [unquote(path) for path in actions["path"].to_pylist()]
-    if not paths or any("://" in path for path in paths):
-        return None
-    return [str(table / path) for path in paths]
