@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 from engine.commits.run_owner import Liveness, describe_owner, liveness
@@ -183,7 +184,7 @@ def remove_session(folder: Path, keep: tuple[str, ...] = ("log",)) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-_TYPES = {one.name: getattr(one.type, "__origin__", one.type) for one in fields(Session)}
+_TYPES: dict[str, Any] = {one.name: getattr(one.type, "__origin__", one.type) for one in fields(Session)}
 
 
 def _read(folder: Path) -> Session | None:
