@@ -134,8 +134,10 @@ def test_a_dead_session_is_not_killed_but_removed():
 def test_a_session_of_another_machine_is_left_alone():
     session = recorded()
     write_session(Session(**{**vars(session), "owner": {**session.owner, "host": "elsewhere"}}))
+    there = find_session("mine")
+    assert there is not None
     with pytest.raises(ConfigurationError, match="cannot be seen here"):
-        stop_session(find_session("mine"))
+        stop_session(there)
     with pytest.raises(ConfigurationError, match="cannot be seen from here"):
         live_session("mine")
 
