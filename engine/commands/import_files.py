@@ -9,11 +9,11 @@ import orjson
 import typer
 
 from engine.commands.say_imports import say_import
-from engine.commands.stores_as_files import local_store_and_version
 from engine.library.import_graph import known_keys
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
+from engine.store.local_store_and_version import local_store_and_version
 from plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
 from plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
 from plans.importing.graph_errors import graph_errors

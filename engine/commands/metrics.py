@@ -33,9 +33,10 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|drawn",
+            metavar="FILE|STORE|drawn",
             help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
-            "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; or drawn by hash. "
+            "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; a store with the "
+            "runs of these jobs, which measured them; or drawn by hash. "
             "Default: as topologies say, else all alike.",
         ),
     ] = None,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from engine.commands.key_values import given_configuration
 from engine.commands.plan_to_draw import job_of_script
-from engine.commands.stores_as_files import AT_VERSION
 from engine.diff.lines_in_both import lines_in_both, parts_without
 from engine.diff.side import Side
 from engine.diff.side_of_store import side_of_store
@@ -16,6 +15,7 @@ from engine.diff.side_of_topologies import side_of_topologies
 from engine.output.progress import Report
 from engine.planning.plan_in_process import parts_in_process, read_in_process
 from engine.planning.plan_options import PlanOptions, plan_options
+from engine.store.local_store_and_version import AT_VERSION
 from engine.store.open_plan import open_plan
 from engine.store.plan_versions import is_store, list_versions
 from engine.store.store_errors import store_errors

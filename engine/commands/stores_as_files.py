@@ -1,7 +1,6 @@
 """Stores among the inputs of `plan`: their topologies as files, which every planner reads."""
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +9,13 @@ from pathlib import Path
 from engine.commands.export import ExportFormat, lines_of_plan
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST
+from engine.store.is_local import local_folder
+from engine.store.local_store_and_version import local_store_and_version
 from engine.store.open_plan import open_plan
 from engine.store.store_errors import store_errors
 from plans.errors import InputError
 from plans.importing.read_graphs import form_of_graph
 
-AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
-"""A version of a store, as plan and diff take it."""
 _MOST_OF_A_NAME = 40
 
 
@@ -40,20 +37,6 @@ def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
             path if (store := local_store_and_version(path)) is None else _written(*store, folder, number)
             for number, path in enumerate(inputs)
         ]
-
-
-def local_store_and_version(path: str) -> tuple[str, int | None] | None:
-    """The local store that a path names, and the version (None: the newest); None for other paths."""
-    if _is_store(path):
-        return path, None
-    found = AT_VERSION.fullmatch(path)
-    if found is None or os.path.exists(path) or not _is_store(found["store"]):
-        return None
-    return found["store"], int(found["version"])
-
-
-def _is_store(path: str) -> bool:
-    return is_local(path) and os.path.isdir(os.path.join(local_folder(path), MANIFEST))
 
 
 def _written(store: str, version: int | None, folder: str, number: int) -> str:

@@ -5,26 +5,56 @@ from pathlib import Path
 
 import polars as pl
 
+from engine.store.local_store_and_version import local_store_and_version
 from plans.errors import ConfigurationError
 from plans.metrics.costs_in_topologies import costs_in_topologies
 from plans.metrics.operator_costs import drawn_costs, operator_costs, read_costs
+from plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"
 """What --costs says for costs that are drawn."""
 
 
 def chosen_costs(costs: str | None, topologies: pl.DataFrame) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """From stream nodes to operator_costs. In: a file, DRAWN or None; topologies.
+    """From stream nodes to operator_costs. In: a file, a store, DRAWN or None; topologies.
 
-    A file comes before what topologies say themselves, and this before what is drawn or assumed. Raises
-    ConfigurationError if there is no such file, InputError (see read_costs and costs_in_topologies).
+    A file, or what the runs of a store have measured, comes before what topologies say themselves, and this
+    before what is drawn or assumed. Raises ConfigurationError if there is no such file, or no such run;
+    InputError (see read_costs and costs_in_topologies); StoreError.
     """
     in_topologies = costs_in_topologies(topologies)
     if costs == DRAWN:
         return lambda stream_nodes: operator_costs(stream_nodes, in_topologies, drawn_costs(stream_nodes))
     if costs is None:
         return lambda stream_nodes: operator_costs(stream_nodes, in_topologies)
-    if not Path(costs).is_file():
-        raise ConfigurationError(f"--costs {costs}: found no such file", f"a file, or {DRAWN}")
-    in_file = read_costs(Path(costs), topologies)
+    if (store := local_store_and_version(costs)) is not None:
+        in_file = _measured(costs, *store, topologies)
+    elif Path(costs).is_file():
+        in_file = read_costs(Path(costs), topologies)
+    else:
+        raise ConfigurationError(
+            f"--costs {costs}: found no such file or store",
+            f"a table, {DRAWN}, or a store that penstock run --to has written",
+        )
     return lambda stream_nodes: operator_costs(stream_nodes, in_file, in_topologies)
+
+
+def _measured(costs: str, store: str, version: int | None, topologies: pl.DataFrame) -> pl.DataFrame:
+    """What runs in a version (None: the newest) have measured."""
+    from engine.store.open_plan import open_plan
+    from plans.metrics.measured_costs import RUN_TABLES, measured_costs
+
+    plan = open_plan(store, version)
+    if not plan.has(*RUN_TABLES):
+        raise ConfigurationError(
+            f"--costs {costs}: version {plan.version.version} holds no run",
+            "penstock run --to STORE records one; STORE@VERSION names another version",
+        )
+    found = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
+    of_them = found.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
+    if of_them.is_empty():
+        raise ConfigurationError(
+            f"--costs {costs}: version {plan.version.version} has no finished run of these topologies",
+            "topologies are known by their names",
+        )
+    return of_them

@@ -1,0 +1,193 @@
+"""What operators cost in a run, out of the executions of its tasks."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from plans.metrics.operator_costs import COSTS
+from plans.tables.column_types import TOPOLOGY
+
+RUN_TABLES = ("executions", "runs", "stream_nodes", "stream_edges", "chained_operators")
+"""Tables that costs are measured from."""
+
+
+class Measured(NamedTuple):
+    """`costs`: rows of operator_costs. `edges`: topology_id, source, target, in_index, and the `records` that
+    the producer sent along each edge between vertices."""
+
+    costs: pl.DataFrame
+    edges: pl.DataFrame
+
+
+class _Edge(NamedTuple):
+    source: int
+    target: int
+    in_index: int
+    writer: int  #: the source's job vertex
+    reader: int
+    copies: int  #: how often the reader gets each record
+
+
+def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
+    """Costs of the operators of runs that have finished. In: RUN_TABLES; one run of each topology.
+
+    A vertex is measured as one: what enters and leaves it is counted, what happens inside is not. So the
+    operator that records leave has the selectivity, the head of a chain all of its time, and what is not
+    known is null. Where a vertex writes several data sets, records are told apart by
+    what their readers have read, as far as that says it; the rest is divided equally.
+
+    `records_per_second` is over the whole run; `cpu_nanoseconds_per_record` is the time that tasks ran,
+    divided by the records that they read (of sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
+    rates the same way.
+    """
+    rows: list[dict[str, Any]] = []
+    edges: list[dict[str, Any]] = []
+    finished = tables["runs"].filter(pl.col("state") == "FINISHED")
+    for topology, milliseconds in finished.select(TOPOLOGY, "milliseconds").iter_rows():
+        of_run = {name: tables[name].filter(pl.col(TOPOLOGY) == topology) for name in RUN_TABLES[2:]}
+        tasks = tables["executions"].filter(pl.col(TOPOLOGY) == topology, pl.col("state") == "FINISHED")
+        found, sent = _of_run(of_run, tasks, max(milliseconds, 1) / 1000)
+        rows += [{TOPOLOGY: topology, **row} for row in found]
+        edges += [{TOPOLOGY: topology, **row} for row in sent]
+    along = {
+        TOPOLOGY: pl.Int64,
+        "source": pl.Int32,
+        "target": pl.Int32,
+        "in_index": pl.Int32,
+        "records": pl.Float64,
+    }
+    return Measured(pl.DataFrame(rows, COSTS), pl.DataFrame(edges, along))
+
+
+def _of_run(
+    tables: Mapping[str, pl.DataFrame], tasks: pl.DataFrame, run_seconds: float
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    vertex_of = dict(tables["chained_operators"].select("node", "vertex").iter_rows())
+    parallelism = dict(tables["stream_nodes"].select("id", "parallelism").iter_rows())
+    every = tables["stream_edges"].select("source", "target", "in_index", "broadcast").rows()
+    between = [
+        _Edge(
+            source, target, place, vertex_of[source], vertex_of[target], parallelism[target] if copied else 1
+        )
+        for source, target, place, copied in every
+        if vertex_of[source] != vertex_of[target]
+    ]
+    read, written, written_bytes, seconds = (defaultdict[int, float](float) for _ in range(4))
+    for task in tasks.iter_rows(named=True):
+        vertex = task["vertex"]
+        read[vertex] += task["records_in"] or 0
+        written[vertex] += task["records_out"] or 0
+        written_bytes[vertex] += task["bytes_out"] or 0
+        seconds[vertex] += _running_seconds(task["state_timestamps"])
+    records = _records_of_edges(between, written, read)
+    emitted: dict[int, list[float]] = defaultdict(list)
+    for edge, count in zip(between, records, strict=True):
+        emitted[edge.source].append(count)
+    below: dict[int, list[int]] = defaultdict(list)
+    for source, target, _, _ in every:
+        if vertex_of[source] == vertex_of[target]:
+            below[source].append(target)
+    inside = {target for targets in below.values() for target in targets}
+    fed = {edge.target for edge in between}
+    costs: list[dict[str, Any]] = []
+    for head, vertex in vertex_of.items():
+        if head in inside:
+            continue
+        is_source = head not in fed
+        arriving = _leaving(head, emitted, below) if is_source else read[vertex]
+        for row in _of_chain(head, arriving, is_source, emitted, below):
+            if row["id"] == head:
+                row["cpu_nanoseconds_per_record"] = seconds[vertex] * 1e9 / arriving if arriving else None
+                row["records_per_second"] = (
+                    arriving / run_seconds if is_source and arriving is not None else None
+                )
+            if row["id"] in emitted and written[vertex]:
+                row["record_bytes"] = written_bytes[vertex] / written[vertex]
+            costs.append(row)
+    sent = [
+        {"source": edge.source, "target": edge.target, "in_index": edge.in_index, "records": count}
+        for edge, count in zip(between, records, strict=True)
+    ]
+    return costs, sent
+
+
+def _of_chain(
+    head: int,
+    arriving: float | None,
+    is_source: bool,
+    emitted: Mapping[int, Sequence[float]],
+    below: Mapping[int, Sequence[int]],
+) -> Iterable[dict[str, Any]]:
+    """A row for each operator of a chain, with its selectivity where what enters and leaves it is known."""
+    todo = [(head, arriving)]
+    while todo:
+        node, into = todo.pop()
+        out = _leaving(node, emitted, below)
+        of_source = is_source and node == head
+        known = None if of_source or out is None or not into else out / into
+        yield {
+            "id": node,
+            "selectivity": known,
+            "record_bytes": None,
+            "cpu_nanoseconds_per_record": None if node == head else 0.0,
+            "records_per_second": None,
+        }
+        todo += [(reader, into if out is None else out) for reader in below.get(node, ())]
+
+
+def _leaving(
+    node: int, emitted: Mapping[int, Sequence[float]], below: Mapping[int, Sequence[int]]
+) -> float | None:
+    """Records on each output of an operator; where only chained ones read it, on the next output below."""
+    todo = [node]
+    for one in todo:
+        if one in emitted:
+            return sum(emitted[one]) / len(emitted[one])
+        todo += below.get(one, ())
+    return None
+
+
+def _records_of_edges(
+    edges: Sequence[_Edge], written: Mapping[int, float], read: Mapping[int, float]
+) -> list[float]:
+    """Records that producers sent along each edge, from what vertices wrote and read in all.
+
+    Where all other edges of a vertex are known, the last one is what is left.
+    """
+    known: list[float | None] = [None] * len(edges)
+    writers, readers = defaultdict(list), defaultdict(list)
+    for place, edge in enumerate(edges):
+        writers[edge.writer].append(place)
+        readers[edge.reader].append(place)
+    while True:
+        before = sum(one is not None for one in known)
+        for vertices, total, by_reader in ((readers, read, True), (writers, written, False)):
+            for vertex, places in vertices.items():
+                open_places = [place for place in places if known[place] is None]
+                if len(open_places) == 1:
+                    (place,) = open_places
+                    copies = [edges[one].copies if by_reader else 1 for one in places]
+                    rest = sum((known[one] or 0) * many for one, many in zip(places, copies, strict=True))
+                    known[place] = max(0.0, total[vertex] - rest) / (edges[place].copies if by_reader else 1)
+        if before == sum(one is not None for one in known):
+            break
+    for vertex, places in writers.items():
+        open_places = [place for place in places if known[place] is None]
+        rest = max(0.0, written[vertex] - sum(known[place] or 0 for place in places))
+        for place in open_places:
+            known[place] = rest / len(open_places)
+    return [one or 0.0 for one in known]
+
+
+def _running_seconds(timestamps: Any) -> float:
+    """How long a task was in RUNNING, by its ExecutionStates and when it entered them."""
+    entries: dict[str, datetime] = dict(
+        (one["key"], one["value"]) if isinstance(one, dict) else one
+        for one in (timestamps.items() if isinstance(timestamps, dict) else timestamps or ())
+    )
+    if not {"RUNNING", "FINISHED"} <= entries.keys():
+        return 0.0
+    return (entries["FINISHED"] - entries["RUNNING"]).total_seconds()
