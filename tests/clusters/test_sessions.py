@@ -30,8 +30,8 @@ from pyflink.datastream.connectors.file_system import FileSink
 env = StreamExecutionEnvironment.get_execution_environment()
 numbers = env.from_collection(list(range(20)), Types.LONG())
 
-def slow(value):
-    open(f"begun-{os.getpid()}", "w").close()
+def slow(value, what):
+    open(f"begun-{what}-{os.getpid()}", "w").close()
     time.sleep(0.5)
     return value
 
@@ -54,8 +54,8 @@ for what in sys.argv[1:]:
     elif what == "fail":
         numbers.map(lambda v: 1 // (v - 7), Types.LONG()).print()
         env.execute("divides")
-    elif what == "slow":
-        numbers.map(slow, Types.LONG()).print()
+    elif what.startswith("slow"):
+        numbers.map(lambda value: slow(value, what), Types.LONG()).print()
         env.execute("slow")
     elif what == "spark":
         from pyspark.sql import SparkSession
@@ -226,8 +226,6 @@ def test_jobs_wait_for_their_turn(place, session):
 
 def test_clients_that_end_in_the_middle_leave_the_session_to_others(place):
     folder, _ = place
-    for path in folder.glob("begun-*"):
-        path.unlink()
     ended, killed = (begin(place, "slow", options=("-p", "1")) for _ in range(2))
     wait_for(lambda: len(list(folder.glob("begun-*"))) == 2)
     ended.terminate()
@@ -276,11 +274,9 @@ def test_a_dead_session_is_found_dead(place, session):
 def test_a_session_that_dies_in_the_middle_of_a_job(place):
     """The last test of the module: it kills the session."""
     folder, _ = place
-    for path in folder.glob("begun-*"):
-        path.unlink()
     session = live_session(NAME)
-    client = begin(place, "slow")
-    wait_for(lambda: any(folder.glob("begun-*")))
+    client = begin(place, "slow-to-its-end")
+    wait_for(lambda: any(folder.glob("begun-slow-to-its-end-*")))
     kill(processes_of_session(int(session.owner["pid"])))
     _, err = client.communicate(timeout=60)
     assert client.returncode == 1
