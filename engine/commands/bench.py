@@ -105,9 +105,9 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|drawn|alike",
-            help="With --quality: what operators cost: a table (JSON lines, .csv, .parquet), drawn by hash, "
-            "or all alike. Default: drawn.",
+            metavar="FILE|STORE|drawn|alike",
+            help="With --quality: what operators cost: a table (JSON lines, .csv, .parquet), a store with "
+            "runs, drawn by hash, or all alike. Default: drawn.",
         ),
     ] = None,
     time_limit: Annotated[

@@ -14,11 +14,10 @@ from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact
 from engine.output.say import say, say_beside_output
-from engine.planning.chosen_costs import DRAWN
+from engine.planning.chosen_costs import DRAWN, require_costs
 from engine.planning.plan_options import plan_options
 from plans.errors import ConfigurationError
 
-ALIKE = "alike"
 """What --costs says for operators that all cost the same."""
 
 FORMAT = 1
@@ -44,10 +43,7 @@ def compare_plans_of(
         raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
     require_planners(planners)
     chosen = costs or DRAWN
-    if chosen not in (DRAWN, ALIKE) and not Path(chosen).is_file():
-        raise ConfigurationError(
-            f"--costs {chosen}: found no such file", f"allowed: a file, {DRAWN}, {ALIKE}"
-        )
+    require_costs(chosen)
     choices = plan_options(cluster=configuration.cluster).choices
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -59,7 +55,7 @@ def compare_plans_of(
         for case in cases:
             given = inputs[case]
             measured = measure_quality(
-                given.path(False), planners, None if chosen == ALIKE else chosen, choices, time_limit, report,
+                given.path(False), planners, chosen, choices, time_limit, report,
                 configuration.job_defaults,
             )  # fmt: skip
             about = {"suite": case.suite.name, "size": case.size, "operators": given.operators}

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from engine.commands.generate_workloads import WORKLOADS_NAME, generate_workloads
+from engine.commands.require_lines_to_draw import LINES
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_pieces
 from engine.store.is_local import is_local, local_folder
@@ -106,7 +107,7 @@ def command(
         width=width,
     )
     fleet = found.fleet(spec)
-    if out.endswith((".jsonl", ".jsonl.gz")):
+    if out.endswith(LINES):
         write_pieces(topology_lines(fleet), Path(out))
     elif is_local(out):
         _require_new(out)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.commands.print_distances import print_distances
+from engine.commands.require_lines_to_draw import require_lines_to_draw
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
@@ -27,10 +28,7 @@ def generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes:
         raise ConfigurationError(
             f"{', '.join(given)}: not with a spec file, which says it", "allowed: -n, --seed, --out"
         )
-    if not out.endswith((".jsonl", ".jsonl.gz")):
-        raise ConfigurationError(
-            f"--out {out}: by a spec file, topologies are lines", "FILE.jsonl or FILE.jsonl.gz"
-        )
+    require_lines_to_draw(out, "by a spec file")
     Spec(2, topologies, seed)  # refuses numbers that mean nothing
     try:
         spec = read_fleet_spec(path)

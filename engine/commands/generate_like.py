@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.commands.plan_to_draw import is_store
 from engine.commands.print_distances import print_distances
+from engine.commands.require_lines_to_draw import require_lines_to_draw
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
@@ -51,10 +52,7 @@ def generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Ma
         raise ConfigurationError(
             f"{', '.join(given)}: not with --like, which draws all of it", "allowed: -n, --seed, --out"
         )
-    if not out.endswith((".jsonl", ".jsonl.gz")):
-        raise ConfigurationError(
-            f"--out {out}: with --like, topologies are lines", "FILE.jsonl or FILE.jsonl.gz"
-        )
+    require_lines_to_draw(out, "with --like")
     Spec(2, topologies, seed)  # refuses numbers that mean nothing
     with progress(4) as report:
         report("read topologies")

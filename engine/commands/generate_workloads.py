@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.suites import WORKLOADS
+from engine.commands.require_lines_to_draw import require_lines_to_draw
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
 from plans.errors import ConfigurationError
@@ -26,10 +27,7 @@ def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str
         )
     if parallelism is not None and parallelism < 1:
         raise ConfigurationError(f"--parallelism: found {parallelism}, allowed 1 or more")
-    if not out.endswith((".jsonl", ".jsonl.gz")):
-        raise ConfigurationError(
-            f"--out {out}: {WORKLOADS_NAME} are topology lines", "FILE.jsonl or FILE.jsonl.gz"
-        )
+    require_lines_to_draw(out, WORKLOADS_NAME)
     topologies = [_at(json.loads(line), parallelism) for line in WORKLOADS.read_text().splitlines()]
     write_texts(map(json.dumps, topologies), Path(out))
     say_beside_output(f"{len(topologies)} workloads in {out}")

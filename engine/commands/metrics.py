@@ -33,10 +33,10 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|STORE|drawn",
+            metavar="FILE|STORE|drawn|alike",
             help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
             "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; a store with the "
-            "runs of these jobs, which measured them; or drawn by hash. "
+            "runs of these jobs, which measured them; drawn by hash; or all alike. "
             "Default: as topologies say, else all alike.",
         ),
     ] = None,

@@ -127,9 +127,10 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|drawn",
+            metavar="FILE|STORE|drawn|alike",
             help="What operators cost, for a planner of your own that reads operator_costs: a table (JSON "
-            "lines, .csv, .parquet), or drawn by a hash. Default: all alike.",
+            "lines, .csv, .parquet), a store with runs, drawn by a hash, or all alike. Default: as "
+            "topologies say, else all alike.",
         ),
     ] = None,
     time_limit: Annotated[

@@ -14,14 +14,31 @@ from plans.tables.column_types import TOPOLOGY
 DRAWN = "drawn"
 """What --costs says for costs that are drawn."""
 
+ALIKE = "alike"
+"""What --costs says for operators that all cost the same, whatever their topologies say."""
+
+
+def require_costs(costs: str | None) -> None:
+    """ConfigurationError unless `costs` is a file, a store, DRAWN, ALIKE or None."""
+    if costs in (None, DRAWN, ALIKE) or local_store_and_version(costs) is not None:
+        return
+    if not Path(costs).is_file():
+        raise ConfigurationError(
+            f"--costs {costs}: found no such file or store",
+            f"a table, {DRAWN}, {ALIKE}, or a store that penstock run --to has written",
+        )
+
 
 def chosen_costs(costs: str | None, topologies: pl.DataFrame) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """From stream nodes to operator_costs. In: a file, a store, DRAWN or None; topologies.
+    """From stream nodes to operator_costs. In: a file, a store, DRAWN, ALIKE or None; topologies.
 
     A file, or what the runs of a store have measured, comes before what topologies say themselves, and this
     before what is drawn or assumed. Raises ConfigurationError if there is no such file, or no such run;
     InputError (see read_costs and costs_in_topologies); StoreError.
     """
+    require_costs(costs)
+    if costs == ALIKE:
+        return operator_costs
     in_topologies = costs_in_topologies(topologies)
     if costs == DRAWN:
         return lambda stream_nodes: operator_costs(stream_nodes, in_topologies, drawn_costs(stream_nodes))
@@ -29,13 +46,8 @@ def chosen_costs(costs: str | None, topologies: pl.DataFrame) -> Callable[[pl.Da
         return lambda stream_nodes: operator_costs(stream_nodes, in_topologies)
     if (store := local_store_and_version(costs)) is not None:
         in_file = _measured(costs, *store, topologies)
-    elif Path(costs).is_file():
-        in_file = read_costs(Path(costs), topologies)
     else:
-        raise ConfigurationError(
-            f"--costs {costs}: found no such file or store",
-            f"a table, {DRAWN}, or a store that penstock run --to has written",
-        )
+        in_file = read_costs(Path(costs), topologies)
     return lambda stream_nodes: operator_costs(stream_nodes, in_file, in_topologies)
 
 

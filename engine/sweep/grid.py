@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.planning.find_policies import find_policies, names_a_policy
-from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS, Source, SweepSpec, beside, default_operators
+from engine.sweep.sweep_spec import (
+    PARAMETERS,
+    WORKLOADS,
+    Source,
+    SweepSpec,
+    beside,
+    costs_beside,
+    default_operators,
+)
 from operators.common.flink_yaml import as_option_text
 from plans.errors import InputError
 
@@ -66,9 +74,7 @@ def cells_of(spec: SweepSpec, path: str) -> list[Cell]:
     if count > MOST_CELLS:
         raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
     return [
-        _cell(
-            source, chosen, beside(path, cost) if cost and _is_file(path, cost) else cost, planner, repetition
-        )
+        _cell(source, chosen, costs_beside(path, cost), planner, repetition)
         for source in sources
         for chosen in options
         for cost in costs
@@ -103,10 +109,6 @@ def _points(source: Source, path: str) -> Iterator[dict[str, Any]]:
                     "seed": 0,
                     **given,
                 }
-
-
-def _is_file(path: str, cost: str) -> bool:
-    return os.path.isfile(beside(path, cost))
 
 
 def _cell(

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 
 from engine.bench.measure_quality import plan_and_measure
@@ -13,7 +12,6 @@ from engine.configuration.find_configuration import find_configuration
 from engine.planning.plan_in_process import ReadTopologies, read_in_process
 from engine.planning.plan_options import plan_options
 from engine.planning.policies import question
-from engine.sweep.read_sweep_spec import ALIKE
 from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS
 from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from plans.generate.by_spec.fleet_spec import read_fleet_spec
@@ -55,8 +53,7 @@ class CellMeter:
         configuration = find_configuration(request.config_dir, defines)
         choices = plan_options(cluster=configuration.cluster).choices
         read, seconds = self._topologies(request.source, configuration.job_defaults)
-        chosen = None if request.costs == ALIKE else request.costs
-        asked = question(chosen, _asked(read.frames["topologies"], request.costs), request.time_limit)
+        asked = question(request.costs, read.frames["topologies"], request.time_limit)
         found = plan_and_measure(read, request.planner, asked, choices)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]
@@ -75,11 +72,6 @@ class CellMeter:
         self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
         self._of = key
         return self._read, self._read.seconds
-
-
-def _asked(topologies: pl.DataFrame, costs: str | None) -> pl.DataFrame:
-    """Topologies, without costs of their own where all are to cost the same."""
-    return topologies.clear() if costs == ALIKE else topologies
 
 
 def _given(source: Mapping[str, Any]) -> Any:

@@ -1,8 +1,10 @@
 """Reading the spec file of a sweep, with everything that is wrong in it, by line."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -10,16 +12,16 @@ from pydantic import ValidationError
 
 from engine.bench.measure_quality import require_planners
 from engine.configuration.find_configuration import find_configuration
-from engine.planning.chosen_costs import DRAWN
+from engine.planning.chosen_costs import require_costs
 from engine.sweep.grid import axes_of_options
-from engine.sweep.sweep_spec import Source, SweepSpec, beside
+from engine.sweep.sweep_spec import Source, SweepSpec, beside, costs_beside
 from operators.common.flink_yaml import core_schema_loader
 from plans.errors import InputError, PenstockError
 from plans.generate.by_spec.fleet_spec import read_fleet_spec
 from plans.topology.rules import shorten
 
-ALIKE = "alike"
-"""What `costs` says for operators that all cost the same."""
+_Check = tuple[tuple[Any, ...], Callable[[], object]]
+"""A place in the spec, and what raises if the machine does not have what is named there."""
 
 LARGEST_BYTES = 1 << 20
 _DEEPEST = 10
@@ -138,37 +140,44 @@ def _said(path: str, root: Any, error: Any) -> str:
 
 def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], str]]:
     """What the machine does not have of what the spec names: place and reason."""
-    found: list[tuple[tuple[Any, ...], str]] = []
-    for number, source in enumerate(spec.topologies):
-        for file in source.file or ():
-            if not os.path.exists(beside(path, file)):
-                found.append((("topologies", number, "file"), f"{file}: no such file or folder"))
-        for file in source.spec or ():
-            try:
-                read_fleet_spec(beside(path, file))
-            except (PenstockError, OSError) as error:
-                found.append((("topologies", number, "spec"), getattr(error, "message", str(error))))
-    for planner in spec.planners:
+
+    def options(chosen: Mapping[str, str]) -> None:
         try:
-            require_planners([planner])
+            find_configuration(None, chosen, f"{path}:options")
         except PenstockError as error:
-            found.append((("planners",), error.message))
-    for costs in spec.costs or ():
-        if costs not in (DRAWN, ALIKE) and not os.path.isfile(beside(path, costs)):
-            found.append((("costs",), f"{costs}: no such file; allowed {DRAWN}, {ALIKE}, a file"))
-    for key, values in spec.options.items():
-        for option in axes_of_options({key: values}):
-            try:
-                find_configuration(None, option, f"{path}:{_OPTIONS}")
-            except PenstockError as error:
-                found.append((("options", key), error.message.split(f"{path}:{_OPTIONS}: ")[-1]))
-    if not found:
-        for options in axes_of_options(spec.options):
-            try:
-                find_configuration(None, options, f"{path}:{_OPTIONS}")
-            except PenstockError as error:
-                found.append((("options",), error.message.split(f"{path}:{_OPTIONS}: ")[-1]))
+            raise InputError(error.message.split(f"{path}:options: ")[-1]) from error
+
+    of_files = (
+        (("topologies", number, key), partial(require, beside(path, file)))
+        for number, source in enumerate(spec.topologies)
+        for key, require in (("file", _require_there), ("spec", read_fleet_spec))
+        for file in getattr(source, key) or ()
+    )
+    of_planners = ((("planners",), partial(require_planners, [planner])) for planner in spec.planners)
+    of_costs = ((("costs",), partial(require_costs, costs_beside(path, one))) for one in spec.costs or ())
+    of_each = (
+        (("options", key), partial(options, option))
+        for key, values in spec.options.items()
+        for option in axes_of_options({key: values})
+    )
+    checks: Iterable[_Check] = chain(of_files, of_planners, of_costs, of_each)
+    together = ((("options",), partial(options, chosen)) for chosen in axes_of_options(spec.options))
+    return _failed(checks) or _failed(together)
+
+
+def _require_there(path: str) -> None:
+    if not os.path.exists(path):
+        raise InputError(f"{path}: no such file or folder")
+
+
+def _failed(checks: Iterable[_Check]) -> list[tuple[tuple[Any, ...], str]]:
+    """The checks that raise: place and reason."""
+    found: list[tuple[tuple[Any, ...], str]] = []
+    for place, check in checks:
+        try:
+            check()
+        except PenstockError as error:
+            found.append((place, error.message))
+        except OSError as error:
+            found.append((place, str(error)))
     return found
-
-
-_OPTIONS = "options"

@@ -30,7 +30,7 @@ ABOUT: dict[str, tuple[pa.DataType, str]] = {
     "topologies": (pa.string(), "where topologies come from, in a line"),
     "parameters": (_TEXTS, "the same by key: shape, file or spec, and what is drawn how"),
     "options": (_TEXTS, "Flink's options that the spec sets"),
-    "costs": (pa.string(), "drawn, alike or a file; null: as topologies say, else all alike"),
+    "costs": (pa.string(), "drawn, alike, a file or a store; null: as topologies say, else all alike"),
     "planner": (pa.string(), "flink (its rules), or a planner of your own"),
     "inputs": (pa.int64(), "topologies that came in"),
     "planned": (pa.int64(), "of them planned"),

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from engine.planning.chosen_costs import ALIKE, DRAWN
 from plans.errors import PenstockError
 from plans.generate.shapes import SHAPES
 from plans.generate.spec import Spec
@@ -112,3 +113,8 @@ def default_operators(shape: str) -> int:
 def beside(spec: str, path: str) -> str:
     """A path that a spec file names, which is relative to the folder of the spec file."""
     return str(Path(spec).parent / path)
+
+
+def costs_beside(spec: str, costs: str | None) -> str | None:
+    """What --costs takes for the `costs` of a spec file."""
+    return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)

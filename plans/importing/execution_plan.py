@@ -3,12 +3,12 @@
 Source: org.apache.flink.streaming.api.graph.JSONGenerator.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from plans.errors import TopologyError
 from plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
+from plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
 from plans.importing.stream_graph_form import sources_as_read, stream_edge, stream_graph, stream_node
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
@@ -61,28 +61,13 @@ def is_execution_plan(document: Mapping[str, Any]) -> bool:
 def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
     """A topology named `name`: the operators and edges as given, with Flink's defaults (see ASSUMED)."""
     nodes = document["nodes"]
-    errors = [error for place, node in enumerate(nodes, 1) for error in _errors(node, place)]
+    errors = errors_of_nodes(nodes, "node", _node_errors)
     if errors:
         return errors
-    counts = Counter(node["id"] for node in nodes)
-    errors = [
-        TopologyError(ErrorKind.DUPLICATE_ID, f"node {i}", f"{count} nodes with this id", "1", "")
-        for i, count in counts.items()
-        if count > 1
-    ]
     reads = {node["id"]: [one["id"] for one in node.get("predecessors", ())] for node in nodes}
-    errors += [
-        TopologyError(
-            ErrorKind.DANGLING_EDGE,
-            f"node {i}",
-            f"predecessor {one}, which no node has as its id",
-            "the id of a node",
-            "",
-        )
-        for i, inputs in reads.items()
-        for one in inputs
-        if one not in reads
-    ]
+    errors = errors_of_links(
+        [(node["id"], reads[node["id"]]) for node in nodes], ("node", "nodes"), "predecessor"
+    )
     if errors:
         return errors
     by_id = sorted(nodes, key=lambda node: node["id"])
@@ -103,22 +88,11 @@ def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
     return with_notes({"name": name, "stream_graph": graph}, FORM, ASSUMED, ignored)
 
 
-def _errors(node: Any, place: int) -> list[TopologyError]:
-    where = f"node at position {place}"
-    if type(node) is not dict:
-        return [wrong_type(where, "node", node, "an object")]
-    if "id" in node:
-        where = f"node {node['id']!r:.40}"
+def _node_errors(node: Mapping[str, Any], where: str) -> list[TopologyError]:
     errors = errors_of_known(node, _NODE, ("id", "type", "pact", "parallelism"), where)
     if errors:
         return errors
-    if node["parallelism"] == 0:
-        errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
-    for one in node.get("predecessors", ()):
-        if type(one) is not dict:
-            errors.append(wrong_type(where, "predecessor", one, "an object"))
-        else:
-            errors += errors_of_known(one, _PREDECESSOR, tuple(_PREDECESSOR), f"{where}, predecessor")
+    errors = errors_of_inputs(node, where, "predecessors", _PREDECESSOR, tuple(_PREDECESSOR))
     if node["pact"] == _SOURCE and node.get("predecessors"):
         errors.append(
             TopologyError(ErrorKind.WRONG_NUMBER_OF_INPUTS, where, "a source with predecessors", "none", "")

@@ -3,7 +3,6 @@
 Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from html import unescape
 from typing import Any
@@ -12,7 +11,7 @@ from plans.errors import TopologyError
 from plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
 from plans.importing.job_vertices import ASSUMED as OF_VERTICES
 from plans.importing.job_vertices import EXCHANGES, Vertex, VertexInput, topology_of_vertices
-from plans.topology.error_kinds import ErrorKind
+from plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
 from plans.topology.operator_rules import UID_HASH
 from plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
 from plans.vocabulary import JobType
@@ -56,27 +55,11 @@ def from_flink_plan(document: Mapping[str, Any], name: str) -> Imported:
     if errors:
         return errors
     nodes = document["nodes"]
-    errors = [error for place, node in enumerate(nodes, 1) for error in _errors(node, place)]
+    errors = errors_of_nodes(nodes, "vertex", _vertex_errors)
     if errors:
         return errors
-    known = Counter(node["id"] for node in nodes)
-    errors = [
-        TopologyError(ErrorKind.DUPLICATE_ID, f"vertex {i}", f"{count} vertices with this id", "1", "")
-        for i, count in known.items()
-        if count > 1
-    ]
-    errors += [
-        TopologyError(
-            ErrorKind.DANGLING_EDGE,
-            f"vertex {node['id']}",
-            f"input {one['id']}, which no vertex has as its id",
-            "the id of a vertex",
-            "",
-        )
-        for node in nodes
-        for one in node.get("inputs", ())
-        if one["id"] not in known
-    ]
+    reads = [(node["id"], [one["id"] for one in node.get("inputs", ())]) for node in nodes]
+    errors = errors_of_links(reads, ("vertex", "vertices"), "input")
     if errors:
         return errors
     # Trees end each of their lines; a chain on one line has no line end.
@@ -118,21 +101,7 @@ def _as_text(html: str) -> str:
     return unescape(html.replace("&lang;", "\u2329").replace("&rang;", "\u232a"))
 
 
-def _errors(node: Any, place: int) -> list[TopologyError]:
-    where = f"vertex at position {place}"
-    if type(node) is not dict:
-        return [wrong_type(where, "vertex", node, "an object")]
-    if type(node.get("id")) is str:
-        where = f"vertex {node['id']:.40}"
-    errors = errors_of_known(node, _NODE, ("id", "parallelism"), where)
-    if errors:
-        return errors
-    if node["parallelism"] == 0:
-        errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
-    for one in node.get("inputs", ()):
-        if type(one) is not dict:
-            errors.append(wrong_type(where, "input", one, "an object"))
-        else:
-            required = ("id", "num", "exchange", "ship_strategy")
-            errors += errors_of_known(one, _INPUT, required, f"{where}, input")
-    return errors
+def _vertex_errors(node: Mapping[str, Any], where: str) -> list[TopologyError]:
+    return errors_of_known(node, _NODE, ("id", "parallelism"), where) or errors_of_inputs(
+        node, where, "inputs", _INPUT, ("id", "num", "exchange", "ship_strategy")
+    )

@@ -12,11 +12,11 @@ import pytest
 from engine.bench.suites import WORKLOADS
 from engine.commands import main as module
 from engine.commands.metrics import number
-from engine.planning.chosen_costs import DRAWN, chosen_costs
+from engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
 from engine.planning.plan_in_process import plan_in_process
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
-from plans.errors import InputError
+from plans.errors import ConfigurationError, InputError
 from plans.metrics.costs_in_topologies import PREFIX
 from plans.metrics.operator_costs import ASSUMED
 from plans.metrics.plan_metrics import plan_metrics
@@ -96,6 +96,13 @@ def test_costs_of_topologies_come_after_a_file_and_before_what_is_drawn(tmp_path
     assert said["cpu_nanoseconds_per_record"] == ASSUMED["cpu_nanoseconds_per_record"]
     assert (drawn["selectivity"], drawn["record_bytes"]) == (0.25, 7)
     assert (in_file["selectivity"], in_file["record_bytes"]) == (4, 7)
+    assert {name: cost(ALIKE)[name] for name in ASSUMED} == {**ASSUMED, "records_per_second": 0}
+
+
+def test_costs_that_are_neither_a_file_nor_a_store(tmp_path):
+    for wrong in ("gone.csv", str(tmp_path), f"{tmp_path}@3"):
+        with pytest.raises(ConfigurationError, match="found no such file or store"):
+            require_costs(wrong)
 
 
 def test_all_broken_costs_are_named_together():
@@ -134,7 +141,7 @@ def test_generate_writes_them_at_a_parallelism(tmp_path, capsys):
     [
         (("workloads", "--seed", "3", "--width", "2"), "--seed, --width: not for workloads"),
         (("workloads", "--parallelism", "0"), "--parallelism: found 0"),
-        (("workloads", "--out", "folder"), "--out folder: workloads are topology lines"),
+        (("workloads", "--out", "folder"), "--out folder: workloads: topologies are lines"),
         (("workload",), "did you mean workloads?"),
     ],
 )
