@@ -105,7 +105,7 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|STORE|drawn|alike",
+            metavar="COSTS",
             help="With --quality: what operators cost: a table (JSON lines, .csv, .parquet), a store with "
             "runs, drawn by hash, or all alike. Default: drawn.",
         ),

@@ -33,7 +33,7 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|STORE|drawn|alike",
+            metavar="COSTS",
             help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
             "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; a store with the "
             "runs of these jobs, which measured them; drawn by hash; or all alike. "

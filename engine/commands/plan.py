@@ -127,7 +127,7 @@ def command(
         str | None,
         typer.Option(
             "--costs",
-            metavar="FILE|STORE|drawn|alike",
+            metavar="COSTS",
             help="What operators cost, for a planner of your own that reads operator_costs: a table (JSON "
             "lines, .csv, .parquet), a store with runs, drawn by a hash, or all alike. Default: as "
             "topologies say, else all alike.",
