@@ -61,6 +61,11 @@ def is_worth_compiling(rows: int) -> bool:
     return "numba" in sys.modules or _looped["rows"] >= WORTH_COMPILING
 
 
+def expect_rows(rows: int) -> None:
+    """Count rows that are about to be looped over, so that not even the first of them run as plain Python."""
+    _looped["rows"] += rows
+
+
 def compiled(loop: Loop) -> Loop:
     """The loop compiled; other threads go on while it runs."""
     fast: Loop = _compile(loop)

@@ -20,7 +20,9 @@ from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.parse_lines import parse_lines
 from plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES
 
-_BYTES_OF_A_ROW = 64
+BYTES_OF_A_ROW = 64
+"""Of a transformation in a topology file, about."""
+
 _NESTED = tuple(NESTED_COLUMNS)[1:]
 
 
@@ -40,7 +42,7 @@ def parse_block(block: Block, job_defaults: JobDefaults = NO_DEFAULTS) -> list[p
     """
     data, file, first = block
     values = data.split(b"\n")[:-1]
-    if not is_worth_compiling(len(data) // _BYTES_OF_A_ROW):
+    if not is_worth_compiling(len(data) // BYTES_OF_A_ROW):
         whole = lines_batch(values, file, range(first, first + len(values)))
         return list(parse_lines([whole], job_defaults=job_defaults))
     plain, lines = _plain_lines(values, file, first, job_defaults)

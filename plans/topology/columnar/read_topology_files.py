@@ -7,9 +7,10 @@ from itertools import chain
 import pyarrow as pa
 
 from plans.columnar.side_by_side import one_after_the_other
+from plans.compiled import expect_rows
 from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.parse_block import Block, parse_block
+from plans.topology.columnar.parse_block import BYTES_OF_A_ROW, Block, parse_block
 from plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
@@ -70,7 +71,9 @@ def _parsed(
     """PARSED of all lines."""
     if not paths:
         raise no_files_given()
-    blocks = blocks_of_files(find_topology_files(paths), max_line_bytes, before_block)
+    files = find_topology_files(paths)
+    expect_rows(sum(os.path.getsize(file) for file in files if os.path.isfile(file)) // BYTES_OF_A_ROW)
+    blocks = blocks_of_files(files, max_line_bytes, before_block)
     yield from parsed_blocks(blocks, max_line_bytes, job_defaults)
 
 
