@@ -31,11 +31,16 @@ class PieceSize:
         self.limit = self._first = _FIRST
         self._began = monotonic()
 
-    def is_full(self, waiting: list[Any]) -> bool:
-        """Whether the results that wait, one at least, are to be put out; if not, `limit` is higher now."""
-        count = len(waiting)
-        sample = waiting[:: count // _SAMPLE + 1]
-        fitting = max(1, _PIECE_BYTES * len(sample) // sum(map(value_bytes, sample)))
+    def is_full(self, waiting: list[Any], taken: int | None = None) -> bool:
+        """Whether the results that wait are to be put out; if not, `limit` is higher now.
+
+        `taken`: of how many records they are, where that is what is counted; each has one result at most.
+        """
+        count = len(waiting) if taken is None else taken
+        sample = waiting[:: len(waiting) // _SAMPLE + 1]
+        fitting = _MOST_RESULTS
+        if sample:
+            fitting = max(1, _PIECE_BYTES * len(sample) // sum(map(value_bytes, sample)))
         seconds = monotonic() - self._began
         timely = int(count * _PIECE_SECONDS / max(seconds, 1e-6))
         self._first = max(1, min(_FIRST_OF_PIECE, fitting, timely))

@@ -1,128 +1,134 @@
 """Map, filter and flat map over records."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from sys import getrefcount
-from typing import Any
+from typing import Any, ClassVar
 
-from operators.chain.copies import own
 from operators.chain.operator import Operator, Timestamps, Values
 from operators.chain.piece_size import PieceSize
 from operators.chain.results import UNCHANGING, close_iterator, frozen
+from operators.records.loops_of_functions import CONSTANT, Settle, Step, loop_of
 from operators.records.user_function import FunctionOperator, method
 
 
-class MapOperator(FunctionOperator):
-    """One result per record. Source: org.apache.flink.streaming.api.operators.StreamMap."""
+class RecordFunctionOperator(FunctionOperator):
+    """An operator that calls its function with one record after the other.
+
+    In a chain, several that follow one another run in one loop, which the first one leads.
+    """
+
+    step: ClassVar[Step]
+    _followers: Sequence["RecordFunctionOperator"] = ()
+
+    def lead(self, followers: Sequence["RecordFunctionOperator"]) -> None:
+        """Run the functions of those chained behind this one, too; to be called before `open`."""
+        self._followers = followers
 
     def open(self) -> None:
         """Open the function."""
         super().open()
-        self._map = method(self.function, "map")
-        self._piece = PieceSize()
-        # whether it may give what can be changed later; undeclared types say nothing of the next result
-        self._changing = not self.context.plain_results
+        self._run = FunctionRun((self, *self._followers))
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Map all values; put the results out together, or in pieces where they are large."""
-        rest, piece = iter(values), self._piece
-        results: Values = []
-        done = 0
-        piece.begin()
-        while done + len(results) < len(values):
-            room = piece.limit - len(results)
-            fits = room >= len(values) - done - len(results)
-            try:
-                some = self._mapped(rest if fits else islice(rest, room))
-            except BaseException as error:
-                raise self.failed(error, current(values, rest)) from error
-            results = results + some if results else some
-            if len(results) >= piece.limit and piece.is_full(results):
-                self.output.collect(results, span(timestamps, done, len(results)))
-                done += len(results)
-                results = []
-        if results:
-            self.output.collect(results, span(timestamps, done, len(results)))
-
-    def _mapped(self, rest: Iterator[Any]) -> Values:
-        function = self._map
-        if not self._changing:
-            # the first one alone: whether results may change has to be known before the next call
-            results = [function(value) for value in islice(rest, 1)]
-            self._changing = not _are_constant(results)
-            if not self._changing:
-                results += [function(value) for value in rest]
-                self._changing = not _are_constant(results)
-                return results
-            results = list(map(frozen, results))
-        else:
-            results = []
-        unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
-        for value in rest:
-            result = function(value)
-            kind = type(result)
-            changing = kind not in unchanging
-            if kind is tuple:
-                # a loop: a call for the few items of a tuple would take longer
-                for item in result:
-                    if type(item) not in unchanging:
-                        break
-                else:
-                    changing = False
-            if changing:
-                # an object that the function still refers to may be changed before it goes on
-                shared = result is not value and getrefcount(result) > _UNSHARED
-                if shared:
-                    result = frozen(result)
-                elif kind is not list or not only_unchanging(map(type, result)):
-                    result = own(result)
-            results.append(result)
-        return results
+        """Call the functions with all values; put the results out together, or in pieces."""
+        self._run.process(values, timestamps)
 
 
-class FilterOperator(FunctionOperator):
+class MapOperator(RecordFunctionOperator):
+    """One result per record. Source: org.apache.flink.streaming.api.operators.StreamMap."""
+
+    step = Step.MAP
+
+
+class FilterOperator(RecordFunctionOperator):
     """Keeps the records for which the function is true.
 
     Source: org.apache.flink.streaming.api.operators.StreamFilter.
     """
 
-    def open(self) -> None:
-        """Open the function."""
-        super().open()
-        self._filter = method(self.function, "filter")
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Put out what passes."""
-        function, rest = self._filter, iter(values)
-        stamps: Timestamps = None
-        try:
-            if timestamps is None:
-                kept = [value for value in rest if function(value)]
-            else:
-                passes = [function(value) for value in rest]
-                kept = [value for value, passed in zip(values, passes, strict=True) if passed]
-                stamps = [stamp for stamp, passed in zip(timestamps, passes, strict=True) if passed]
-        except BaseException as error:
-            raise self.failed(error, current(values, rest)) from error
-        if kept:
-            self.output.collect(kept, stamps)
+    step = Step.FILTER
 
 
-class FlatMapOperator(FunctionOperator):
+class FlatMapOperator(RecordFunctionOperator):
     """Any number of results per record: what the function returns or yields; None is no result.
 
     Source: org.apache.flink.streaming.api.operators.StreamFlatMap.
     """
 
-    def open(self) -> None:
-        """Open the function."""
-        super().open()
-        self._flat_map = method(self.function, "flat_map")
-        self._results = FlatMapResults(self)
+    step = Step.FLAT_MAP
+
+
+class FunctionRun:
+    """The functions of operators that follow one another, called in one loop; open operators.
+
+    Results go to the output of the last one, in pieces where they are large or slow.
+    """
+
+    def __init__(self, operators: Sequence[RecordFunctionOperator]) -> None:
+        self._operators = operators
+        self.functions = tuple(method(one.function, one.step) for one in operators)
+        self._steps = tuple(one.step for one in operators)
+        self._last = operators[-1]
+        self.piece = PieceSize()
+        self.results: Values = []
+        self.stamps: list[int | None] = []
+        self._flat = Step.FLAT_MAP in self._steps
+        self._one_each = set(self._steps) == {Step.MAP}
+        if set(self._steps) == {Step.FILTER}:
+            self._settle = Settle.NOTHING
+            self._looks = False
+        else:
+            # undeclared types say nothing of the next result
+            plain = self._last.context.plain_results
+            self._looks = plain and not self._flat
+            self._settle = (Settle.NOTHING if self._looks else Settle.PLAIN) if plain else Settle.ALL
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Flat map all values, and put the results out in pieces."""
-        self._results.of(self._flat_map, values, timestamps)
+        """Call the functions with all values, and put all results out."""
+        self._stamped = timestamps is not None and not self._one_each
+        rest, stamps = iter(values), iter(timestamps or ()) if self._stamped else None
+        self.piece.begin()
+        left, waiting, done = len(values), 0, 0
+        while left:
+            # how many results a flat map has for a record is not known: its loop looks at them itself
+            count = left if self._flat else min(left, max(1, self.piece.limit - waiting))
+            self._call(rest if count == left else islice(rest, count), stamps)
+            left, waiting = left - count, waiting + count
+            if left and self.piece.is_full(self.results, waiting):
+                self._put_out(span(timestamps, done, waiting))
+                done, waiting = done + waiting, 0
+        self._put_out(span(timestamps, done, waiting))
+
+    def relieve(self) -> None:
+        """Put the results out if they are enough; called by loops with a flat map."""
+        if self.piece.is_full(self.results):
+            self._put_out(None)
+
+    def failed(
+        self, error: BaseException, line: int, records: Sequence[Any], iterators: Sequence[Any]
+    ) -> BaseException:
+        """`error`, raised at a line of the loop, as that of its operator and record."""
+        for rest in iterators:
+            close_iterator(rest)
+        step, place = self._loop.steps.get(line, (-1, 0))
+        return self._operators[step].failed(error, records[place])
+
+    def _call(self, rest: Iterator[Any], stamps: Iterator[int | None] | None) -> None:
+        self._loop = loop_of(self._steps, stamps is not None, self._settle)
+        before = len(self.results)
+        self._loop.run(self, rest, stamps)
+        if self._looks and not CONSTANT.issuperset(map(type, islice(self.results, before, None))):
+            # not what was declared: from here on each result is looked at before the next call
+            self.results[before:] = map(frozen, self.results[before:])
+            self._looks, self._settle = False, Settle.ALL
+
+    def _put_out(self, timestamps: Timestamps) -> None:
+        """Hand on all results; `timestamps`: theirs, where each record has one result."""
+        results, stamps = self.results, self.stamps
+        self.results, self.stamps = [], []
+        if results:
+            self._last.output.collect(results, stamps if self._stamped else timestamps)
+        self.piece.begin()
 
 
 class FlatMapResults:
@@ -201,24 +207,8 @@ def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:
     return timestamps[start : start + count]
 
 
-def _are_constant(results: Values) -> bool:
-    return CONSTANT.issuperset(map(type, results))
-
-
 #: Results up to which a loop over them is quicker than calls for all of them.
 _FEW = 4
-
-#: Types of results that go on as they are where single values or tuples of these are declared.
-CONSTANT = UNCHANGING | {tuple}
-
-
-def _references(value: Any) -> int:
-    result = value
-    return getrefcount(result)
-
-
-#: How many references a result has that only the loop refers to: `value` of `_references` is one more.
-_UNSHARED = _references(object()) - 1
 
 
 def current(values: Values, rest: object) -> object:
