@@ -78,7 +78,10 @@ def _measures(spark: SparkSession, scale: float) -> Iterator[tuple[str, int, Wor
         "six row functions",
         rows,
         lambda: _row_functions(rows),
-        {"row loop in mapInArrow": lambda: _row_functions_by_hand(spark, rows)},
+        {
+            "row loop in mapInArrow": lambda: _row_functions_by_hand(spark, rows),
+            "nested calls in mapInArrow": lambda: _nested_by_hand(spark, rows),
+        },
     )
     yield (
         "keyed sum, columns",
@@ -185,6 +188,16 @@ def _row_functions_by_hand(spark: SparkSession, count: int) -> None:
                 result = function(result)
             results.append(result)
         pa.array(results, pa.int64())
+
+    _by_hand(spark, 2, count, work)
+
+
+def _nested_by_hand(spark: SparkSession, count: int) -> None:
+    functions: list[Callable[[int], int]] = [lambda value: value + 1 for _ in range(6)]
+    a, b, c, d, e, f = functions
+
+    def work(batch: pa.RecordBatch) -> None:
+        pa.array([f(e(d(c(b(a(value)))))) for value in batch.column(0).to_pylist()], pa.int64())
 
     _by_hand(spark, 2, count, work)
 

@@ -120,7 +120,8 @@ def command(
             "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
             "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
             "a JDK and pip install 'penstock\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of the "
-            "group penstock.planners: somebody's own decisions in place of Flink's rules, in this process.",
+            "group penstock.planners: somebody's own decisions in place of Flink's rules, in this process "
+            "or, with --master, in Spark's workers.",
         ),
     ] = Planner.AUTO.value,
     costs: Annotated[
@@ -200,10 +201,6 @@ def command(
     chosen = choose_planner(
         asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )
-    if policies is not None and chosen.on_spark:
-        raise ConfigurationError(
-            f"--planner {planner}: {chosen.why}", "a planner of your own runs in this process"
-        )
     stored = None
     if not chosen.on_spark:
         extra = 4 if chosen.planner is Planner.FLINK else 2
@@ -229,6 +226,7 @@ def command(
                 {**configuration.spark, **settings},
                 longest,
                 checkpoint_dir,
+                policies,
             )
             stored = plan_where_asked(work, master, session, report)
     say(

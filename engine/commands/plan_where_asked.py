@@ -23,6 +23,11 @@ def plan_where_asked(work: WorkOnSpark, master: str | None, session: str | None,
             work, lambda: get_session(master=cluster.master, conf=work.conf, app_name="penstock plan"), report
         )
     name = cluster.session.name
+    if work.policies is not None:
+        raise ConfigurationError(
+            f"--planner {work.policies.name}: session {name!r} plans by Penstock's own planners",
+            "give --master, or plan without a session",
+        )
     if work.checkpoint_dir is not None:
         raise ConfigurationError(
             f"--checkpoint-dir {work.checkpoint_dir}: session {name!r} keeps what it needs in its executors",

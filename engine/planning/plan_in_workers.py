@@ -2,19 +2,24 @@
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from engine.planning.policies import Policies
 from engine.planning.require_memory_in_worker import require_memory_in_worker
+from engine.planning.send_planners import send_planners
 from engine.spark.scoped_settings import scoped_settings
 from plans.choices import Choices
 from plans.columnar.packed_tables import PACKED, divide, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
     STAGE_SECONDS,
+    PlanPart,
     plan_packed_tables,
+    planned_by_flinks_rules,
     validate_tables,
     validated_tables,
 )
@@ -25,6 +30,11 @@ from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plans.columnar.plan_in_parts import InParts
 
 ARROW_ROWS_PER_BATCH = 512
 """Few: where a list is null, Arrow's Java writer goes over all rows of the batch since one that is not."""
@@ -42,11 +52,13 @@ def plan_in_workers(
     partitions: int,
     report: Callable[[str], None] = lambda stage: None,
     choices: Choices | None = None,
+    policies: Policies | None = None,
 ) -> Planned:
     """As run_passes, with the same rows: topologies are divided into `partitions`, each planned by one call.
 
     Given tables are validated by the same call. Every topology has to fit a worker. Tables travel in blocks
-    (PACKED); those of the plan stay packed until they are read.
+    (PACKED); those of the plan stay packed until they are read. `policies` decide in place of Flink's rules,
+    and see a partition at a time; files of costs have to be where the workers run.
     """
     report("plan whole topologies")
     started = time.monotonic()
@@ -57,7 +69,13 @@ def plan_in_workers(
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    plan = plan_packed_tables(read, until, choices or Choices(), require_memory_in_worker)
+    chosen = choices or Choices()
+    if policies is None:
+        plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
+    else:
+        send_planners(given.topologies.sparkSession, policies.chosen)
+        plan_part = planned_by_policies(policies, until, chosen)
+    plan = plan_packed_tables(read, plan_part)
     with scoped_settings(given.topologies.sparkSession, _SETTINGS):
         planned = cut_lineage(blocks.mapInArrow(plan, PACKED))
     wall = time.monotonic() - started
@@ -70,6 +88,23 @@ def plan_in_workers(
         return Planned(tables, given.topologies.count() + _orphans(planned), seconds, [planned], ())
     tables["rejected"] = given.rejected.unionByName(tables["rejected"])
     return Planned(tables, given.inputs, seconds, [planned], given.persisted)
+
+
+def planned_by_policies(policies: Policies, until: Layer, choices: Choices) -> PlanPart:
+    """plan_by_policies in a worker, which imports it when it needs it."""
+
+    def plan(given: "dict[str, pl.DataFrame]") -> "InParts":
+        from engine.planning.plan_by_policies import plan_by_policies
+        from plans.columnar.plan_in_parts import InParts
+
+        count = len(given["topologies"]) + len(given["rejected"])
+        question = policies.question(given["topologies"])
+        planned = plan_by_policies(
+            given, count, policies.chosen, until=until, choices=choices, question=question
+        )
+        return InParts(planned.tables, planned.seconds)
+
+    return plan
 
 
 def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:

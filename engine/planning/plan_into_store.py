@@ -187,6 +187,7 @@ class WorkOnSpark(NamedTuple):
     conf: Mapping[str, str]
     max_line_bytes: int
     checkpoint_dir: str | None = None
+    policies: "Policies | None" = None
 
 
 def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> Stored:
@@ -204,13 +205,15 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     with checkpoints_in(spark, work.checkpoint_dir):
         report("read topologies")
         given = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
-        planned = plan_tables(spark, given, options.until, report, options.choices, choice.planner)
+        planned = plan_tables(
+            spark, given, options.until, report, options.choices, choice.planner, work.policies
+        )
         report("write the version")
         number = write_plan(
             SparkTables(spark, work.out),
             planned.tables,
             planner_version=version("penstock"),
-            options=options.recorded,
+            options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
             rows=dict.fromkeys(planned.tables, planned.rows_read),
         )
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"

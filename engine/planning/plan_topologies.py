@@ -24,6 +24,7 @@ from engine.planning.planning_settings import (
     partitions_for,
     planning_settings,
 )
+from engine.planning.policies import Policies
 from engine.planning.split_by_size import joined_plans, split_by_size
 from engine.spark.foresee_spark_memory import heap_bytes
 from engine.spark.session import any_session, require_delta
@@ -98,8 +99,12 @@ def plan_tables(
     report: Callable[[str], None],
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
+    policies: Policies | None = None,
 ) -> Planned:
-    """`plan` for what read_topologies gives; checks that no topology is lost."""
+    """`plan` for what read_topologies gives; checks that no topology is lost.
+
+    `policies`: planners of others, who decide in place of Flink's rules, in the workers.
+    """
     rows, largest, most_tasks = _rows(given)
     partitions = partitions_for(spark, rows)
     cores = spark.sparkContext.defaultParallelism
@@ -125,7 +130,7 @@ def plan_tables(
         planned = _by_joins(spark, given, giants, rows, until, report, choices)
     else:
         with planning_settings(spark, partitions):
-            planned = plan_in_workers(given, until, partitions, report, choices)
+            planned = plan_in_workers(given, until, partitions, report, choices, policies)
     with planning_settings(spark, partitions):
         report("check that nothing is lost")
         ids = F.count_distinct(TOPOLOGY).alias("ids")
@@ -133,7 +138,8 @@ def plan_tables(
         rejected = planned.tables["rejected"].count()
     require_nothing_lost(planned.inputs, kept, rejected, different)
     planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
-    planned.planner, planned.why = choice.planner, choice.why
+    planned.planner = choice.planner if policies is None else policies.name
+    planned.why = choice.why
     return planned
 
 

@@ -1,5 +1,6 @@
 """Planners of others as a command or a call names them, and how they are asked."""
 
+import os
 from typing import NamedTuple
 
 import polars as pl
@@ -27,7 +28,9 @@ def named_policies(name: str, costs: str | None, seconds: float) -> Policies:
     """The planner of that name. Raises ConfigurationError."""
     if seconds <= 0:
         raise ConfigurationError(f"--time-limit {seconds:g}: allowed seconds above 0")
-    return Policies(name, find_policies(name), costs, seconds)
+    # workers of Spark have other working folders
+    found = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
+    return Policies(name, find_policies(name), found, seconds)
 
 
 def question(costs: str | None, topologies: pl.DataFrame, seconds: float) -> Question:

@@ -13,6 +13,9 @@ from plans.tables import TABLES
 from plans.vocabulary import Layer
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from plans.columnar.plan_in_parts import InParts
     from plans.execution_graph.columnar.count_task_rows import TaskRows
     from plans.topology.columnar.topology_tables import TopologyTables
 
@@ -26,21 +29,21 @@ Read = Callable[[Mapping[str, pa.Table]], "TopologyTables"]
 """Rows of a part by table to the tables of the topology layer; tables without rows are not there."""
 
 
-def plan_packed_tables(
-    read: Read, until: Layer, choices: Choices, before_tasks: "Callable[[TaskRows], None]"
-) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+PlanPart = Callable[[dict[str, "pl.DataFrame"]], "InParts"]
+"""From the tables of the topology layer, which are emptied, to those of the plan."""
+
+
+def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For `mapInArrow` over PACKED rows of what `read` takes; gives PACKED rows of the plan, of STAGE_SECONDS
     and of ORPHANS.
 
-    The rows of a topology are all in one partition. As plan_in_parts; `rejected` has what `read` and Flink
-    refuse. `before_tasks`: see plan_in_parts.
+    The rows of a topology are all in one partition, which `plan` gets as a whole; `rejected` has what `read`
+    and `plan` refuse.
     """
 
     def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
         # A worker is one of several on its machine. polars reads this when it is imported for the first time.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
-        from plans.columnar.plan_in_parts import plan_in_parts
-
         blocks: dict[str, list[pa.RecordBatch]] = {}
         part = None
         for batch in batches:
@@ -57,7 +60,7 @@ def plan_packed_tables(
         orphans = given.pop("inputs") - (len(rows["topologies"]) if "topologies" in rows else 0)
         del rows
         seconds = {"read_and_validate": time.monotonic() - started}
-        result = plan_in_parts(given, until, choices, before_tasks=before_tasks)
+        result = plan(given)
         seconds |= result.seconds
         stages = {"stage": list(seconds), "seconds": list(seconds.values())}
         yield from packed_rows(part, STAGE_SECONDS, pa.table(stages))
@@ -66,6 +69,19 @@ def plan_packed_tables(
             yield from packed_rows(part, name, result.tables.pop(name))
 
     return planned
+
+
+def planned_by_flinks_rules(
+    until: Layer, choices: Choices, before_tasks: "Callable[[TaskRows], None]"
+) -> PlanPart:
+    """plan_in_parts, which workers import when they need it."""
+
+    def plan(given: dict[str, "pl.DataFrame"]) -> "InParts":
+        from plans.columnar.plan_in_parts import plan_in_parts
+
+        return plan_in_parts(given, until, choices, before_tasks=before_tasks)
+
+    return plan
 
 
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":

@@ -12,10 +12,13 @@ from engine.planning.choose_planner import (
     choose_on_spark,
     choose_planner,
 )
-from engine.planning.plan_in_process import plan_in_process
+from engine.planning.chosen_costs import DRAWN
+from engine.planning.plan_by_policies import plan_by_policies
+from engine.planning.plan_in_process import plan_in_process, read_in_process
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.plan_topologies import plan, read_topologies
 from engine.planning.planning_settings import planning_settings
+from engine.planning.policies import named_policies
 from plans.columnar import packed_tables
 from plans.columnar.packed_tables import divide, packed_rows, unpack
 from plans.errors import ConfigurationError
@@ -56,6 +59,24 @@ def test_rows_are_those_of_one_process(spark, in_one_process, partitions):
         assert expected or name == "co_location_groups"
     assert all(seconds >= 0 for seconds in planned.seconds.values())
     assert {"partition_topologies", "stream_nodes", "managed_memory"} <= planned.seconds.keys()
+    planned.release()
+
+
+@pytest.mark.parametrize("planner", ["engine.examples.chain_equal_costs:chain", "no_planner:raises"])
+def test_planners_of_others_decide_in_workers_as_in_one_process(spark, planner, tmp_path, monkeypatch):
+    source = "import penstock\n@penstock.decides('chaining')\ndef raises(stream_edges): raise ValueError(3)\n"
+    (tmp_path / "no_planner.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    policies = named_policies(planner, DRAWN, 60)
+    read = read_in_process(TOPOLOGIES, lambda stage: None)
+    question = policies.question(read.frames["topologies"])
+    expected = plan_by_policies(read.frames, read.inputs, policies.chosen, question=question)
+    given = read_topologies(spark, TOPOLOGIES)
+    with planning_settings(spark, 3):
+        planned = plan_in_workers(given, Layer.SLOTS, 3, policies=policies)
+    for name, rows in planned.tables.items():
+        assert rows_of(rows.toArrow()) == rows_of(expected.tables[name]), name
+    assert (expected.planned > 0) == (planner != "no_planner:raises")
     planned.release()
 
 

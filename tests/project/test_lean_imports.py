@@ -125,7 +125,7 @@ TAKE_SPARK = {
         "engine/library/plan.py",
         "engine/library/topologies_on_spark.py",
         "engine/sweep/measure_on_spark.py",
-        "engine/sweep/send_planners.py",
+        "engine/planning/send_planners.py",
     },
 }
 """What else needs Spark: its planners, an adapter of stores, what runs in its workers, and what says what its

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.planning.find_policies import find_policies, names_a_policy
+from engine.planning.find_policies import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,14 +17,9 @@ _OWN = ("penstock", "plans", "operators", "engine")
 """Packages that every worker has."""
 
 
-def send_planners(spark: "SparkSession", planners: Iterable[str]) -> None:
-    """Let the workers import the modules that `planners` are in: a file, or the whole package around it."""
-    modules = {
-        policy.function.__module__.partition(".")[0]
-        for planner in planners
-        if names_a_policy(planner)
-        for policy in find_policies(planner)
-    }
+def send_planners(spark: "SparkSession", policies: Iterable[Policy]) -> None:
+    """Let the workers import the modules that `policies` are in: a file, or the whole package around it."""
+    modules = {policy.function.__module__.partition(".")[0] for policy in policies}
     for module in sorted(modules - set(_OWN) - set(sys.stdlib_module_names)):
         found = importlib.import_module(module).__file__
         if (
@@ -35,6 +30,6 @@ def send_planners(spark: "SparkSession", planners: Iterable[str]) -> None:
         if file.name != "__init__.py":
             spark.sparkContext.addPyFile(str(file))
             continue
-        with tempfile.TemporaryDirectory(prefix="penstock-sweep-") as folder:
+        with tempfile.TemporaryDirectory(prefix="penstock-planner-") as folder:
             archive = shutil.make_archive(f"{folder}/{module}", "zip", file.parent.parent, module)
             spark.sparkContext.addPyFile(archive)
