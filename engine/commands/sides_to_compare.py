@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
 from engine.commands.key_values import given_configuration
 from engine.commands.plan_to_draw import job_of_script
 from engine.diff.lines_in_both import lines_in_both, parts_without
@@ -121,8 +125,9 @@ def _is_of_files(source: str) -> bool:
     return _store_and_version(source)[0] is None and not source.endswith(".py") and not holds_tables(source)
 
 
-def _has_any(side: Side, ids: frozenset[int]) -> bool:
-    return bool(ids) and not ids.isdisjoint(side.topologies.select(TOPOLOGY).collect()[TOPOLOGY].to_list())
+def _has_any(side: Side, ids: NDArray[np.int64]) -> bool:
+    shared = pl.LazyFrame({TOPOLOGY: ids})
+    return bool(side.topologies.join(shared, on=TOPOLOGY, how="semi").select(pl.len()).collect().item())
 
 
 def _is_store(source: str) -> bool:

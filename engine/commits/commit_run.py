@@ -78,10 +78,12 @@ def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink
         active_runs.add(run_id)
         try:
             journal.begin_journal(run)
+            for sink in opened.sinks:
+                sink.begin()
         except BaseException:
             active_runs.discard(run_id)
             with suppress(OSError):
-                journal.forget(run)
+                undo_run(opened)
             raise
         threading.Thread(target=_beat, args=(opened,), name="penstock-heartbeat", daemon=True).start()
     return opened

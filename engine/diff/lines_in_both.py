@@ -1,12 +1,14 @@
 """Topology lines that the files of both sides hold: their topologies are equal, so they are not read."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import compress
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from engine.planning.foresee_memory import require_memory_to_read_on
 from plans.columnar.plan_as_read import ROWS_AT_A_TIME
@@ -20,18 +22,18 @@ from plans.topology.job_defaults import JobDefaults
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import TopologyForm
 
-_DIGEST_BYTES = 16
+_DIGESTS = np.dtype("S16")
 _MOST_OF_A_NAME = 1_000
 
 
 class LinesInBoth(NamedTuple):
-    """Digests of the lines, and the ids of their topologies, which are as many."""
+    """Digests of the lines, sorted, and the ids of their topologies: 24 bytes a line."""
 
-    digests: frozenset[bytes] = frozenset()
-    ids: frozenset[int] = frozenset()
+    digests: NDArray[np.bytes_]
+    ids: NDArray[np.int64]
 
 
-NO_LINES = LinesInBoth()
+NO_LINES = LinesInBoth(np.empty(0, _DIGESTS), np.empty(0, np.int64))
 
 
 def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
@@ -42,16 +44,19 @@ def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
     """
     if not all(map(os.path.isfile, (*old, *new))):
         return NO_LINES
-    before, after = (Counter(digest for digest, _ in _lines(files)) for files in (old, new))
-    shared = {digest for digest, times in before.items() if times == 1 and after[digest] == 1}
-    ids = {
-        digest: topology_id(name)
-        for digest, line in (_lines(old) if shared else ())
-        if digest in shared and (name := _name(line)) is not None
-    }
-    if len(set(ids.values())) < len(ids):
+    shared = np.intersect1d(_once(_digests(old)), _once(_digests(new)), assume_unique=True)
+    if not len(shared):
         return NO_LINES
-    return LinesInBoth(frozenset(ids), frozenset(ids.values()))
+    ids, named = np.empty(len(shared), np.int64), np.zeros(len(shared), bool)
+    for lines in _lines(old):
+        places, found = _places(_digests_of(lines), shared)
+        for place, line in zip(places[found].tolist(), compress(lines, found.tolist()), strict=True):
+            if (name := _name(line)) is not None:
+                ids[place], named[place] = topology_id(name), True
+    ids = ids[named]
+    if len(np.unique(ids)) < len(ids):
+        return NO_LINES
+    return LinesInBoth(shared[named], ids)
 
 
 def parts_without(
@@ -65,7 +70,7 @@ def parts_without(
     inputs = 0
     for part in topologies_in_parts(parsed_blocks(blocks, MAX_LINE_BYTES, job_defaults), ROWS_AT_A_TIME):
         inputs += part.inputs
-        if not inputs and not shared.ids:
+        if not inputs and not len(shared.ids):
             raise no_topologies(files)
         yield part
 
@@ -75,22 +80,43 @@ def _blocks(files: Sequence[str]) -> Iterator[Any]:
 
 
 def _without(block: Any, shared: LinesInBoth) -> Any:
-    if not isinstance(block, Block) or not shared.ids:
+    if not isinstance(block, Block) or not len(shared.ids):
         return block
     lines = block.data.split(b"\n")
-    kept = [b"" if line and _digest(line) in shared.digests else line for line in lines]
-    return block._replace(data=b"\n".join(kept))
+    _, found = _places(_digests_of(lines), shared.digests)
+    return block._replace(
+        data=b"\n".join(b"" if in_both else line for line, in_both in zip(lines, found.tolist(), strict=True))
+    )
 
 
-def _lines(files: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
-    """Digest and text of each line that is not empty."""
+def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
+    """The lines that are not empty, block by block."""
     for block in _blocks(files):
         if isinstance(block, Block):
-            yield from ((_digest(line), line) for line in block.data.split(b"\n") if line)
+            yield [line for line in block.data.split(b"\n") if line]
 
 
-def _digest(line: bytes) -> bytes:
-    return blake2b(line, digest_size=_DIGEST_BYTES).digest()
+def _digests(files: Sequence[str]) -> NDArray[np.bytes_]:
+    return np.concatenate([NO_LINES.digests, *map(_digests_of, _lines(files))])
+
+
+def _digests_of(lines: Sequence[bytes]) -> NDArray[np.bytes_]:
+    digests = b"".join(blake2b(line, digest_size=_DIGESTS.itemsize).digest() for line in lines)
+    return np.frombuffer(digests, _DIGESTS)
+
+
+def _once(digests: NDArray[np.bytes_]) -> NDArray[np.bytes_]:
+    found, times = np.unique(digests, return_counts=True)
+    once: NDArray[np.bytes_] = found[times == 1]
+    return once
+
+
+def _places(
+    digests: NDArray[np.bytes_], known: NDArray[np.bytes_]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each of them is, or would be, among the sorted `known`, and whether it is there."""
+    places = np.searchsorted(known, digests).clip(max=len(known) - 1)
+    return places, known[places] == digests
 
 
 def _name(line: bytes) -> str | None:

@@ -8,9 +8,9 @@ import polars as pl
 from engine.diff.side import Side
 from plans.tables.column_types import TOPOLOGY
 
-TOPOLOGIES_AT_ONCE = 1_000_000
+TOPOLOGIES_AT_ONCE = 100_000
 """About how many names of a side are in memory at a time."""
-OPERATORS_OF_A_SLICE = 250_000
+OPERATORS_OF_A_SLICE = 100_000
 """About how many operators of both sides are compared at a time; a topology is never divided."""
 
 
@@ -78,6 +78,8 @@ def _slices(old: Side, new: Side, candidates: pl.DataFrame, equal: int) -> Itera
     for key in ("old_id", "new_id"):
         rows = rows + pl.col(f"{key}_rows").cast(pl.Int64).fill_null(0)
     numbered = counted.select("old_id", "new_id", "name", part=rows.cum_sum() // OPERATORS_OF_A_SLICE)
-    for pairs in numbered.collect().partition_by("part", maintain_order=True, include_key=False):
+    for pairs in numbered.collect(engine="streaming").partition_by(
+        "part", maintain_order=True, include_key=False
+    ):
         yield Slice(pairs, equal)
         equal = 0

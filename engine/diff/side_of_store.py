@@ -25,7 +25,9 @@ def side_of_store(store: str, plan: StoredPlan) -> Side:
             plan.table(table).select(PLAN_COLUMNS[table]).join(chosen, on=TOPOLOGY, how="semi")
             for table in tables
         ]
-        return dict(zip(tables, pl.collect_all(frames), strict=True))
+        # One after the other: each scan holds buffers, all at once would hold a few hundred MB.
+        rows = [frame.collect(engine="streaming") for frame in frames]
+        return dict(zip(tables, rows, strict=True))
 
     topologies, rejected = (plan.table(table) for table in BY_NAME)
     version, known = plan.version, known_topologies(topologies, rejected)

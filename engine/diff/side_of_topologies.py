@@ -36,7 +36,8 @@ def side_of_topologies(
     def plans(ids: pl.Series) -> Plans:
         chosen = pl.LazyFrame({TOPOLOGY: ids})
         own = [frames[table].join(chosen, on=TOPOLOGY, how="semi") for table in _TABLES]
-        given = dict(zip(_TABLES, pl.collect_all(own), strict=True))
+        rows = [frame.collect(engine="streaming") for frame in own]
+        given = dict(zip(_TABLES, rows, strict=True))
         inputs = len(given["topologies"]) + len(given["rejected"])
         planned = plan_frames(given, inputs, options.until, options.choices, lambda stage: None).tables
         return {

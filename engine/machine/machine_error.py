@@ -48,6 +48,11 @@ def machine_error(error: BaseException, doing: str | None = None) -> MachineErro
     return None
 
 
+def takes_no_files(folder: str, doing: str) -> MachineError:
+    """That `folder` is there, and the system says "no such file" of a new file in it, as of /proc."""
+    return MachineError(f"{doing}: {folder} takes no new files", "choose a folder of a disk")
+
+
 def machine_error_in_text(error: BaseException, doing: str) -> MachineError | None:
     """As machine_error, for exceptions of Rust, C++ and Java, which have the system's error in their text."""
     known = machine_error(error, doing)

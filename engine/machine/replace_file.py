@@ -11,7 +11,7 @@ from socket import AF_UNIX, socket
 from typing import BinaryIO
 from uuid import uuid4
 
-from engine.machine.machine_error import machine_error
+from engine.machine.machine_error import machine_error, takes_no_files
 from engine.machine.make_durable import sync_folder
 from plans.errors import ConfigurationError
 
@@ -100,7 +100,10 @@ def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryI
     anonymous = _open_anonymous(real.parent)
     descriptor = anonymous
     if descriptor is None:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileNotFoundError as error:
+            raise takes_no_files(str(real.parent), f"cannot write {real}") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

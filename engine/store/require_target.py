@@ -6,7 +6,7 @@ import tempfile
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from engine.machine.machine_error import machine_error
+from engine.machine.machine_error import machine_error, takes_no_files
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST
@@ -42,11 +42,18 @@ def require_target(store: str) -> list[str]:
         repaired = repair_manifest(store)
         if existing == folder:
             _require_empty_or_store(store, folder)
-        with tempfile.TemporaryFile(dir=existing):
-            pass
+        _require_new_files(existing, store)
         return repaired
     except OSError as error:
         raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
+
+
+def _require_new_files(folder: str, store: str) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileNotFoundError as error:
+        raise takes_no_files(folder, f"writing {store}") from error
 
 
 def _existing(path: str) -> str:

@@ -63,10 +63,10 @@ class SinkWriter:
 class Sink:
     """Output of a job: made on the driver, pickled, written in the subtasks, committed on the driver.
 
-    The driver calls `start` once per run and uses the sink that it returns; then every attempt of a subtask
-    calls `writer`; then the driver calls `prepare` with the committables of one attempt of every subtask,
-    and, when all sinks of the job have prepared, `commit` with what that returned; or else `abort`. Attempts
-    that were lost or beaten leave staged files, which `commit` and `abort` remove.
+    The driver calls `start` once per run and uses the sink that it returns, and `begin` before the run; then
+    every attempt of a subtask calls `writer`; then the driver calls `prepare` with the committables of one
+    attempt of every subtask, and, when all sinks of the job have prepared, `commit` with what that returned;
+    or else `abort`. Attempts that were lost or beaten leave staged files, which `commit` and `abort` remove.
     """
 
     #: Whether writers take record batches as well.
@@ -93,6 +93,9 @@ class Sink:
         started = copy.copy(self)
         started.write_id = write_id or uuid.uuid4().hex
         return started
+
+    def begin(self) -> None:
+        """Make what the subtasks write into; `commit` and `abort` remove it. OSError where that cannot be."""
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer for one attempt (`context.attempt_number`) of one subtask."""

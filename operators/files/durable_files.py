@@ -4,6 +4,7 @@ On the local file system data and folder entries are forced by fsync. Remote fil
 when it is closed, so there is nothing to force.
 """
 
+import errno
 import json
 import os
 import posixpath
@@ -12,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from pyarrow import fs
+
+_MOST_REMOVALS = 20
 
 
 def force_file(system: fs.FileSystem, path: str) -> None:
@@ -82,10 +85,18 @@ def read_once_written(system: fs.FileSystem, path: str) -> Any:
 
 
 def remove_folder(system: fs.FileSystem, path: str) -> None:
-    """Delete `path` and everything in it; nothing happens where it is missing."""
-    with suppress(FileNotFoundError):
-        if system.get_file_info(path).type == fs.FileType.Directory:
-            system.delete_dir(path)
+    """Delete `path`, if it is there, and everything in it, also while others still write into it."""
+    for attempt in range(_MOST_REMOVALS):
+        try:
+            if system.get_file_info(path).type == fs.FileType.Directory:
+                system.delete_dir(path)
+        except FileNotFoundError:  # somebody else deletes it as well
+            continue
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or attempt == _MOST_REMOVALS - 1:
+                raise
+        else:
+            return
 
 
 def _force(path: str) -> None:

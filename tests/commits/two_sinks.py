@@ -58,6 +58,7 @@ def stage(sinks, subtasks=2):
     staged = []
     for number, one in enumerate(sinks):
         mine = []
+        one.sink.begin()
         for subtask in range(subtasks):
             writer = one.sink.writer(OperatorContext(subtask=subtask, parallelism=subtasks))
             values = [n if number == 0 else Row(n) for n in ALL[subtask::subtasks]]

@@ -52,6 +52,7 @@ def read_batches(source, parallelism=1):
 def stage(started, subtasks, attempt=0):
     """What one attempt of every subtask has for the commit; `subtasks`: the lists of values of each."""
     committables = []
+    started.begin()
     for subtask, lists in enumerate(subtasks):
         writer = travel(started).writer(context(subtask, len(subtasks), attempt))
         for values in lists:

@@ -77,6 +77,7 @@ def test_a_file_is_rolled_when_it_is_old(tmp_path):
     ):
         folder = tmp_path / type(policy).__name__ / str(policy.rollover_interval)
         sink = text_builder(folder).with_rolling_policy(policy).build().start()
+        sink.begin()
         place = context()
         now = [1000]
         place.processing_time = lambda now=now: now[0]
@@ -127,6 +128,7 @@ def test_an_aborted_job_leaves_nothing(tmp_path, sink_of):
 @pytest.mark.parametrize("sink_of", [lambda path: text_builder(path).build(), TextSink])
 def test_a_second_attempt_does_not_meet_the_first(tmp_path, sink_of):
     started = sink_of(str(tmp_path)).start(type_info=Types.STRING())
+    started.begin()
     lost = started.writer(context(attempt=0))
     lost.write(["half"], None)
     same_number = stage(started, [[["first"]]], attempt=0)
@@ -135,6 +137,19 @@ def test_a_second_attempt_does_not_meet_the_first(tmp_path, sink_of):
     assert [one.target for one in same_number] == [one.target for one in second]
     started.commit(second)
     assert list(texts(tmp_path).values()) == ["second\n"]
+
+
+@pytest.mark.parametrize("sink_of", [lambda path: text_builder(path).build(), TextSink])
+def test_a_subtask_that_outlives_its_run_leaves_nothing(tmp_path, sink_of):
+    started = sink_of(str(tmp_path)).start(type_info=Types.STRING())
+    started.begin()
+    early, late = started.writer(context()), started.writer(context(subtask=1))
+    early.write(["a"], None)
+    started.abort()
+    with pytest.raises(FileNotFoundError, match="the run has ended"):
+        late.write(["b"], None)
+    early.abort()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_runs_of_one_sink_do_not_meet(tmp_path):

@@ -75,6 +75,8 @@ def test_what_is_killed_leaves_the_old_file_and_nothing_else(tmp_path: Path):
     descriptor = _open_anonymous(tmp_path)
     assert descriptor is not None
     os.close(descriptor)
+    with pytest.raises(MachineError, match="/proc takes no new files"):
+        write_texts(["a"], Path("/proc/out.jsonl"))
     (tmp_path / "file").write_text("old")
     code = (
         "import os, sys, time\nfrom pathlib import Path\n"
@@ -141,6 +143,8 @@ def test_what_cannot_be_written_to_is_said(tmp_path: Path, monkeypatch: pytest.M
     ):
         with pytest.raises(ConfigurationError, match=said):
             write_texts(["a"], target)
+    with pytest.raises(MachineError, match="/proc takes no new files"):
+        write_texts(["a"], Path("/proc/out.jsonl"))
     (tmp_path / "file").write_text("old")
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(MachineError, match=r"file: Permission denied"), replace_file(tmp_path / "file"):

@@ -28,7 +28,12 @@ from operators.connectors.file_sinks.file_sink_settings import (
     RollingPolicy,
 )
 from operators.connectors.file_sinks.part_files_writer import PartFilesWriter
-from operators.connectors.file_sinks.staged_files import abort_files, commit_files, prepare_files
+from operators.connectors.file_sinks.staged_files import (
+    abort_files,
+    commit_files,
+    make_staging_folder,
+    prepare_files,
+)
 from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
 from operators.formats.part_formats import PartFormat
 from operators.formats.serialization import BulkWriterFactory, Encoder
@@ -56,6 +61,10 @@ class BucketedFileSink(Sink):
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
+
+    def begin(self) -> None:
+        """Make the folder that subtasks stage in."""
+        make_staging_folder(self.base_path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer of part files."""

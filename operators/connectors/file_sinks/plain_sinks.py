@@ -18,6 +18,7 @@ from operators.connectors.file_sinks.staged_files import (
     StagedFiles,
     abort_files,
     commit_files,
+    make_staging_folder,
     prepare_files,
 )
 from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
@@ -46,6 +47,10 @@ class PartFileSink(Sink):
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
+
+    def begin(self) -> None:
+        """Make the folder that subtasks stage in."""
+        make_staging_folder(self.path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer of one file."""

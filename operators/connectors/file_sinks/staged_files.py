@@ -2,7 +2,8 @@
 
 What one run of a sink stages lies in one folder, `.penstock-<write id>` in the sink's own, below which every
 attempt of a subtask has a folder for itself. Readers (Spark's, Hive's, Flink's and this project's) skip names
-that start with a dot.
+that start with a dot. The driver makes the run's folder before any subtask runs, and subtasks never do: a
+subtask that outlives its run fails instead of leaving files that nobody removes.
 
 Source: org.apache.flink.core.fs.RecoverableWriter and
 org.apache.flink.connector.file.sink.committer.FileCommitter, for what a commit has to survive.
@@ -36,6 +37,12 @@ def staging_folder(base: str, write_id: str) -> str:
     return posixpath.join(base, f".penstock-{write_id}")
 
 
+def make_staging_folder(base: str, write_id: str) -> None:
+    """Make the folder that the subtasks of a run stage in. OSError where that cannot be."""
+    system, inside = filesystem_of(base)
+    system.create_dir(staging_folder(inside, write_id), recursive=True)
+
+
 class StagedFiles:
     """The files that one attempt of a subtask stages; `base` is a path or URI."""
 
@@ -51,7 +58,7 @@ class StagedFiles:
         """A stream for the file that will be `name` (relative to the base), and where it lies until then."""
         staged = posixpath.join(self._folder, f"{self._opened}")
         if not self._opened:
-            self._system.create_dir(self._folder, recursive=True)
+            self._make_folder()
         self._opened += 1
         return self._system.open_output_stream(staged, compression=None, buffer_size=_BUFFER), staged
 
@@ -60,6 +67,15 @@ class StagedFiles:
         force_file(self._system, staged)
         size = self._system.get_file_info(staged).size
         return Committable(staged, posixpath.join(self._base, name), size, self._subtask, details or {})
+
+    def _make_folder(self) -> None:
+        try:
+            self._system.create_dir(self._folder, recursive=False)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{posixpath.dirname(self._folder)} is not there: the run has ended, or this machine does "
+                "not see the folder in which the driver has made it"
+            ) from None
 
     def remove(self) -> None:
         """Delete everything that this attempt has written."""
