@@ -15,6 +15,7 @@ from engine.store.is_local import is_local, local_folder
 from engine.store.require_target import require_target
 from engine.store.write_topology_tables import write_topology_tables
 from plans.errors import ConfigurationError
+from plans.generate.by_trace.draw_by_trace import TRACES
 from plans.generate.fleet import Fleet
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec
@@ -42,7 +43,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="[SHAPE|SPEC]",
-            help=f"{_NAMES}; {WORKLOADS_NAME}: published benchmarks with costs; or a spec file (.yaml).",
+            help=f"{_NAMES}; {WORKLOADS_NAME}: published benchmarks with costs; {', '.join(TRACES)}: jobs of "
+            "the sizes and shapes of a published trace; or a spec file (.yaml).",
         ),
     ] = None,
     like: Annotated[
@@ -60,7 +62,11 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same topologies.")] = 0,
     parallelism: Annotated[
-        int | None, typer.Option("--parallelism", help="Default: 4; random: each topology draws its own.")
+        int | None,
+        typer.Option(
+            "--parallelism",
+            help="Default: 4; random: each topology draws its own; as a trace: the most, default 64.",
+        ),
     ] = None,
     share_of_uids: Annotated[
         float | None,
@@ -82,6 +88,12 @@ def command(
         from engine.commands.generate_by_spec import generate_by_spec
 
         generate_by_spec(shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width))
+        return
+    if shape in TRACES:
+        from engine.commands.generate_by_trace import generate_by_trace
+
+        given = _given(operators, None, share_of_uids, width)
+        generate_by_trace(shape, out, topologies, seed, parallelism, given)
         return
     if shape is None:
         raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS_NAME}, or --like")
@@ -132,9 +144,10 @@ def _given(
 def _shape(name: str) -> Shape:
     found = next((shape for shape in SHAPES if shape.name == name), None)
     if found is None:
-        close = get_close_matches(name, [*(shape.name for shape in SHAPES), WORKLOADS_NAME], n=1)
+        allowed = [*(shape.name for shape in SHAPES), WORKLOADS_NAME, *TRACES]
+        close = get_close_matches(name, allowed, n=1)
         hint = f"did you mean {close[0]}?" if close else None
-        raise ConfigurationError(f"SHAPE: found {name!r}, allowed {_NAMES}, {WORKLOADS_NAME}", hint)
+        raise ConfigurationError(f"SHAPE: found {name!r}, allowed {', '.join(allowed)}", hint)
     return found
 
 

@@ -27,7 +27,7 @@ _MOST_OF_A_NAME = 1_000
 
 
 class LinesInBoth(NamedTuple):
-    """Digests of the lines, sorted, and the ids of their topologies: 24 bytes a line."""
+    """Digests of the lines, sorted, and the ids of their topologies: 24 bytes for each line."""
 
     digests: NDArray[np.bytes_]
     ids: NDArray[np.int64]

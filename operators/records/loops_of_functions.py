@@ -25,7 +25,7 @@ class Step(StrEnum):
 class Settle(StrEnum):
     """What happens to a result that its function could change before it goes on; read by `loop_of`."""
 
-    NOTHING = "nothing"  #: results are the records themselves, or whoever calls the loop looks at them
+    NOTHING = "nothing"  #: results are the records themselves, or the caller looks at them
     PLAIN = "plain"  #: what is neither a plain value nor a tuple is copied
     ALL = "all"  #: what can be changed, and is known to others, is copied
 

@@ -21,7 +21,7 @@ class RecordFunctionOperator(FunctionOperator):
     _followers: Sequence["RecordFunctionOperator"] = ()
 
     def lead(self, followers: Sequence["RecordFunctionOperator"]) -> None:
-        """Run the functions of those chained behind this one, too; to be called before `open`."""
+        """Run the functions of those chained after this one, too; to be called before `open`."""
         self._followers = followers
 
     def open(self) -> None:

@@ -50,7 +50,7 @@ class Keep(Operator):
 def chain_of(
     operators: list[Operator], edges: list[tuple[int, int]] | None = None, plain: bool = True
 ) -> Chain:
-    """A chain of operators 0, 1, …, one behind the other if no edges are given."""
+    """A chain of operators 0, 1, …, one after the other if no edges are given."""
     specs = [
         OperatorSpec(
             node=node,

@@ -1,0 +1,1 @@
+"""Topologies with the sizes and shapes that a published trace reports."""
