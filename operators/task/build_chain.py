@@ -5,7 +5,7 @@ initializeStateAndOpenOperators, finishOperators and closeAllOperators).
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,8 @@ from operators.common.typeinfo import TypeInformation
 from operators.exchange.channel_writer import MISFIT, ChannelWriter
 from operators.exchange.output_spec import OutputSpec
 from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
-from operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
-from operators.records.map_records import RecordFunctionOperator
 from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from operators.task.join_functions import join_functions
 
 
 class ChainedInput:
@@ -192,7 +191,8 @@ class Chain:
             self.outputs[one.node] = output
             if not one.source:
                 self.operators[one.node].setup(self.contexts[one.node], output)
-        self._join_functions(set(inputs) - {node for node, count in inputs.items() if count > 1})
+        written = {output.source_node for output in spec.outputs}
+        join_functions(self.operators, spec.edges, written, inputs)
 
     def open(self) -> None:
         """Open the operators, tail first, then what chooses subtasks for their records."""
@@ -258,31 +258,6 @@ class Chain:
     def input_of(self, node: int, number: int, type_info: TypeInformation | None) -> ChainedInput:
         """Where records for input `number` of a head go in."""
         return ChainedInput(self.operators[node], number, type_info)
-
-    def _join_functions(self, with_one_input: Collection[int]) -> None:
-        """Have functions that follow one another, and that nothing else reads, run in one loop."""
-        written = {output.source_node for output in self.spec.outputs}
-        reader = {
-            node: edges[0].target_node
-            for node, edges in self._edges_of.items()
-            if len(edges) == 1 and edges[0].tag is None and node not in written
-        }
-        followed = set()
-        for node, operator in self.operators.items():
-            if node in followed or not isinstance(operator, RecordFunctionOperator):
-                continue
-            followers: list[RecordFunctionOperator] = []
-            flat_maps = int(operator.step is Step.FLAT_MAP)
-            while (node := reader.get(node, -1)) in with_one_input:
-                follower = self.operators[node]
-                if not isinstance(follower, RecordFunctionOperator):
-                    break
-                flat_maps += follower.step is Step.FLAT_MAP
-                if flat_maps > MOST_FLAT_MAPS:
-                    break
-                followers.append(follower)
-                followed.add(node)
-            operator.lead(followers)
 
     def _output_of(self, one: OperatorSpec) -> OperatorOutput:
         main: list[Receiver] = []
