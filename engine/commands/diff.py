@@ -1,8 +1,11 @@
 """`penstock diff`: what is different in two sets of topologies, and what becomes of their savepoints."""
 
+import errno
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Annotated
 
 import orjson
@@ -16,9 +19,10 @@ from engine.commands.worse_verdicts import Required, Worse
 from engine.diff.diff_sides import diff_sides
 from engine.diff.side import Side, only_topology
 from engine.diff.topology_diff import Counts, TopologyDiff
+from engine.machine.machine_error import hint_of, refusal_in_text
 from engine.output.progress import progress
 from engine.output.write_lines import write_pieces
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, MachineError, PenstockError
 
 
 def command(
@@ -104,7 +108,7 @@ def command(
     if new is None:
         old, new = previous_version(old)
     counts, shown, worse = Counts(), Shown(), Worse(require)
-    with TemporaryDirectory(prefix="penstock-diff-") as folder, progress(4) as report:
+    with _folder() as folder, progress(4) as report:
         opener = Opener(folder, config_dir, define)
         if topology is None:
             sides, in_both = opener.open_both(old, new, report)
@@ -120,6 +124,22 @@ def command(
     if not json:
         tell_diff(sides, counts, shown)
     worse.raise_if_any(f"{counts.verdicts.total():,} changed topologies")
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """A folder for sides that are not stores; a full disk is a MachineError that names it."""
+    try:
+        with TemporaryDirectory(prefix="penstock-diff-") as folder:
+            yield folder
+    except PenstockError:
+        raise
+    except Exception as error:
+        number = refusal_in_text(str(error))
+        if number not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        where = f"writing temporary files to {gettempdir()}"
+        raise MachineError(f"{where}: {os.strerror(number)}", hint_of(number)) from error
 
 
 def _watched(found: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:

@@ -7,12 +7,14 @@ from typing import Any
 
 from engine.machine.machine_error import hint_of, refusal_in_text
 from engine.spark.local_folders import HINT, said_of_local_folders
+from operators.task.keep_rows import CANNOT_KEEP
 from plans.errors import MachineError, PenstockError
 
 _IN_LOCAL_FOLDERS = re.compile(
     r"\bat org\.apache\.spark\.(?:storage|shuffle|io|memory|util\.collection)\."
     r"|/(?:blockmgr|spark)-[0-9a-f]{8}-[0-9a-f-]{27}|Failed to create (?:a temp directory|local dir)"
 )
+_IN_KEPT = re.compile(rf"{CANNOT_KEEP} (?P<path>[^\n]+?): ")
 _IN_FILE = re.compile(r"(?:-> |Exception: |Error: |\bfile:)(?P<path>/[^\n:]+?)(?:: | \()")
 
 
@@ -28,6 +30,9 @@ def disk_error_of_spark(
     number = refusal_in_text(text)
     if number is None:
         return None
+    kept = _IN_KEPT.search(text)
+    if kept is not None:
+        return MachineError(f"writing {kept['path']}: {os.strerror(number)}", hint_of(number))
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):
         folders = said_of_local_folders(_settings() if settings is None else settings)
         return MachineError(f"writing Spark's local files to {folders}: {os.strerror(number)}", HINT)

@@ -6,6 +6,7 @@ A file is an Arrow IPC stream of exchange rows, compressed with lz4.
 import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
 import pyarrow as pa
 
@@ -18,6 +19,9 @@ KEPT = pa.schema(
     [pa.field("name", pa.string(), nullable=False), pa.field("size", pa.int64(), nullable=False)]
 )
 """What is told of a file."""
+
+CANNOT_KEEP = "cannot write what a vertex puts out to"
+"""How errors begin, before the folder."""
 
 _BUFFER = 1 << 20
 
@@ -37,17 +41,37 @@ def keep_rows(run: Rows, folder: str) -> Rows:
         if first is None:
             return
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with (
-            system.open_output_stream(place, compression=None, buffer_size=_BUFFER) as stream,
-            pa.ipc.new_stream(stream, first.schema, options=options) as writer,
-        ):
-            writer.write_batch(first)
+        opened = ExitStack()
+        try:
+            with _writing(folder):
+                stream = opened.enter_context(
+                    system.open_output_stream(place, compression=None, buffer_size=_BUFFER)
+                )
+                writer = opened.enter_context(pa.ipc.new_stream(stream, first.schema, options=options))
+                writer.write_batch(first)
             for batch in given:
-                writer.write_batch(batch)
-        force_file(system, place)
+                with _writing(folder):
+                    writer.write_batch(batch)
+            with _writing(folder):
+                opened.close()
+                force_file(system, place)
+        except BaseException:
+            # closing writes, too: what it says would take the place of what went wrong
+            with suppress(OSError):
+                opened.close()
+            raise
         yield pa.RecordBatch.from_pydict({"name": [name], "size": [system.get_file_info(place).size]}, KEPT)
 
     return keep
+
+
+@contextmanager
+def _writing(folder: str) -> Iterator[None]:
+    """Inside the block, an OSError says which folder refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{CANNOT_KEEP} {folder}: {error}") from error
 
 
 def read_rows(folder: str, names: Sequence[str]) -> Rows:

@@ -1,6 +1,8 @@
 """What jobs keep of finished vertices, and how a later run goes on with it."""
 
+import errno
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from engine.runtime.errors import JobExecutionError
 from engine.runtime.job_result import JobResult
 from engine.runtime.recover_jobs import ScriptRecovery, use_recovery
 from engine.runtime.run_control import run_listeners
+from engine.spark.describe_disk_error import disk_error_of_spark
 from operators.task.keep_rows import keep_rows, read_rows
 from plans.errors import ConfigurationError, InputError
 
@@ -113,6 +116,17 @@ def test_rows_are_read_as_they_were_written(tmp_path):
     assert size == (tmp_path / name).stat().st_size
     ids = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert list(read_rows(str(tmp_path), [name])(iter(ids))) == rows
+
+
+def test_a_folder_that_refuses_what_is_kept_is_named(tmp_path):
+    folder = str(tmp_path / "gone")
+    row = pa.RecordBatch.from_pydict({"a": [1]})
+    with pytest.raises(OSError, match="cannot write what a vertex puts out to") as raised:
+        list(keep_rows(lambda batches: iter([row]), folder)(iter([])))
+    full = str(raised.value).replace(os.strerror(errno.ENOENT), os.strerror(errno.ENOSPC))
+    refused = disk_error_of_spark(RuntimeError(f"{full}\n\tat org.apache.spark.shuffle.X.y(X.java:1)"), {})
+    assert refused is not None
+    assert refused.message == f"writing {folder}: {os.strerror(errno.ENOSPC)}"
 
 
 @pytest.fixture
