@@ -21,6 +21,7 @@ from engine.spark.class_archive import (
 from engine.spark.forward_jvm_output import Silence
 from engine.spark.spark_conf import delta_coordinates
 from engine.spark.spawn_jvm import SpawnedJvm, connect_jvm, end_spawned, spawn_jvm
+from engine.spark.start_settings import ivy_dir
 from plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
 
 _SECONDS_FOR_AN_ARCHIVE = 120.0
@@ -109,7 +110,13 @@ def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineEr
     """What a JVM that did not start has said, as an error with a hint."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     if (number := refusal_in_text(text)) is not None:
+        if "org.apache.ivy." in text:
+            return MachineError(
+                f"Spark cannot keep its jars in {ivy_dir()}: {os.strerror(number)}",
+                f"{hint_of(number)}; spark.jars.ivy names the folder",
+            )
         said = next(line.strip() for line in lines if refusal_in_text(line) is not None)
+        said = said.removeprefix('Exception in thread "main" ').removeprefix("java.io.IOException: ")
         return MachineError(f"Spark's JVM did not start: {redact(said)}", hint_of(number))
     if "could not determine effective user" in text:
         return ConfigurationError(

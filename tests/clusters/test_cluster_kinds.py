@@ -187,6 +187,16 @@ def test_a_user_without_an_account(monkeypatch):
     assert said.startswith("Spark's JVM did not start: the user id 2147483646 has no account")
 
 
+def test_a_full_home_is_named_by_the_folder_that_jars_go_to(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    failed = 'Exception in thread "main" java.io.IOException: No space left on device\n\tat '
+    of_ivy = _explain(failed + "org.apache.ivy.util.FileUtil.copy(FileUtil.java:172)")
+    assert isinstance(of_ivy, MachineError)
+    assert of_ivy.message == f"Spark cannot keep its jars in {tmp_path}/.ivy2.5.2: No space left on device"
+    other = _explain(failed + "java.io.FileOutputStream.write(FileOutputStream.java:1)")
+    assert other.message == "Spark's JVM did not start: No space left on device"
+
+
 def test_cluster_mode_needs_a_driver_on_the_cluster():
     conf = {"spark.submit.deployMode": "cluster"}
     with pytest.raises(ConfigurationError, match=r"deployMode: found cluster, allowed client"):

@@ -17,7 +17,8 @@ ON_PLAIN_SPARK = """
 import sys
 from pyspark.sql import SparkSession
 import penstock
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config(
+    "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
 given, folder = {given!r}, sys.argv[1]
 planned = penstock.plan(spark.createDataFrame(given["rows"], given["schema"]), until="stream_graph")
 print(planned.planned, planned.rejected, planned.tables["stream_nodes"].count())

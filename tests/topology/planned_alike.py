@@ -24,7 +24,9 @@ def command(*arguments: object, codes: Iterable[int] = (0,)) -> str:
     return result.stdout
 
 
-def plan_alike(lines: Sequence[bytes], folder: Path, planners: Iterable[str]) -> tuple[int, int]:
+def plan_alike(
+    lines: Sequence[bytes], folder: Path, planners: Iterable[str], *options: str
+) -> tuple[int, int]:
     """Plans a file of these lines with each planner, and compares all that readers see; (planned, rejected).
 
     Every line that is not blank is planned or rejected, once: by the numbers of the lines, in the export, in
@@ -37,7 +39,7 @@ def plan_alike(lines: Sequence[bytes], folder: Path, planners: Iterable[str]) ->
     seen = {}
     for planner in planners:
         store = folder / planner.replace(" ", "_")
-        command("plan", source, "--out", store, *PLANNERS[planner], codes=(0, 7))
+        command("plan", source, "--out", store, *PLANNERS[planner], *options, codes=(0, 7))
         plan = open_plan(str(store))
         planned, rejected = (plan.table(name).collect() for name in ("topologies", "rejected"))
         assert sorted([*planned["source_line"], *rejected["source_line"]]) == came_in, planner

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -11,17 +12,30 @@ from plans.topology.joins.topology_tables import TopologyTables
 
 _HASH_BITS = 0x7FFFFFFFFFF00000
 """Of a text's hash; the other bits number rows whose hash is the same."""
+_BYTES_OF_A_PARTITION = 4 * 2**20
 
 
 def read_topology_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
     """Columns are the keys of a topology line; null is a key that is not set. As read_topology_objects.
 
     Rows have no order of their own: of those with one name, the hash of their text decides which is planned.
+    `rows` are computed once, by the session's own settings. How many partitions they are parsed in follows
+    from their size: the caller's session may have hundreds for a few topologies, each of which calls Python.
     """
     value = F.to_json(F.struct("*")).cast("binary")
     texts = rows.select(value.alias("value"), (F.xxhash64(value).bitwiseAND(_HASH_BITS)).alias("hash"))
+    texts = texts.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        return _read_texts(texts, job_defaults)
+    finally:
+        texts.unpersist()
+
+
+def _read_texts(texts: DataFrame, job_defaults: JobDefaults) -> TopologyTables:
+    size = texts.agg(F.sum(F.octet_length("value"))).collect()[0][0] or 0
+    partitions = -(-size // _BYTES_OF_A_PARTITION)
     equals = Window.partitionBy("hash").orderBy("value")
-    lines = texts.select(
+    lines = texts.repartition(max(partitions, 2), "hash").select(
         "value",
         F.lit(None).cast("string").alias("source_file"),
         F.lit(0).cast("long").alias("block_start"),
