@@ -36,8 +36,8 @@ class Side(NamedTuple):
 
     `topologies`: topology_id, name and fingerprint (null where it was refused), one row per name.
     `operators`: topology_id, about one row per operator. `plans`: of these topologies (topology_id and slice)
-    in that many slices, slice by slice, the tables of PLAN_COLUMNS that there are. `planned_as`: sides that are
-    equal in it have equal plans where fingerprints are equal. `left_out`: how many refused inputs have no
+    in that many slices, slice by slice, the tables of PLAN_COLUMNS that there are. `planned_as`: sides that
+    are equal in it have equal plans where fingerprints are equal. `left_out`: how many refused inputs have no
     readable name, or that of another one.
     """
 
