@@ -30,7 +30,8 @@ def tell(explained: Explanation, whole: bool) -> None:
             _tell_edge(edge, all_conditions=True)
     for group in explained["slots"]:
         say()
-        _say(f"slot sharing group {group['name']}: {group['slots']:,} slots for {group['tasks']:,} tasks", 0)
+        slots, tasks = _number(group["slots"], "slot"), _number(group["tasks"], "task")
+        _say(f"slot sharing group {group['name']}: {slots} for {tasks}", 0)
         _say(f"{group['because']} ({group['largest_vertex']})", 2)
 
 
@@ -80,3 +81,7 @@ def _say(text: str, indent: int) -> None:
     )
     for line in lines:
         say(line)
+
+
+def _number(count: int, one: str) -> str:
+    return f"{count:,} {one}{'' if count == 1 else 's'}"

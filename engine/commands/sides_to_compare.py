@@ -52,7 +52,7 @@ class Opener:
         store, version = _store_and_version(source)
         if store is not None:
             with store_errors(store, "reading"):
-                return side_of_store(store, open_plan(store, version))
+                return side_of_store(store, open_plan(store, version), self._folder)
         return self._side(source, side, self._parts(source))
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:

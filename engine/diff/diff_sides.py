@@ -11,7 +11,8 @@ from engine.diff.changed_plans import ChangedPlans, changed_plans
 from engine.diff.keyed_plans import KeyedPlans, keyed_plans
 from engine.diff.lost_operators import LostOperators, lost_operators
 from engine.diff.match_operators import match_operators
-from engine.diff.pair_topologies import pair_topologies
+from engine.diff.pair_topologies import Part, pair_topologies
+from engine.diff.rows_of_slices import SLICE
 from engine.diff.savepoint_verdicts import Restored, restored
 from engine.diff.side import Side
 from engine.diff.topology_diff import Change, Counts, TopologyDiff
@@ -30,9 +31,9 @@ def diff_sides(
     at a time. Raises what the sides' plans raise.
     """
     counts.topologies[Change.EQUAL] += in_both
-    for pairs, equal in pair_topologies(old, new, in_both):
-        counts.topologies[Change.EQUAL] += equal
-        for one in _diff_slice(old, new, pairs, stateful):
+    for part in pair_topologies(old, new, in_both):
+        counts.topologies[Change.EQUAL] += part.equal
+        for one in _diff_part(old, new, part, stateful):
             if one.change == Change.EQUAL:
                 counts.topologies[Change.EQUAL] += 1
             else:
@@ -40,10 +41,29 @@ def diff_sides(
                 yield one
 
 
-def _diff_slice(old: Side, new: Side, pairs: pl.DataFrame, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
+def _diff_part(old: Side, new: Side, part: Part, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
+    if not part.slices:
+        return
     # Of those that are removed, nothing but the name is said.
     kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
-    before, after = keyed_plans(old, pairs.select(kept)["old_id"]), keyed_plans(new, pairs["new_id"])
+    pairs = part.pairs.with_columns(old_kept=kept)
+    before, after = (
+        side.plans(pairs.select(pl.col(key).alias(TOPOLOGY), SLICE).drop_nulls(TOPOLOGY), part.slices)
+        for side, key in ((old, "old_kept"), (new, "new_id"))
+    )
+    for number in range(part.slices):
+        chosen = pairs.filter(pl.col(SLICE) == number)
+        yield from _diff_slice(
+            keyed_plans(next(before), chosen["old_kept"]),
+            keyed_plans(next(after), chosen["new_id"]),
+            chosen.select("old_id", "new_id", "name"),
+            stateful,
+        )
+
+
+def _diff_slice(
+    before: KeyedPlans, after: KeyedPlans, pairs: pl.DataFrame, stateful: Sequence[str]
+) -> Iterator[TopologyDiff]:
     matched = match_operators(before.operators, after.operators)
     changed = changed_plans(before, after, matched)
     with_state = _with_state(before.operators, stateful)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from engine.diff.side import Plans, Side
+from engine.diff.side import Plans
 from plans.execution_graph.create_execution_job_vertices import DECIDED_AT_RUN_TIME
 from plans.savepoint.restore_savepoint import Failure
 from plans.tables.column_types import TOPOLOGY
@@ -23,10 +23,10 @@ class KeyedPlans(NamedTuple):
     operators: pl.DataFrame
 
 
-def keyed_plans(side: Side, ids: pl.Series) -> KeyedPlans:
-    """Of topologies with these `ids`, null where this side lacks one: their plans, by position in `ids`."""
+def keyed_plans(plans: Plans, ids: pl.Series) -> KeyedPlans:
+    """The plans of topologies with these `ids`, null where this side lacks one, by position in `ids`."""
     numbers = pl.DataFrame({TOPOLOGY: ids, "number": pl.int_range(len(ids), eager=True)}).drop_nulls(TOPOLOGY)
-    tables = {name: _numbered(frame, numbers) for name, frame in side.plans(numbers[TOPOLOGY]).items()}
+    tables = {name: _numbered(frame, numbers) for name, frame in plans.items()}
     planned = tables["topologies"].select(TOPOLOGY)
     rejected = tables["rejected"].join(planned, on=TOPOLOGY, how="anti")
     refusals: dict[int, Failure] = {}

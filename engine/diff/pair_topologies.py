@@ -5,24 +5,30 @@ from typing import NamedTuple
 
 import polars as pl
 
+from engine.diff.rows_of_slices import SLICE
 from engine.diff.side import Side
 from plans.tables.column_types import TOPOLOGY
 
 TOPOLOGIES_AT_ONCE = 100_000
 """About how many names of a side are in memory at a time."""
-OPERATORS_OF_A_SLICE = 100_000
+OPERATORS_OF_A_SLICE = 50_000
 """About how many operators of both sides are compared at a time; a topology is never divided."""
 
 
-class Slice(NamedTuple):
-    """Topologies to compare: old_id, new_id and name, one of the ids null where it is on one side only."""
+class Part(NamedTuple):
+    """Topologies to compare, by name, in slices that fit in memory.
+
+    `pairs`: old_id, new_id, name and slice, one of the ids null where it is on one side only. `equal`: how
+    many others of this part have been found equal.
+    """
 
     pairs: pl.DataFrame
-    equal: int  #: topologies that have been found equal since the slice before
+    slices: int
+    equal: int
 
 
-def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Slice]:
-    """Slices of all topologies that are not known to be equal, each slice by name.
+def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Part]:
+    """All topologies that are not known to be equal, in parts of about TOPOLOGIES_AT_ONCE.
 
     Topologies are paired by name; if each side has only one, these two. They are known to be equal if their
     fingerprints are, and both sides were planned in the same way. `in_both`: how many equal topologies both
@@ -37,7 +43,8 @@ def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Slice]:
         paired = _alone(left, right) if counts == [1, 1] and not in_both else _paired(left, right)
         same = pl.lit(old.planned_as == new.planned_as) & (pl.col("fingerprint") == pl.col("fingerprint_new"))
         candidates = paired.filter(~same.fill_null(False)).select("old_id", "new_id", "name")
-        yield from _slices(old, new, candidates.sort("name"), len(paired) - len(candidates))
+        pairs = _in_slices(old, new, candidates.sort("name"))
+        yield Part(pairs, pairs[SLICE].n_unique(), len(paired) - len(pairs))
 
 
 def _paired(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
@@ -62,10 +69,10 @@ def _alone(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _slices(old: Side, new: Side, candidates: pl.DataFrame, equal: int) -> Iterator[Slice]:
+def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
+    """With the slice of each, as many operators in each as fit; without candidates, nothing is read."""
     if candidates.is_empty():
-        yield Slice(candidates, equal)
-        return
+        return candidates.with_columns(pl.lit(0, pl.Int64).alias(SLICE))
     sizes = []
     for side, key in ((old, "old_id"), (new, "new_id")):
         chosen = candidates.lazy().select(pl.col(key).alias(TOPOLOGY)).drop_nulls()
@@ -77,9 +84,6 @@ def _slices(old: Side, new: Side, candidates: pl.DataFrame, equal: int) -> Itera
     rows = pl.lit(1, pl.Int64)
     for key in ("old_id", "new_id"):
         rows = rows + pl.col(f"{key}_rows").cast(pl.Int64).fill_null(0)
-    numbered = counted.select("old_id", "new_id", "name", part=rows.cum_sum() // OPERATORS_OF_A_SLICE)
-    for pairs in numbered.collect(engine="streaming").partition_by(
-        "part", maintain_order=True, include_key=False
-    ):
-        yield Slice(pairs, equal)
-        equal = 0
+    numbered = counted.select("old_id", "new_id", "name", rows.alias(SLICE).cum_sum() // OPERATORS_OF_A_SLICE)
+    # A topology larger than a slice leaves numbers out.
+    return numbered.with_columns(pl.col(SLICE).rle_id().cast(pl.Int64)).collect(engine="streaming")

@@ -1,6 +1,6 @@
 """One side of a comparison: which topologies it has, and their plans when they are asked for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -35,15 +35,16 @@ class Side(NamedTuple):
     """The old or the new topologies.
 
     `topologies`: topology_id, name and fingerprint (null where it was refused), one row per name.
-    `operators`: topology_id, about one row per operator. `plans`: of these ids, the tables of PLAN_COLUMNS
-    that there are. `planned_as`: sides that are equal in it have equal plans where fingerprints are equal.
-    `left_out`: how many refused inputs have no readable name, or that of another one.
+    `operators`: topology_id, about one row per operator. `plans`: of these topologies (topology_id and slice)
+    in that many slices, slice by slice, the tables of PLAN_COLUMNS that there are. `planned_as`: sides that
+    are equal in it have equal plans where fingerprints are equal. `left_out`: how many refused inputs have no
+    readable name, or that of another one.
     """
 
     label: str
     topologies: pl.LazyFrame
     operators: pl.LazyFrame
-    plans: Callable[[pl.Series], Plans]
+    plans: Callable[[pl.DataFrame, int], Iterator[Plans]]
     planned_as: tuple[object, ...]
     left_out: int
 

@@ -1,7 +1,11 @@
 """A version of a store as one side of a comparison."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import polars as pl
 
+from engine.diff.rows_of_slices import rows_of_slices
 from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.errors import StoreError
@@ -10,8 +14,11 @@ from plans.tables.column_types import TOPOLOGY
 _OPTIONAL = ("required_slots",)
 
 
-def side_of_store(store: str, plan: StoredPlan) -> Side:
-    """All topologies of a version. Raises StoreError if its plans end before the execution graph."""
+def side_of_store(store: str, plan: StoredPlan, folder: Path) -> Side:
+    """All topologies of a version; `folder` keeps plans until they are compared.
+
+    Raises StoreError if its plans end before the execution graph.
+    """
     tables = [table for table in PLAN_COLUMNS if table not in _OPTIONAL or plan.has(table)]
     if missing := [table for table in tables if not plan.has(table)]:
         raise StoreError(
@@ -19,15 +26,9 @@ def side_of_store(store: str, plan: StoredPlan) -> Side:
             "diff compares plans through the execution graph: plan again without --until",
         )
 
-    def plans(ids: pl.Series) -> Plans:
-        chosen = pl.LazyFrame({TOPOLOGY: ids})
-        frames = [
-            plan.table(table).select(PLAN_COLUMNS[table]).join(chosen, on=TOPOLOGY, how="semi")
-            for table in tables
-        ]
-        # One after the other: each scan holds buffers, all at once would hold a few hundred MB.
-        rows = [frame.collect(engine="streaming") for frame in frames]
-        return dict(zip(tables, rows, strict=True))
+    def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
+        frames = {table: plan.table(table).select(PLAN_COLUMNS[table]) for table in tables}
+        return rows_of_slices(frames, chosen, slices, folder)
 
     topologies, rejected = (plan.table(table) for table in BY_NAME)
     version, known = plan.version, known_topologies(topologies, rejected)

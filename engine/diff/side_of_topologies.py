@@ -1,11 +1,12 @@
 """Topologies of files or objects as one side of a comparison: read once, planned as far as they differ."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import polars as pl
 
+from engine.diff.rows_of_slices import rows_of_slices
 from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
 from engine.planning.plan_in_process import plan_frames
 from engine.planning.plan_options import PlanOptions
@@ -33,16 +34,15 @@ def side_of_topologies(
                     rows.write_ipc(files[table][-1])
     frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
 
-    def plans(ids: pl.Series) -> Plans:
-        chosen = pl.LazyFrame({TOPOLOGY: ids})
-        own = [frames[table].join(chosen, on=TOPOLOGY, how="semi") for table in _TABLES]
-        rows = [frame.collect(engine="streaming") for frame in own]
-        given = dict(zip(_TABLES, rows, strict=True))
+    def planned(given: dict[str, pl.DataFrame]) -> Plans:
         inputs = len(given["topologies"]) + len(given["rejected"])
-        planned = plan_frames(given, inputs, options.until, options.choices, lambda stage: None).tables
+        tables = plan_frames(given, inputs, options.until, options.choices, lambda stage: None).tables
         return {
-            table: from_arrow(planned[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
+            table: from_arrow(tables[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
         }
+
+    def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
+        return map(planned, rows_of_slices(frames, chosen, slices, folder))
 
     known = known_topologies(frames["topologies"], frames["rejected"])
     operators = pl.concat([frames[table].select(TOPOLOGY) for table in ("transformations", "stream_nodes")])

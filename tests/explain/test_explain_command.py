@@ -66,6 +66,14 @@ def test_a_plan_without_a_job_graph_is_explained_as_far_as_it_goes(tmp_path, cap
     assert any(not one["chained"] for one in said["edges"])
 
 
+def test_one_slot_and_one_task_are_singular(tmp_path, capsys):
+    given = [{"id": 1, "kind": "source", "name": "a"}, {"id": 2, "kind": "sink", "name": "k", "inputs": [1]}]
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"name": "t", "transformations": given}), encoding="utf-8")
+    assert explain(str(file)) == 0
+    assert "1 slot for 1 task\n" in capsys.readouterr().out
+
+
 def test_names_reach_no_terminal_raw(tmp_path, capsys):
     file = tmp_path / "hostile.jsonl"
     file.write_text(json.dumps(hostile_topology()), encoding="utf-8")
