@@ -7,6 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from engine.commands import main as module
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.read_plan import read_plan
 
 EXAMPLES = Path(__file__).parents[2] / "engine" / "examples" / "examples.jsonl"
 PLANNERS = ("chain_equal_costs:chain", "pack_managed_memory:pack", "parallelism_by_selectivity:scale")
@@ -63,6 +65,25 @@ def test_metrics_of_a_store(tmp_path, capsys):
     assert penstock("metrics", store, "--costs", "none.csv") == 2
     assert penstock("plan", str(EXAMPLES), "--out", store, "--until", "job_graph") == 0
     assert penstock("metrics", store) == 4
+
+
+def test_metrics_of_a_store_on_spark(spark, tmp_path, capsys, monkeypatch):
+    """Delta tables through Spark are read elsewhere; here their rows come from delta-rs, which is quicker."""
+    store = str(tmp_path / "store")
+
+    def read(delta, version, tables):
+        found = read_plan(DeltaRsTables(delta.store), version, tables)
+        return {name: delta.spark.createDataFrame(rows) for name, rows in found.items()}
+
+    monkeypatch.setattr("engine.store.read_plan.read_plan", read)
+    assert penstock("plan", str(EXAMPLES), "--out", store) == 0
+    shown = []
+    for where in ((), ("--master", spark.sparkContext.master)):
+        capsys.readouterr()
+        assert penstock("metrics", store, "--topology", "fraud-detection", "--costs", "drawn", *where) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "Score by rules -> Keep suspicious" in shown[0]
 
 
 @pytest.mark.parametrize(
