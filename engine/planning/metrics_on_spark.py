@@ -37,7 +37,7 @@ def metrics_on_spark(
     sizes.unpersist()
     is_giant = F.col(TOPOLOGY).isin(giants)
     parts: list[tuple[Column, int, int | None]] = [(is_giant, large or 0, ROWS_OF_A_BLOCK)] if giants else []
-    if (rows or 0) > (large or 0) or not giants:
+    if not giants or not tables["topologies"].filter(~is_giant).isEmpty():
         parts.append((~is_giant, (rows or 0) - (large or 0), None))
     found: Metrics | None = None
     for chosen, count, block in parts:

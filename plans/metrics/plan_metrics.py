@@ -9,6 +9,7 @@ from plans.columnar.look_up import look_up
 from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.metrics.operator_costs import ASSUMED
 from plans.metrics.rates_and_loads import (
+    NO_VERTEX,
     Edges,
     Operators,
     Plans,
@@ -114,7 +115,7 @@ def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
     for part in (tasks, by_one):
         nodes = look_up(nodes, part, {"vertex": "vertex"})
     shared = pl.when(pl.col("by_one").is_null()).then("tasks").otherwise(1).fill_null(1)
-    nodes = nodes.with_columns(tasks=shared)
+    nodes = nodes.with_columns(pl.col("vertex").fill_null(NO_VERTEX), tasks=shared)
     return operators_of(lambda name: nodes[name].to_numpy())
 
 

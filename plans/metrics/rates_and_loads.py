@@ -18,11 +18,15 @@ from plans.tables.column_types import TOPOLOGY
 Floats = npt.NDArray[np.float64]
 
 
+NO_VERTEX = -1
+"""Of a node that Flink leaves out of the JobGraph, because no source leads to it."""
+
+
 class Operators(NamedTuple):
     """Columns of the stream nodes of whole topologies, in any order.
 
-    `vertices`: the id of the node that heads its chain. `tasks`: of a head, how many subtasks share the work.
-    The others are those of stream_nodes and operator_costs.
+    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: of a head, how many subtasks
+    share the work. The others are those of stream_nodes and operator_costs.
     """
 
     topologies: Ints
@@ -142,6 +146,10 @@ def rates_and_loads(operators: Operators, edges: Edges) -> Found:
     crossing = leaves & ~edges.forward[by_input]
     busiest = np.lexsort((-vertices.utilisation, of_vertices))
     busiest = busiest[np.flatnonzero(np.diff(of_vertices, prepend=-1))]
+    with_vertices = of_vertices[busiest]
+    utilisation, bottleneck = np.zeros(len(starts)), np.full(len(starts), NO_VERTEX)
+    utilisation[with_vertices] = vertices.utilisation[busiest]
+    bottleneck[with_vertices] = vertices.vertices[busiest]
 
     def summed(numbers: Ints, values: Floats) -> Floats:
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
@@ -153,8 +161,8 @@ def rates_and_loads(operators: Operators, edges: Edges) -> Found:
         exchanged_bytes_per_second=summed(number[source[leaves]], moved[leaves]),
         shuffled_bytes_per_second=summed(number[source[crossing]], moved[crossing]),
         cpu_load=summed(of_vertices, vertices.cpu_load),
-        utilisation=vertices.utilisation[busiest],
-        bottleneck=vertices.vertices[busiest],
+        utilisation=utilisation,
+        bottleneck=bottleneck,
         source_records_per_second=summed(number, nodes.records_per_second),
         needed_tasks=summed(of_vertices, vertices.needed_parallelism.astype(np.float64)).astype(np.int64),
     )
@@ -165,9 +173,10 @@ def rates_and_loads(operators: Operators, edges: Edges) -> Found:
 
 def _vertices(nodes: Operators, position: Callable[[Ints, Ints], Ints], arriving: Floats) -> Vertices:
     load = arriving * nodes.cpu_nanoseconds_per_record / 1e9
-    chain = position(nodes.topologies, nodes.vertices)
+    chained = nodes.vertices != NO_VERTEX
+    chain = position(nodes.topologies[chained], nodes.vertices[chained])
     heads = np.flatnonzero(nodes.ids == nodes.vertices)
-    of_chains = np.bincount(chain, weights=load, minlength=len(load)).astype(np.float64)[heads]
+    of_chains = np.bincount(chain, weights=load[chained], minlength=len(load)).astype(np.float64)[heads]
     return Vertices(
         topologies=nodes.topologies[heads],
         vertices=nodes.ids[heads],

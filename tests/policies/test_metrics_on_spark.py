@@ -12,18 +12,26 @@ from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.joins.cut_lineage import free
 from plans.metrics.plan_metrics import NEEDED, plan_metrics
+from tests.columnar.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
 
 CHOICES = Choices()
+(EDGE_CASES,) = (path for path in GOLDEN if path.name == "edge_cases.jsonl.gz")
 KEYS = {"plans": ["topology_id"], "vertices": ["topology_id", "vertex"],
         "edges": ["topology_id", "target", "in_index"]}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def planned() -> dict[str, pl.DataFrame]:
-    """Tables of random topologies, one of which says costs, with rows in no order."""
+    """Tables of random topologies, one of which says costs, and of some without sources or operators, with
+    rows in no order."""
     topologies = [
         random_topology(seed, 2 + seed * 7 % 40, mode=MODES[seed % len(MODES)]) for seed in range(40)
+    ]
+    topologies += [
+        line["topology"]
+        for line in golden_lines(EDGE_CASES)
+        if line["topology"]["name"].startswith(("a sink as an input", "no operator"))
     ]
     topologies[3]["config"] = {
         **topologies[3].get("config", {}),

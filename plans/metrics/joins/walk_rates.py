@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.joins.blocks import partitioned
 from plans.joins.frames import join_local
-from plans.metrics.rates_and_loads import edges_of, operators_of, rates_and_loads
+from plans.metrics.rates_and_loads import NO_VERTEX, edges_of, operators_of, rates_and_loads
 from plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
 
 COST_COLUMNS = ("selectivity", "record_bytes", "cpu_nanoseconds_per_record", "records_per_second")
@@ -72,13 +72,13 @@ def walk_rates(
             .distinct(),
         )
     )
-    nodes = join_local(nodes, chains, {"id": "node"})
+    nodes = join_local(nodes, chains, {"id": "node"}, "left")
     nodes = join_local(nodes, given, {"id": "id"})
     nodes = join_local(
         nodes, join_local(tasks, alone, {"vertex": "vertex"}, "left"), {"id": "vertex"}, "left"
     )
     shared = F.coalesce("by_one", "of_vertex", F.lit(1)).alias("tasks")
-    vertex = F.col("in_vertex").alias("vertex")
+    vertex = F.coalesce("in_vertex", F.lit(NO_VERTEX)).alias("vertex")
     compact = nodes.select(TOPOLOGY, "id", vertex, "parallelism", shared, *COST_COLUMNS)
     edges = stream_edges.select(
         TOPOLOGY,
