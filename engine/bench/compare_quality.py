@@ -24,7 +24,7 @@ def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> l
     bootstrap interval (of RESAMPLES resamples); `better`, `equal`, `worse` count topologies; `gains` and
     `losses` are the extremes by name; `bars` the distribution of the differences that are not zero.
     """
-    both = base.join(other, on=TOPOLOGY, suffix=" of other", maintain_order="left")
+    both = base.join(other, on=TOPOLOGY, suffix=" of other").sort("name")
     names = both["name"].to_list()
     random = np.random.default_rng(seed)
     compared = []

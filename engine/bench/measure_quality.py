@@ -1,7 +1,7 @@
 """How good the plans of planners are: speed and metrics on the same topologies, in this process."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ FLINKS_RULES = ("flink", "columnar")
 
 
 class OfPlanner(NamedTuple):
-    """What became of one planner's plans: seconds, counts and why it rejected some; plan_metrics."""
+    """What became of one planner's plans: seconds, counts and why it rejected some; plan_metrics by name."""
 
     summary: dict[str, Any]
     plans: pl.DataFrame
@@ -65,14 +65,21 @@ def measure_quality(
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
     asked = question(costs, read.frames["topologies"], seconds)
-    plans: dict[str, pl.DataFrame] = {}
-    rows: list[dict[str, Any]] = []
+    found = {}
     for name in planners:
         report(f"plan by {name}")
-        found = plan_and_measure(read, name, asked, choices, partial(report, f"measure {name}"))
-        plans[name] = found.plans
-        rows.append({"planner": name, **found.summary, "fleet": fleet_metrics(found.plans).to_dicts()})
-    base, *others = planners
+        found[name] = plan_and_measure(read, name, asked, choices, partial(report, f"measure {name}"))
+    return compare_all(read.inputs, found, report)
+
+
+def compare_all(inputs: int, found: Mapping[str, OfPlanner], report: Callable[[str], None]) -> Measured:
+    """What planners made of the same topologies, compared with the first one by topology."""
+    plans = {name: of_planner.plans for name, of_planner in found.items()}
+    rows: list[dict[str, Any]] = [
+        {"planner": name, **of_planner.summary, "fleet": fleet_metrics(of_planner.plans).to_dicts()}
+        for name, of_planner in found.items()
+    ]
+    base, *others = plans
     compared = []
     for other in others:
         report(f"compare {other}")
@@ -81,7 +88,7 @@ def measure_quality(
             {"base": base, "other": other, "topologies": len(both),
              "metrics": compare_quality(plans[base], plans[other])}
         )  # fmt: skip
-    return Measured({"inputs": read.inputs, "planners": rows, "compared": compared}, plans)
+    return Measured({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
 def plan_and_measure(
@@ -116,5 +123,5 @@ def plan_and_measure(
             "rejected": planned.rejected,
             "rejected_for": dict(by_planner.group_by("error").len().sort("error").iter_rows()),
         },
-        found.plans,
+        found.plans.sort("name"),
     )

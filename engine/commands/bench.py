@@ -99,7 +99,7 @@ def command(
     ] = 600,
     quality: Annotated[
         bool,
-        typer.Option("--quality", help="Compare how good plans are, topology by topology, in this process."),
+        typer.Option("--quality", help="Compare how good plans are, topology by topology."),
     ] = False,
     costs: Annotated[
         str | None,
@@ -119,6 +119,14 @@ def command(
             help="With --quality: seconds that a planner of your own may take for a batch.",
         ),
     ] = 60,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="With --quality: plan and measure in the workers of this Spark. Default: in this process.",
+        ),
+    ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="With --quality: JSON instead of tables.")
     ] = False,
@@ -142,10 +150,13 @@ def command(
         if resume:
             raise ConfigurationError("--resume: does not go with --quality")
         names = _listed(planner or [])
-        compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output)
+        compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output, master)
         return
-    if costs is not None or json_output:
-        raise ConfigurationError(f"{'--json' if json_output else '--costs'}: goes with --quality")
+    for option, is_given in (("--costs", costs is not None), ("--master", master is not None)):
+        if is_given:
+            raise ConfigurationError(f"{option}: goes with --quality")
+    if json_output:
+        raise ConfigurationError("--json: goes with --quality")
     from engine.bench.write_results import read_results
 
     if until is Layer.TOPOLOGY:

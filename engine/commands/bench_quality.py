@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ def compare_plans_of(
     out: Path,
     configuration: EffectiveConfiguration,
     as_json: bool,
+    master: str | None = None,
 ) -> None:
-    """Measure all cases, write results into `out` and show them."""
+    """Measure all cases, write results into `out` and show them. `master`: of the Spark that plans."""
     from engine.bench.describe_machine import describe_machine, describe_versions
     from engine.bench.measure_quality import measure_quality, require_planners
     from engine.bench.prepare_inputs import prepare_inputs
@@ -49,12 +51,19 @@ def compare_plans_of(
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
+    measure = measure_quality
+    if master is not None:
+        from engine.bench.measure_quality_on_spark import measure_quality_on_spark
+        from engine.spark.session import get_session
+
+        spark = get_session(master=master, conf=configuration.spark, app_name="penstock bench")
+        measure = partial(measure_quality_on_spark, spark)
     found, plans = [], []
     with progress(1 + len(cases) * 3 * len(planners)) as report:
         inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
         for case in cases:
             given = inputs[case]
-            measured = measure_quality(
+            measured = measure(
                 given.path(False), planners, chosen, choices, time_limit, report,
                 configuration.job_defaults,
             )  # fmt: skip

@@ -11,10 +11,14 @@ from engine.commands.reads_store import reads_store
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
 from engine.output.say import say
-from engine.planning.chosen_costs import chosen_costs
+from engine.planning.chosen_costs import chosen_costs, require_costs
+from engine.store.is_local import is_local
 from engine.store.open_plan import StoredPlan
+from plans.columnar.frames import from_arrow
 from plans.errors import StoreError
 from plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.columnar.topology_id import topology_id
 
 
 @reads_store
@@ -43,6 +47,15 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Measure on this Spark, as stores on remote file systems always are: for plans that this "
+            "process cannot hold.",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="JSON lines for programs: the row of each topology.")
     ] = False,
@@ -56,7 +69,10 @@ def command(
         raise StoreError(
             f"{store} version {plan.version.version} has no slots", "plan it again with --until slots"
         )
-    found = _measure(plan, costs)
+    if master is None and is_local(store):
+        found = _measure(plan, costs)
+    else:
+        found = _measure_on_spark(plan, store, master, topology, costs)
     if json:
         for line in found.plans.sort("name").write_ndjson().splitlines():
             say(line)
@@ -71,6 +87,35 @@ def _measure(plan: StoredPlan, costs: str | None) -> Metrics:
     chosen = chosen_costs(costs, tables["topologies"])
     cluster = recorded_cluster(plan.version.options)
     return plan_metrics(tables, chosen(tables["stream_nodes"]), cluster.task_manager, cluster.network)
+
+
+def _measure_on_spark(
+    plan: StoredPlan, store: str, master: str | None, topology: str | None, costs: str | None
+) -> Metrics:
+    """The rows of topologies; those of vertices and edges only of a `topology` that is named."""
+    from pyspark.sql import functions as F
+
+    from engine.planning.metrics_on_spark import metrics_on_spark
+    from engine.spark.session import get_session
+    from engine.store.read_plan import read_plan
+    from engine.store.spark_tables import SparkTables
+    from plans.joins.cut_lineage import free
+
+    require_costs(costs)
+    spark = get_session(master=master, app_name="penstock metrics")
+    tables = read_plan(SparkTables(spark, store), plan.version.version, NEEDED)
+    if topology is not None:
+        chosen = F.col(TOPOLOGY) == topology_id(topology)
+        tables = {name: rows.filter(chosen) for name, rows in tables.items()}
+    cluster = recorded_cluster(plan.version.options)
+    found = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network)
+    rows = [
+        from_arrow((frame.limit(0) if topology is None and frame is not found.plans else frame).toArrow())
+        for frame in (found.plans, found.vertices, found.edges)
+    ]
+    for kept in found.kept:
+        free(kept)
+    return Metrics(*rows)
 
 
 def _print_fleet(plans: pl.DataFrame) -> None:

@@ -62,6 +62,28 @@ def plan_in_workers(
     """
     report("plan whole topologies")
     started = time.monotonic()
+    chosen = choices or Choices()
+    if policies is None:
+        plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
+    else:
+        send_planners(given.topologies.sparkSession, policies.chosen)
+        plan_part = planned_by_policies(policies, until, chosen)
+    planned = call_in_workers(given, partitions, plan_part)
+    wall = time.monotonic() - started
+    tables = {
+        table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
+    }
+    tables["rejected"] = _unpacked(planned, "rejected")
+    seconds = _seconds(planned, wall, partitions)
+    inputs = count_inputs(given, planned)
+    if isinstance(given, GivenTables):
+        return Planned(tables, inputs, seconds, [planned], ())
+    tables["rejected"] = given.rejected.unionByName(tables["rejected"])
+    return Planned(tables, inputs, seconds, [planned], given.persisted)
+
+
+def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart) -> DataFrame:
+    """PACKED rows of what `plan_part` gives for topologies divided into `partitions`; they are kept."""
     read = validate_tables if isinstance(given, GivenTables) else validated_tables
     divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
     packed = [_packed(rows, name, partitions) for name, rows in divided.items()]
@@ -69,25 +91,15 @@ def plan_in_workers(
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    chosen = choices or Choices()
-    if policies is None:
-        plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
-    else:
-        send_planners(given.topologies.sparkSession, policies.chosen)
-        plan_part = planned_by_policies(policies, until, chosen)
-    plan = plan_packed_tables(read, plan_part)
     with scoped_settings(given.topologies.sparkSession, _SETTINGS):
-        planned = cut_lineage(blocks.mapInArrow(plan, PACKED))
-    wall = time.monotonic() - started
-    tables = {
-        table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
-    }
-    tables["rejected"] = _unpacked(planned, "rejected")
-    seconds = _seconds(planned, wall, partitions)
+        return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
+
+
+def count_inputs(given: TopologyTables | GivenTables, called: DataFrame) -> int:
+    """How many topologies came in, after `call_in_workers`."""
     if isinstance(given, GivenTables):
-        return Planned(tables, given.topologies.count() + _orphans(planned), seconds, [planned], ())
-    tables["rejected"] = given.rejected.unionByName(tables["rejected"])
-    return Planned(tables, given.inputs, seconds, [planned], given.persisted)
+        return given.topologies.count() + _orphans(called)
+    return given.inputs
 
 
 def planned_by_policies(policies: Policies, until: Layer, choices: Choices) -> PlanPart:

@@ -1,6 +1,6 @@
 """What operators cost in a run, out of the executions of its tasks."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -39,6 +39,9 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
     known is null. Where a vertex writes several data sets, records are told apart by
     what their readers have read, as far as that says it; the rest is divided equally.
 
+    Nobody counts what an operator gets of sources chained to it. Each of them is taken to emit what its other
+    inputs bring on average; if it has no others, all together what leaves the operator.
+
     `records_per_second` is over the whole run; `cpu_nanoseconds_per_record` is the time that tasks ran,
     divided by the records that they read (of sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
     rates the same way.
@@ -68,6 +71,10 @@ def _of_run(
     vertex_of = dict(tables["chained_operators"].select("node", "vertex").iter_rows())
     parallelism = dict(tables["stream_nodes"].select("id", "parallelism").iter_rows())
     every = tables["stream_edges"].select("source", "target", "in_index", "broadcast").rows()
+    taken_in: dict[int, list[int]] = defaultdict(list)
+    for source, target in tables["stream_edges"].filter("chained_source").select("source", "target").rows():
+        taken_in[target].append(source)
+    chained_sources = {source for sources in taken_in.values() for source in sources}
     between = [
         _Edge(
             source, target, place, vertex_of[source], vertex_of[target], parallelism[target] if copied else 1
@@ -88,16 +95,23 @@ def _of_run(
         emitted[edge.source].append(count)
     below: dict[int, list[int]] = defaultdict(list)
     for source, target, _, _ in every:
-        if vertex_of[source] == vertex_of[target]:
+        if vertex_of[source] == vertex_of[target] and source not in chained_sources:
             below[source].append(target)
     inside = {target for targets in below.values() for target in targets}
-    fed = {edge.target for edge in between}
+    inputs = Counter(edge.target for edge in between)
     costs: list[dict[str, Any]] = []
     for head, vertex in vertex_of.items():
-        if head in inside:
+        if head in inside or head in chained_sources:
             continue
-        is_source = head not in fed
-        arriving = _leaving(head, emitted, below) if is_source else read[vertex]
+        leaving = _leaving(head, emitted, below)
+        arriving = read[vertex] if inputs[head] else leaving
+        if sources := taken_in[head]:
+            alike = inputs[head] or len(sources)
+            of_source = None if arriving is None else arriving / alike
+            if inputs[head] and arriving is not None:
+                arriving += arriving / alike * len(sources)
+            costs += [_of_chained_source(source, of_source, run_seconds) for source in sources]
+        is_source = not inputs[head] and not sources
         for row in _of_chain(head, arriving, is_source, emitted, below):
             if row["id"] == head:
                 row["cpu_nanoseconds_per_record"] = seconds[vertex] * 1e9 / arriving if arriving else None
@@ -112,6 +126,16 @@ def _of_run(
         for edge, count in zip(between, records, strict=True)
     ]
     return costs, sent
+
+
+def _of_chained_source(source: int, records: float | None, run_seconds: float) -> dict[str, Any]:
+    return {
+        "id": source,
+        "selectivity": None,
+        "record_bytes": None,
+        "cpu_nanoseconds_per_record": 0.0,
+        "records_per_second": None if records is None else records / run_seconds,
+    }
 
 
 def _of_chain(

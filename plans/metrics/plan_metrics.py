@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from plans.columnar.look_up import look_up
 from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.metrics.flow import flow
+from plans.metrics.operator_costs import ASSUMED
+from plans.metrics.rates_and_loads import (
+    NO_VERTEX,
+    Edges,
+    Operators,
+    Plans,
+    Vertices,
+    edges_of,
+    operators_of,
+    rates_and_loads,
+)
 from plans.resources.network_options import NetworkOptions
 from plans.resources.task_manager import TaskManager
 from plans.tables.column_types import TOPOLOGY
@@ -73,25 +82,17 @@ def plan_metrics(
     of one of its tasks, rounded up (Kalavri, Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is
     all you need: fast, accurate, automatic scaling decisions for distributed streaming dataflows. OSDI 2018).
     """
-    nodes, edges = tables["stream_nodes"], tables["stream_edges"]
-    found = flow(nodes, edges, costs)
+    edges = tables["stream_edges"]
+    found = rates_and_loads(_operators(tables, costs), _edges(edges))
     rates = edges.select(TOPOLOGY, "source", "target", "in_index", records_per_second=pl.Series(found.along))
-    vertices = _vertices(tables, costs, found.arriving, rates)
-    moved = _moved(tables, costs, rates)
-    depth = nodes.select(TOPOLOGY, exchanges=pl.Series(found.exchanges)).group_by(TOPOLOGY)
-    offered = costs.group_by(TOPOLOGY).agg(
-        source_records_per_second=pl.col("records_per_second").sum(), operators=pl.len()
-    )
+    vertices = _vertices(tables, found.vertices)
     plans = tables["topologies"].select(TOPOLOGY, "name")
     for part in (
-        offered,
+        _of_plans(tables, found.plans),
         _chains(tables),
         _connections(tables),
         _slots(tables, task_manager),
         _buffers(tables, network),
-        depth.agg(critical_path=pl.col("exchanges").max()),
-        moved,
-        _loads(vertices),
     ):
         plans = look_up(plans, part, {})
     plans = plans.with_columns(
@@ -104,41 +105,65 @@ def plan_metrics(
     return Metrics(plans.select(TOPOLOGY, "name", *METRICS), vertices, rates)
 
 
-def _vertices(tables: Tables, costs: pl.DataFrame, arriving: np.ndarray, rates: pl.DataFrame) -> pl.DataFrame:
-    """One row per job vertex: load, tasks, utilisation of its busiest task, the parallelism it needs."""
-    load = pl.Series(arriving) * costs["cpu_nanoseconds_per_record"] / 1e9
-    of_nodes = costs.select(TOPOLOGY, "id", load=load, arriving=pl.Series(arriving))
-    operators = tables["chained_operators"].select(TOPOLOGY, "vertex", "node")
-    operators = look_up(operators, of_nodes, {"node": "id"})
+def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
+    tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", tasks="parallelism")
     alone = tables["job_edges"].filter(pl.col("ship_strategy") == "GLOBAL")
     by_one = alone.select(TOPOLOGY, vertex="target_vertex").unique().with_columns(by_one=True)
-    loads = operators.group_by(TOPOLOGY, "vertex", maintain_order=True).agg(pl.col("load").sum())
-    inputs = operators.filter(pl.col("vertex") == pl.col("node")).select(
-        TOPOLOGY, "vertex", records_per_second="arriving"
+    nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
+    nodes = look_up(nodes, tables["chained_operators"].select(TOPOLOGY, "node", "vertex"), {"id": "node"})
+    nodes = look_up(nodes, costs.select(TOPOLOGY, "id", *ASSUMED), {"id": "id"})
+    for part in (tasks, by_one):
+        nodes = look_up(nodes, part, {"vertex": "vertex"})
+    shared = pl.when(pl.col("by_one").is_null()).then("tasks").otherwise(1).fill_null(1)
+    nodes = nodes.with_columns(pl.col("vertex").fill_null(NO_VERTEX), tasks=shared)
+    return operators_of(lambda name: nodes[name].to_numpy())
+
+
+def _edges(stream_edges: pl.DataFrame) -> Edges:
+    edges = stream_edges.select(
+        TOPOLOGY,
+        "source",
+        "target",
+        "in_index",
+        "broadcast",
+        chained=IS_CHAINED,
+        forward=pl.col("partitioner") == "FORWARD",
     )
+    return edges_of(lambda name: edges[name].to_numpy())
+
+
+def _vertices(tables: Tables, found: Vertices) -> pl.DataFrame:
+    """One row per job vertex: load, tasks, utilisation of its busiest task, the parallelism it needs."""
     vertices = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
-    for part in (loads, inputs, by_one):
-        vertices = look_up(vertices, part, {"vertex": "vertex"})
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", "name")
-    tasks = pl.when(pl.col("by_one").is_null()).then("parallelism").otherwise(1)
-    return look_up(vertices, names, {"vertex": "vertex"}).select(
+    loads = _frame(found, {TOPOLOGY: "topologies", "vertex": "vertices"})
+    for part in (names, loads):
+        vertices = look_up(vertices, part, {"vertex": "vertex"})
+    return vertices.select(
         TOPOLOGY,
         "vertex",
         "name",
         "parallelism",
         "records_per_second",
-        cpu_load="load",
-        utilisation=pl.col("load") / tasks,
-        needed_parallelism=pl.col("load").round(9).ceil().clip(lower_bound=1).cast(pl.Int64),
+        "cpu_load",
+        "utilisation",
+        "needed_parallelism",
     )
 
 
-def _loads(vertices: pl.DataFrame) -> pl.DataFrame:
-    return vertices.group_by(TOPOLOGY).agg(
-        pl.col("cpu_load").sum(),
-        pl.col("utilisation").max(),
-        bottleneck=pl.col("name").get(pl.col("utilisation").arg_max()),
-        needed_tasks=pl.col("needed_parallelism").sum(),
+def _of_plans(tables: Tables, found: Plans) -> pl.DataFrame:
+    """What follows from rates, with the name of the bottleneck."""
+    plans = _frame(found, {TOPOLOGY: "topologies", "vertex": "bottleneck"})
+    names = tables["job_vertices"].select(TOPOLOGY, "vertex", bottleneck="name")
+    return look_up(plans, names, {"vertex": "vertex"}).drop("vertex")
+
+
+def _frame(found: Vertices | Plans, names: Mapping[str, str]) -> pl.DataFrame:
+    """Arrays as columns; `names` are new names of some."""
+    columns = found._asdict()
+    renamed = {new: columns.pop(old) for new, old in names.items()}
+    return pl.DataFrame({**renamed, **columns}).with_columns(
+        pl.col(name).cast(pl.Int32) for name in names if name != TOPOLOGY
     )
 
 
@@ -198,22 +223,6 @@ def _buffers(tables: Tables, network: NetworkOptions) -> pl.DataFrame:
         .agg(network_buffers=(pl.col("held").cast(pl.Int64) * pl.col("parallelism")).sum())
     )
     return counted.with_columns(network_bytes=pl.col("network_buffers") * network.segment_size_bytes)
-
-
-def _moved(tables: Tables, costs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
-    edges = tables["stream_edges"].select(
-        TOPOLOGY, "source", "target", "broadcast", "partitioner",
-        stays=IS_CHAINED,
-    ).hstack([rates["records_per_second"]]).filter(~pl.col("stays"))  # fmt: skip
-    edges = look_up(edges, costs.select(TOPOLOGY, "id", "record_bytes"), {"source": "id"})
-    tasks = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
-    edges = look_up(edges, tasks, {"target": "id"})
-    copies = pl.when("broadcast").then(pl.max_horizontal("parallelism", 1)).otherwise(1)
-    moved = pl.col("records_per_second") * pl.col("record_bytes") * copies
-    return edges.group_by(TOPOLOGY).agg(
-        exchanged_bytes_per_second=moved.sum(),
-        shuffled_bytes_per_second=moved.filter(pl.col("partitioner") != "FORWARD").sum(),
-    )
 
 
 def fleet_metrics(plans: pl.DataFrame) -> pl.DataFrame:

@@ -18,6 +18,8 @@ from plans.joins import run_passes
 from plans.joins.cut_lineage import cut_lineage
 from plans.joins.passes import Walk, steps
 from plans.layers import LAYER_TABLES
+from plans.metrics.operator_costs import drawn_costs, operator_costs
+from plans.metrics.plan_metrics import plan_metrics
 from plans.passes import GIVEN
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.tables import TABLES
@@ -112,6 +114,22 @@ def test_both_planners_give_the_same_rows(both, table):
     spark_rows, columnar_rows = (_comparable(frames[table], table) for frames in both)
     assert_frame_equal(spark_rows, columnar_rows)
     assert table == "co_location_groups" or len(spark_rows) > 0
+
+
+def test_metrics_do_not_depend_on_the_planner(both):
+    """Nor on the order of its rows, to the last bit of sums."""
+    choices = Choices()
+
+    def costs(stream_nodes):
+        return operator_costs(stream_nodes, drawn_costs(stream_nodes))
+
+    found = [
+        plan_metrics(tables, costs(tables["stream_nodes"]), choices.task_manager, choices.network).plans.sort(
+            "topology_id"
+        )
+        for tables in both
+    ]
+    assert found[0].to_dicts() == found[1].to_dicts()
 
 
 def test_a_plan_by_joins_is_exchanged_when_it_is_read_and_after_walks_only(both, exchanges):

@@ -10,7 +10,6 @@ from engine.planning.plan_in_process import plan_in_process
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import InputError
-from plans.metrics.flow import flow
 from plans.metrics.operator_costs import ASSUMED, drawn_costs, operator_costs, read_costs
 from plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
 
@@ -173,7 +172,7 @@ def test_metrics_take_a_second_of_processor_time_for_50_000_operators():
     tables = {name: from_arrow(rows) for name, rows in planned.tables.items()}
     costs = operator_costs(tables["stream_nodes"], drawn_costs(tables["stream_nodes"]))
     choices = Choices()
-    flow(tables["stream_nodes"], tables["stream_edges"], costs)  # compiles its loop, once on a machine
+    plan_metrics(tables, costs, choices.task_manager, choices.network)  # compiles its loop, once on a machine
     started = time.process_time()
     found = plan_metrics(tables, costs, choices.task_manager, choices.network)
     assert len(found.plans) == 8_000

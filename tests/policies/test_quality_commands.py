@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from engine.commands import main as module
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.read_plan import read_plan
+from tests.reference.random_topologies import random_topology
 
 EXAMPLES = Path(__file__).parents[2] / "engine" / "examples" / "examples.jsonl"
 PLANNERS = ("chain_equal_costs:chain", "pack_managed_memory:pack", "parallelism_by_selectivity:scale")
@@ -65,6 +69,55 @@ def test_metrics_of_a_store(tmp_path, capsys):
     assert penstock("metrics", store) == 4
 
 
+def test_metrics_of_a_store_on_spark(spark, tmp_path, capsys, monkeypatch):
+    """Delta tables through Spark are read elsewhere; here their rows come from delta-rs, which is quicker."""
+    store = str(tmp_path / "store")
+
+    def read(delta, version, tables):
+        found = read_plan(DeltaRsTables(delta.store), version, tables)
+        return {name: delta.spark.createDataFrame(rows) for name, rows in found.items()}
+
+    monkeypatch.setattr("engine.store.read_plan.read_plan", read)
+    assert penstock("plan", str(EXAMPLES), "--out", store) == 0
+    shown = []
+    for where in ((), ("--master", spark.sparkContext.master)):
+        capsys.readouterr()
+        assert penstock("metrics", store, "--topology", "fraud-detection", "--costs", "drawn", *where) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "Score by rules -> Keep suspicious" in shown[0]
+
+
+def test_quality_in_workers_is_that_of_one_process(spark, tmp_path, capsys, monkeypatch):
+    """Of planned topologies, and of those that Penstock or a planner of one's own rejects."""
+    (tmp_path / "halves.py").write_text(
+        "import penstock\n@penstock.decides('parallelism')\ndef more(stream_nodes):\n"
+        "    nodes = stream_nodes.filter(stream_nodes['id'] == 2)\n"
+        "    return nodes.select('topology_id', 'id', parallelism=nodes['topology_id'] % 2 * 3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    topologies = [random_topology(seed, 2 + seed * 7 % 40) for seed in range(30)]
+    wrong = {"name": "wrong", "transformations": [{"id": 1, "kind": "none"}]}
+    lines = "".join(json.dumps(topology) + "\n" for topology in [*topologies, wrong])
+    (tmp_path / "given.jsonl").write_text(lines)
+    case = ("--suite", str(tmp_path / "given.jsonl"), "--planner", "flink,halves:more", "--json")
+    found: list[dict[str, Any]] = []
+    for where in ((), ("--master", spark.sparkContext.master)):
+        capsys.readouterr()
+        out = str(tmp_path / f"out{len(found)}")
+        assert penstock("bench", "--quality", *case, "--out", out, *where) == 0
+        (measured,) = json.loads(capsys.readouterr().out)["cases"]
+        for planner in measured["planners"]:
+            assert planner.pop("planning_seconds") > 0
+            assert planner.pop("metrics_seconds") > 0
+        found.append(measured)
+    assert found[0] == found[1]
+    flink, mine = found[0]["planners"]
+    assert flink["rejected"] >= 1
+    assert mine["rejected_for"]["ParallelismOutOfRange"] > 0
+    assert mine["planned"] > 5
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
@@ -75,7 +128,8 @@ def test_metrics_of_a_store(tmp_path, capsys):
             "allowed flink, columnar, or a planner of your own",
         ),
         (("bench", "--quality", "--planner", "flink,nowhere:f"), 2, "No module named 'nowhere'"),
-        (("bench", "--costs", "drawn"), 2, "goes with --quality"),
+        (("bench", "--costs", "drawn"), 2, "--costs: goes with --quality"),
+        (("bench", "--master", "local"), 2, "--master: goes with --quality"),
         (("plan", str(EXAMPLES), "--out", "s", "--planner", "nowhere:f"), 2, "No module named 'nowhere'"),
         (("plan", str(EXAMPLES), "--out", "s", "--costs", "drawn"), 2, "reads no costs"),
     ],

@@ -109,7 +109,11 @@ TAKE_SPARK = {
     "engine": {
         "engine/clusters/connect_to_session.py",
         "engine/clusters/session_server.py",
+        "engine/bench/measure_quality_on_spark.py",
+        "engine/commands/metrics.py",
         "engine/planning/checkpoints_in.py",
+        "engine/planning/costs_on_spark.py",
+        "engine/planning/metrics_on_spark.py",
         "engine/planning/plan_in_workers.py",
         "engine/planning/plan_topologies.py",
         "engine/planning/planning_settings.py",

@@ -2,16 +2,24 @@
 
 from collections import Counter
 
+import polars as pl
 import pytest
 
 from engine.common import Types
 from engine.runtime.job import Job
+from engine.runtime.job_result import JobResult
+from engine.runtime.record_run import tables_of_run
 from engine.runtime.run_job import run_job
 from engine.runtime.transformations import Transformation, reachable
 from operators.chain.operator import MAX_WATERMARK, Operator
 from operators.connectors.number_sequence import NumberSequenceSource
 from operators.connectors.sink import CollectSink
 from operators.records.map_records import MapOperator
+from plans.choices import Choices
+from plans.columnar.frames import from_arrow
+from plans.metrics.measured_costs import RUN_TABLES, measured_costs
+from plans.metrics.operator_costs import operator_costs
+from plans.metrics.plan_metrics import NEEDED, plan_metrics
 
 PAIR = Types.TUPLE([Types.INT(), Types.LONG()])
 
@@ -65,3 +73,25 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
     assert found == expected
     names = [vertex.chain.name for vertex in result.compiled.vertices]
     assert any(name.startswith("Number [Source: numbers, Source: numbers") for name in names), names
+    require_that_costs_give_the_counts(result, sources=len(inputs))
+
+
+def require_that_costs_give_the_counts(result: JobResult, sources: int) -> None:
+    """The rate model, with the costs that the run has measured, predicts what its subtasks have counted."""
+    every = {**result.tables, **tables_of_run(result)}
+    tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES}}
+    measured = measured_costs(tables).costs
+    assert sorted(measured["id"].to_list()) == sorted(tables["stream_nodes"]["id"].to_list())
+    costs = operator_costs(tables["stream_nodes"], measured)
+    found = plan_metrics(tables, costs, Choices().task_manager, Choices().network)
+    seconds = result.milliseconds / 1000
+    rates = dict(found.edges.select("source", "records_per_second").iter_rows())
+    counted = dict(tables["executions"].group_by("vertex").agg(pl.col("records_out").sum()).iter_rows())
+    between = tables["job_edges"].select("source_node", "source_vertex").rows()
+    assert between
+    for node, vertex in between:
+        assert rates[node] * seconds == pytest.approx(counted[vertex])
+        assert counted[vertex] > 0
+    offered = found.plans["source_records_per_second"].item() * seconds
+    # Three sources are taken to offer the 32 that leave the operator, two beside a gate what it has brought.
+    assert offered == pytest.approx(32 if len(between) == 1 else sources * 10)

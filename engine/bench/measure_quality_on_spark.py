@@ -1,0 +1,119 @@
+"""How good the plans of planners are, in Spark's workers: only metrics come back, a row for each topology."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all
+from engine.planning.find_policies import find_policies
+from engine.planning.nothing_lost import require_nothing_lost
+from engine.planning.plan_in_workers import call_in_workers, count_inputs
+from engine.planning.plan_topologies import read_topologies
+from engine.planning.planning_settings import partitions_for, planning_settings
+from engine.planning.send_planners import send_planners
+from plans.choices import Choices
+from plans.columnar.plan_packed_tables import PlanPart
+from plans.joins.cut_lineage import free
+from plans.tables.column_types import TOPOLOGY
+from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from plans.topology.joins.topology_tables import TopologyTables
+
+if TYPE_CHECKING:
+    from plans.columnar.plan_in_parts import InParts
+
+_PLANS, _SUMMARY = "plans", "summary"
+
+
+def measure_quality_on_spark(
+    spark: SparkSession,
+    path: Path,
+    planners: Sequence[str],
+    costs: str | None,
+    choices: Choices,
+    seconds: float,
+    report: Callable[[str], None] = lambda stage: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> Measured:
+    """As measure_quality, with the same rows. A planner sees the topologies of a partition at a time.
+
+    Modules of planners are sent to the workers; topologies and costs have to be where these run. Seconds are
+    those of all partitions, divided by how many run at once. Raises LostTopologiesError.
+    """
+    send_planners(spark, [p for name in planners if name not in FLINKS_RULES for p in find_policies(name)])
+    report("read topologies")
+    given = read_topologies(spark, path, job_defaults=job_defaults)
+    rows = given.transformations.count()
+    partitions = partitions_for(spark, rows)
+    # workers have other working folders
+    named = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
+    report("plan and measure in workers")
+    with planning_settings(spark, partitions):
+        measured = call_in_workers(
+            given, partitions, _planned_and_measured(planners, named, choices, seconds)
+        )
+        inputs = count_inputs(given, measured)
+        before = given.rejected.count() if isinstance(given, TopologyTables) else 0
+        at_once = min(partitions, spark.sparkContext.defaultParallelism)
+        found = {name: _of_planner(measured, number, before, at_once) for number, name in enumerate(planners)}
+    free(measured)
+    for of_planner in found.values():
+        planned, rejected = of_planner.summary["planned"], of_planner.summary["rejected"]
+        require_nothing_lost(inputs, planned, rejected, of_planner.plans[TOPOLOGY].n_unique())
+    return compare_all(inputs, found, report)
+
+
+def _planned_and_measured(
+    planners: Sequence[str], costs: str | None, choices: Choices, seconds: float
+) -> PlanPart:
+    """plan_and_measure by each planner in a worker, which imports it when it needs it."""
+
+    def plan(given: dict[str, pl.DataFrame]) -> "InParts":
+        from engine.bench.measure_quality import plan_and_measure
+        from engine.planning.plan_in_process import ReadTopologies
+        from engine.planning.policies import question
+        from plans.columnar.plan_in_parts import InParts
+
+        read = ReadTopologies(given, len(given["topologies"]) + len(given["rejected"]), 0.0)
+        asked = question(costs, given["topologies"], seconds)
+        tables: dict[str, pa.Table] = {}
+        for number, name in enumerate(planners):
+            found = plan_and_measure(read, name, asked, choices)
+            tables[f"{_PLANS} {number}"] = found.plans.to_arrow()
+            tables[f"{_SUMMARY} {number}"] = pa.table({_SUMMARY: [json.dumps(found.summary)]})
+        return InParts(tables, {})
+
+    return plan
+
+
+def _of_planner(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> OfPlanner:
+    """What the partitions have found for one planner."""
+    summaries = [
+        json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]
+    ]
+    rejected_for: Counter[str] = Counter()
+    for summary in summaries:
+        rejected_for.update(summary["rejected_for"])
+    timed = ("planning_seconds", "metrics_seconds")
+    return OfPlanner(
+        {
+            **{name: sum(summary[name] for summary in summaries) / at_once for name in timed},
+            "planned": sum(summary["planned"] for summary in summaries),
+            "rejected": rejected_before + sum(summary["rejected"] for summary in summaries),
+            "rejected_for": dict(sorted(rejected_for.items())),
+        },
+        pl.concat(_tables(measured, f"{_PLANS} {number}")).sort("name"),
+    )
+
+
+def _tables(measured: DataFrame, name: str) -> list[pl.DataFrame]:
+    """The blocks of one of the tables that workers gave."""
+    blocks = measured.where(F.col("table") == name).select("block").toArrow().column("block")
+    return [pl.DataFrame(pa.ipc.open_stream(block.as_buffer()).read_all()) for block in blocks]

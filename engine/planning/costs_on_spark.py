@@ -1,0 +1,35 @@
+"""operator_costs of stream nodes in Spark."""
+
+from collections.abc import Iterator
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from engine.planning.chosen_costs import chosen_costs
+from plans.columnar.frames import from_arrow
+from plans.metrics.costs_in_topologies import PREFIX
+from plans.metrics.operator_costs import COSTS
+from plans.tables.column_types import TOPOLOGY
+
+_SCHEMA = f"{TOPOLOGY} bigint, id int, " + ", ".join(f"{name} double" for name in list(COSTS)[2:])
+
+
+def costs_on_spark(costs: str | None, topologies: DataFrame, stream_nodes: DataFrame) -> DataFrame:
+    """As chosen_costs, in Spark's workers. The driver gets names of topologies, and what they say of costs.
+
+    Raises what chosen_costs raises.
+    """
+    said = F.exists(F.map_keys("config"), lambda key: key.startswith(PREFIX))
+    named = topologies.select(TOPOLOGY, "name", F.when(said, F.col("config")).alias("config"))
+    chosen = chosen_costs(costs, from_arrow(named.toArrow()))
+
+    def priced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = chosen(from_arrow(pa.Table.from_batches([batch])))
+            yield from (
+                found.select(pl.col(name).cast(kind) for name, kind in COSTS.items()).to_arrow().to_batches()
+            )
+
+    return stream_nodes.select(TOPOLOGY, "id", "source", "legacy_source").mapInArrow(priced, _SCHEMA)

@@ -1,0 +1,60 @@
+"""Metrics of plans whose tables are in Spark, whatever their size."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.planning.costs_on_spark import costs_on_spark
+from engine.planning.planning_settings import (
+    ROWS_OF_A_BLOCK,
+    ROWS_PER_PARTITION,
+    partitions_for,
+    planning_settings,
+)
+from plans.metrics.joins.plan_metrics import Metrics, plan_metrics
+from plans.resources.network_options import NetworkOptions
+from plans.resources.task_manager import TaskManager
+from plans.tables.column_types import TOPOLOGY
+
+
+def metrics_on_spark(
+    spark: SparkSession,
+    tables: Mapping[str, DataFrame],
+    costs: str | None,
+    task_manager: TaskManager,
+    network: NetworkOptions,
+) -> Metrics:
+    """plan_metrics of NEEDED tables. `costs`: see chosen_costs.
+
+    Topologies that a partition holds are walked many at a time. Larger ones are sorted and packed in blocks,
+    as in planning by joins. No topology goes through the driver.
+    """
+    sizes = tables["stream_nodes"].groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size")).cache()
+    giant = F.col("size") > ROWS_PER_PARTITION
+    giants = [row[TOPOLOGY] for row in sizes.filter(giant).select(TOPOLOGY).collect()]
+    large, rows = sizes.agg(F.sum(F.when(giant, F.col("size"))), F.sum("size")).collect()[0]
+    sizes.unpersist()
+    is_giant = F.col(TOPOLOGY).isin(giants)
+    parts: list[tuple[Column, int, int | None]] = [(is_giant, large or 0, ROWS_OF_A_BLOCK)] if giants else []
+    if not giants or not tables["topologies"].filter(~is_giant).isEmpty():
+        parts.append((~is_giant, (rows or 0) - (large or 0), None))
+    found: Metrics | None = None
+    for chosen, count, block in parts:
+        of_part = {name: frame.filter(chosen) if giants else frame for name, frame in tables.items()}
+        given = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
+        partitions = partitions_for(spark, count)
+        with planning_settings(spark, partitions, block):
+            further = plan_metrics(of_part, given, task_manager, network, max(2, partitions))
+        found = further if found is None else _joined(found, further)
+    assert found is not None
+    return found
+
+
+def _joined(one: Metrics, other: Metrics) -> Metrics:
+    return Metrics(
+        one.plans.unionByName(other.plans),
+        one.vertices.unionByName(other.vertices),
+        one.edges.unionByName(other.edges),
+        (*one.kept, *other.kept),
+    )

@@ -1,0 +1,1 @@
+"""The same metrics of tables in Spark."""

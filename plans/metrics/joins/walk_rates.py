@@ -1,0 +1,135 @@
+"""Rates and loads of plans whose tables are in Spark: one walk over compact columns of whole topologies."""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from plans.joins.arrow_walks import Part, walk_topologies
+from plans.joins.blocks import partitioned
+from plans.joins.frames import join_local
+from plans.metrics.rates_and_loads import NO_VERTEX, edges_of, operators_of, rates_and_loads
+from plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
+
+COST_COLUMNS = ("selectivity", "record_bytes", "cpu_nanoseconds_per_record", "records_per_second")
+
+
+class Row(IntEnum):
+    """What a row of RATES is about."""
+
+    EDGE = 0
+    VERTEX = 1
+    PLAN = 2
+
+
+KIND = "kind"
+_INTS = ("source", "target", "in_index", "vertex")
+_LONGS = ("operators", "critical_path", "needed_tasks")
+_DOUBLES = (
+    *("records_per_second", "cpu_load", "utilisation"),
+    *("exchanged_bytes_per_second", "shuffled_bytes_per_second"),
+)
+RATES = pa.schema(
+    [
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field(KIND, INT, False),
+        *(pa.field(name, INT) for name in _INTS),
+        *(pa.field(name, LONG) for name in _LONGS),
+        *(pa.field(name, DOUBLE) for name in _DOUBLES),
+    ]
+)
+"""Rows of edges (their key, records_per_second), of vertices (`needed_tasks`: the parallelism that it needs)
+and of plans (`vertex`: the bottleneck, `records_per_second`: of all sources)."""
+
+
+def walk_rates(
+    stream_nodes: DataFrame,
+    stream_edges: DataFrame,
+    chained_operators: DataFrame,
+    job_edges: DataFrame,
+    execution_job_vertices: DataFrame,
+    costs: DataFrame,
+    partitions: int,
+) -> DataFrame:
+    """RATES of all topologies, in that many partitions. In: tables of a plan, operator_costs.
+
+    Spark has to have the settings that planning relies on. Only numbers and flags go through the walk.
+    """
+    nodes, chains, given, tasks, alone = (
+        partitioned(rows, partitions)
+        for rows in (
+            stream_nodes.select(TOPOLOGY, "id", "parallelism"),
+            chained_operators.select(TOPOLOGY, "node", F.col("vertex").alias("in_vertex")),
+            costs.select(TOPOLOGY, "id", *COST_COLUMNS),
+            execution_job_vertices.select(TOPOLOGY, "vertex", F.col("parallelism").alias("of_vertex")),
+            job_edges.filter(F.col("ship_strategy") == "GLOBAL")
+            .select(TOPOLOGY, F.col("target_vertex").alias("vertex"), F.lit(1).alias("by_one"))
+            .distinct(),
+        )
+    )
+    nodes = join_local(nodes, chains, {"id": "node"}, "left")
+    nodes = join_local(nodes, given, {"id": "id"})
+    nodes = join_local(
+        nodes, join_local(tasks, alone, {"vertex": "vertex"}, "left"), {"id": "vertex"}, "left"
+    )
+    shared = F.coalesce("by_one", "of_vertex", F.lit(1)).alias("tasks")
+    vertex = F.coalesce("in_vertex", F.lit(NO_VERTEX)).alias("vertex")
+    compact = nodes.select(TOPOLOGY, "id", vertex, "parallelism", shared, *COST_COLUMNS)
+    edges = stream_edges.select(
+        TOPOLOGY,
+        "source",
+        "target",
+        "in_index",
+        "broadcast",
+        (F.col("chainable") | F.col("chained_source")).alias("chained"),
+        F.coalesce(F.col("partitioner") == "FORWARD", F.lit(False)).alias("forward"),
+    )
+    parts = [Part(compact, "id"), Part(partitioned(edges, partitions), "source")]
+    return walk_topologies(parts, rates_of_topologies, RATES)
+
+
+def rates_of_topologies(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
+    """RATES of whole topologies."""
+    found = rates_and_loads(
+        operators_of(lambda name: np.asarray(nodes.column(name))),
+        edges_of(lambda name: np.asarray(edges.column(name))),
+    )
+    keys = {name: np.asarray(edges.column(name)) for name in (TOPOLOGY, "source", "target", "in_index")}
+    vertices, plans = found.vertices, found.plans
+    yield _batch(Row.EDGE, {**keys, "records_per_second": found.along})
+    yield _batch(
+        Row.VERTEX,
+        {
+            TOPOLOGY: vertices.topologies,
+            "vertex": vertices.vertices,
+            "records_per_second": vertices.records_per_second,
+            "cpu_load": vertices.cpu_load,
+            "utilisation": vertices.utilisation,
+            "needed_tasks": vertices.needed_parallelism,
+        },
+    )
+    columns = plans._asdict()
+    yield _batch(
+        Row.PLAN,
+        {
+            TOPOLOGY: columns.pop("topologies"),
+            "vertex": columns.pop("bottleneck"),
+            "records_per_second": columns.pop("source_records_per_second"),
+            **columns,
+        },
+    )
+
+
+def _batch(kind: Row, columns: dict[str, npt.NDArray[Any]]) -> pa.RecordBatch:
+    count = len(columns[TOPOLOGY])
+    every = {KIND: np.full(count, kind.value), **columns}
+    arrays = [
+        pa.array(every[field.name]).cast(field.type) if field.name in every else pa.nulls(count, field.type)
+        for field in RATES
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=RATES)
