@@ -19,8 +19,8 @@ demo: .venv/installed
 
 # Tests of jobs that run, of stores and of whole `penstock plan` commands; all others are about planning. Both halves take
 # about as long and run side by side.
-RUNNING := commits common connectors datastream process pyflink runtime state store windows \
-	test_plan_command.py test_plan_errors.py test_plan_golden.py test_deep_topologies.py
+RUNNING := cluster_mode commits common connectors datastream flink jobs process pyflink runtime state store \
+	windows test_plan_command.py test_plan_errors.py test_plan_reference.py test_deep_topologies.py
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
 
 ## Lint, formatting, types and tests.

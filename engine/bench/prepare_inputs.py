@@ -113,32 +113,46 @@ def _finished(folder: str) -> Input:
 
 def _of_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
     assert case.suite.file is not None
-    given = [json.loads(line) for line in _lines(case.suite.file)]
+    given = [_read(line) for line in _lines(case.suite.file)]
     topologies = [job_defaults.under(one) if isinstance(one, dict) else one for one in given]
     if not case.suite.repeated and topologies == given:
         return Input(None, case.suite.file, len(topologies), sum(map(count_operators, topologies)))
     path = folder / f"{case.suite.name}-{case.size}.jsonl"
     if case.suite.repeated:
         topologies = list(repeat_topologies(topologies, case.size))
-    path.write_text("".join(json.dumps(topology) + "\n" for topology in topologies))
+    lines = (one if isinstance(one, str) else json.dumps(one) + "\n" for one in topologies)
+    path.write_text("".join(lines), "utf-8", "surrogateescape")
     return Input(None, path, len(topologies), sum(map(count_operators, topologies)))
+
+
+def _read(line: str) -> Any:
+    """What a line holds; one that is not JSON stays as it is, for planners to reject."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = line
+    return line if isinstance(found, str) else found
 
 
 def _lines(path: Path) -> Iterator[str]:
     opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as file:
+    with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
         yield from (line for line in file if line.strip())
 
 
-def repeat_topologies(topologies: list[dict[str, Any]], operators: int) -> Iterator[dict[str, Any]]:
-    """The topologies in turn, each time under another name, until they have that many operators."""
+def repeat_topologies(topologies: list[Any], operators: int) -> Iterator[Any]:
+    """The topologies in turn, each time under another name, until they have that many operators.
+
+    What is no topology comes in its turn, too, and counts as one operator.
+    """
     made = 0
     for turn in count():
         for topology in topologies:
             if made >= operators:
                 return
             made += max(1, count_operators(topology))
-            yield {**topology, "name": f"{topology['name']}/{turn}"}
+            named = isinstance(topology, dict) and isinstance(topology.get("name"), str)
+            yield {**topology, "name": f"{topology['name']}/{turn}"} if named else topology
 
 
 def count_operators(topology: Any) -> int:

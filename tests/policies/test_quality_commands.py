@@ -143,7 +143,13 @@ def test_wrong_options_are_said(args, code, said, tmp_path, capsys, monkeypatch)
 def test_quality_of_nothing_that_was_planned(tmp_path, monkeypatch, capsys):
     """Metrics of a fleet of which every topology is rejected are of none, and no error."""
     monkeypatch.chdir(tmp_path)
-    Path("bad.jsonl").write_text('{"name": "x", "transformations": [{"id": 1, "kind": "nothing"}]}\n')
+    lines = [
+        b'{"name": "x", "transformations": [{"id": 1, "kind": "nothing"}]}',
+        b"{oops",
+        b"caf\xe9",
+        b'"x"',
+    ]
+    Path("bad.jsonl").write_bytes(b"\n".join(lines))
     assert penstock("bench", "--quality", "--planner", "flink", "--suite", "bad.jsonl", "--json") == 0
     (case,) = json.loads(capsys.readouterr().out)["cases"]
-    assert [(row["planned"], row["rejected"]) for row in case["planners"]] == [(0, 1)]
+    assert [(row["planned"], row["rejected"]) for row in case["planners"]] == [(0, 4)]

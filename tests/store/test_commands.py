@@ -90,7 +90,6 @@ def test_rejected_for_people_and_for_programs(store):
 
 COMMANDS = (
     ("show", "--topology", "t-000002"),
-    ("rejected", "--json"),
     ("size",),
     ("export",),
     ("edges", "--topology", "t-000002"),
@@ -100,7 +99,7 @@ COMMANDS = (
 
 def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeypatch):
     local = [run(name, planned, *options) for name, *options in COMMANDS]
-    assert [code for code, _ in local] == [*[0] * 5, 4]
+    assert [code for code, _ in local] == [*[0] * 4, 4]
     monkeypatch.setattr("engine.store.tables_of.is_local", lambda _: False)
     for (name, *options), found in zip(COMMANDS, local, strict=True):
         assert run(name, planned, *options) == found
