@@ -68,7 +68,9 @@ def chosen_topology(
         if not planned and len(refused) == 1:
             topology = next(iter(refused))
         elif not planned:
-            raise InputError(f"{source} has no planned topology")
+            said = [] if rejected is None else rejected["message"].to_list()
+            why = f"{len(said):,} refused; the first of them: {said[0]}" if said else None
+            raise InputError(f"{source} has no planned topology", why)
         else:
             names = ", ".join(map(repr, sorted(planned)[:_SHOWN])) + ", …" * (len(planned) > _SHOWN)
             raise ConfigurationError(

@@ -72,13 +72,16 @@ def test_a_script_is_drawn_without_running_its_job(tmp_path):
         ((EXAMPLES, "--version", "1"), 2, "--version says nothing"),
         (("nothing",), 3, "no such store, script or topology file"),
         (("REFUSED",), 7, "was refused"),
+        (("BROKEN",), 3, "1 refused; the first of them: line 1 of"),
         ((EXAMPLES, "more"), 2, "only a script takes arguments"),
     ],
 )
 def test_what_is_wrong_is_said(store, tmp_path, capsys, arguments, code, said):
     refused = tmp_path / "refused.jsonl"
     refused.write_text('{"name": "r", "transformations": [{"id": 1, "kind": "no"}]}')
-    named = {"STORE": store, "REFUSED": str(refused)}
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"name": "r"')
+    named = {"STORE": store, "REFUSED": str(refused), "BROKEN": str(broken)}
     assert draw(*(named.get(one, one) for one in arguments)) == code
     assert said in capsys.readouterr().err
 
