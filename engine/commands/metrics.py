@@ -10,6 +10,7 @@ from engine.commands.chosen_plan import chosen_plan
 from engine.commands.reads_store import reads_store
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
+from engine.output.progress import progress
 from engine.output.say import say
 from engine.planning.chosen_costs import chosen_costs, require_costs
 from engine.store.is_local import is_local
@@ -102,19 +103,22 @@ def _measure_on_spark(
     from plans.joins.cut_lineage import free
 
     require_costs(costs)
-    spark = get_session(master=master, app_name="penstock metrics")
-    tables = read_plan(SparkTables(spark, store), plan.version.version, NEEDED)
-    if topology is not None:
-        chosen = F.col(TOPOLOGY) == topology_id(topology)
-        tables = {name: rows.filter(chosen) for name, rows in tables.items()}
-    cluster = recorded_cluster(plan.version.options)
-    found = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network)
-    rows = [
-        from_arrow((frame.limit(0) if topology is None and frame is not found.plans else frame).toArrow())
-        for frame in (found.plans, found.vertices, found.edges)
-    ]
-    for kept in found.kept:
-        free(kept)
+    with progress(2) as report:
+        report("start Spark")
+        spark = get_session(master=master, app_name="penstock metrics")
+        report("measure on Spark")
+        tables = read_plan(SparkTables(spark, store), plan.version.version, NEEDED)
+        if topology is not None:
+            chosen = F.col(TOPOLOGY) == topology_id(topology)
+            tables = {name: rows.filter(chosen) for name, rows in tables.items()}
+        cluster = recorded_cluster(plan.version.options)
+        found = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network)
+        rows = [
+            from_arrow((frame.limit(0) if topology is None and frame is not found.plans else frame).toArrow())
+            for frame in (found.plans, found.vertices, found.edges)
+        ]
+        for kept in found.kept:
+            free(kept)
     return Metrics(*rows)
 
 
