@@ -111,6 +111,14 @@ class _Handler(BaseHTTPRequestHandler):
         """The button that cancels."""
         self._answer(self._post)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request for a page is refused as pages are, without being repeated."""
+        status = HTTPStatus(code)
+        self._page(
+            status,
+            message_page(status.phrase, f"{status.description or 'This server answers GET and POST'}."),
+        )
+
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged: the first request has the token in it."""
 

@@ -119,8 +119,8 @@ def test_nothing_is_read_but_its_own_routes(server, path):
 
 
 def test_every_answer_has_a_policy_without_scripts_of_others(server):
-    for path in ("/", "/view.js", "/nothing"):
-        answer = ask(server, path)
+    for path, method in (("/", "GET"), ("/view.js", "GET"), ("/nothing", "GET"), ("/", "PUT")):
+        answer = ask(server, path, method)
         policy = answer.header("Content-Security-Policy")
         assert policy.startswith("default-src 'none'; script-src 'self'")
         assert "unsafe" not in policy
