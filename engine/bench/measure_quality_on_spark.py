@@ -64,6 +64,8 @@ def measure_quality_on_spark(
         at_once = min(partitions, spark.sparkContext.defaultParallelism)
         found = {name: _of_planner(measured, number, before, at_once) for number, name in enumerate(planners)}
     free(measured)
+    for kept in given.persisted if isinstance(given, TopologyTables) else ():
+        kept.unpersist()
     for of_planner in found.values():
         planned, rejected = of_planner.summary["planned"], of_planner.summary["rejected"]
         require_nothing_lost(inputs, planned, rejected, of_planner.plans[TOPOLOGY].n_unique())

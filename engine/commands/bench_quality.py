@@ -52,14 +52,15 @@ def compare_plans_of(
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
     measure = measure_quality
-    if master is not None:
-        from engine.bench.measure_quality_on_spark import measure_quality_on_spark
-        from engine.spark.session import get_session
-
-        spark = get_session(master=master, conf=configuration.spark, app_name="penstock bench")
-        measure = partial(measure_quality_on_spark, spark)
     found, plans = [], []
-    with progress(1 + len(cases) * 3 * len(planners)) as report:
+    with progress(1 + (master is not None) + len(cases) * 3 * len(planners)) as report:
+        if master is not None:
+            from engine.bench.measure_quality_on_spark import measure_quality_on_spark
+            from engine.spark.session import get_session
+
+            report("start Spark")
+            spark = get_session(master=master, conf=configuration.spark, app_name="penstock bench")
+            measure = partial(measure_quality_on_spark, spark)
         inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
         for case in cases:
             given = inputs[case]
