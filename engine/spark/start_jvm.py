@@ -111,9 +111,10 @@ def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineEr
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     if (number := refusal_in_text(text)) is not None:
         if "org.apache.ivy." in text:
+            known = hint_of(number)
             return MachineError(
                 f"Spark cannot keep its jars in {ivy_dir()}: {os.strerror(number)}",
-                f"{hint_of(number)}; spark.jars.ivy names the folder",
+                "spark.jars.ivy names the folder" + (f"; {known}" if known else ""),
             )
         said = next(line.strip() for line in lines if refusal_in_text(line) is not None)
         said = said.removeprefix('Exception in thread "main" ').removeprefix("java.io.IOException: ")

@@ -193,6 +193,12 @@ def test_a_full_home_is_named_by_the_folder_that_jars_go_to(monkeypatch, tmp_pat
     of_ivy = _explain(failed + "org.apache.ivy.util.FileUtil.copy(FileUtil.java:172)")
     assert isinstance(of_ivy, MachineError)
     assert of_ivy.message == f"Spark cannot keep its jars in {tmp_path}/.ivy2.5.2: No space left on device"
+    assert str(of_ivy.hint).startswith("spark.jars.ivy names the folder; free some space")
+    read_only = _explain(
+        failed.replace("No space left on device", "Read-only file system")
+        + "org.apache.ivy.util.F.f(F.java:1)"
+    )
+    assert read_only.hint == "spark.jars.ivy names the folder"
     other = _explain(failed + "java.io.FileOutputStream.write(FileOutputStream.java:1)")
     assert other.message == "Spark's JVM did not start: No space left on device"
 
