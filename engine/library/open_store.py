@@ -9,9 +9,9 @@ from engine.library.store import Store, Version, path_of_store, shown_path
 from engine.store.open_plan import open_plan
 from engine.store.plan_versions import find_version, list_versions
 from engine.store.tables_of import tables_of
+from operators.common.without_pandas import without_pandas
 from plans.columnar.frames import to_arrow
 from plans.errors import ConfigurationError, StoreError
-from plans.without_pandas import without_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

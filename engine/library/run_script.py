@@ -10,8 +10,8 @@ from pathlib import Path
 from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
 from engine.datastream.python_options import FILE_DELIMITER, PYTHON_FILES
 from engine.machine.named_output import is_of_standard_output
+from operators.common.without_pandas import without_pandas
 from plans.errors import InputError, PenstockError
-from plans.without_pandas import without_pandas
 
 
 class ScriptError(PenstockError):

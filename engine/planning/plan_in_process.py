@@ -14,6 +14,7 @@ from engine.planning.foresee_memory import (
     require_memory_to_read_on,
 )
 from engine.planning.nothing_lost import require_nothing_lost
+from operators.common.without_pandas import without_pandas
 from plans.choices import Choices
 from plans.columnar.plan_as_read import ROWS_AT_A_TIME, plan_as_read
 from plans.columnar.plan_columnar import Finished
@@ -28,7 +29,6 @@ from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.line_too_long import MAX_LINE_BYTES
 from plans.vocabulary import Layer
-from plans.without_pandas import without_pandas
 
 
 class PlannedTables(NamedTuple):

@@ -32,10 +32,10 @@ from engine.store.store_tables import (
 from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
 from engine.store.write_file import add_action, make_log_durable, write_file
+from operators.common.without_pandas import without_pandas
 from plans.errors import SchemaError
 from plans.tables import TABLES, require_schema
 from plans.tables.type_names import type_name
-from plans.without_pandas import without_pandas
 
 _ROWS_AT_A_TIME = 250_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

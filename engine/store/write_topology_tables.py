@@ -15,10 +15,10 @@ from engine.store.is_local import local_folder
 from engine.store.store_errors import store_errors
 from engine.store.stored_tables import delta_schema
 from engine.store.write_file import add_action, make_log_durable, write_file
+from operators.common.without_pandas import without_pandas
 from plans.generate.fleet import ROWS_OF_A_PART, Fleet
 from plans.generate.rows import topologies_table, transformations_table
 from plans.tables import TABLES
-from plans.without_pandas import without_pandas
 
 _PARTS_OF_A_FILE = 16
 

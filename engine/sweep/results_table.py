@@ -14,9 +14,9 @@ from engine.store.store_errors import store_errors
 from engine.store.stored_tables import delta_schema
 from engine.store.write_file import add_action, make_log_durable, write_file
 from engine.sweep.grid import Cell
+from operators.common.without_pandas import without_pandas
 from plans.metrics.plan_metrics import METRICS
 from plans.tables.column_types import COMMENT, TIMESTAMP
-from plans.without_pandas import without_pandas
 
 RESULTS = "results"
 MEASURED = tuple(name for name in METRICS if name != "bottleneck")

@@ -29,6 +29,7 @@ from operators.common.collection_types import (
 from operators.common.composite_codecs import RowCodec, TupleCodec
 from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
 from operators.common.single_codecs import PickledCodec, single_codec
+from operators.common.without_pandas import without_pandas
 
 __all__ = ["arrow_type", "codec_of", "coerce", "from_arrow", "to_arrow", "type_info_of_arrow"]
 
@@ -41,7 +42,8 @@ def to_arrow(values: Sequence[Any], type_info: TypeInformation | None) -> pa.Arr
     TypeError, OverflowError or ValueError name a value that is not of the type. Without declared type, each
     value is a pickle.
     """
-    found = codec_of(type_info).encode(values)
+    with without_pandas():
+        found = codec_of(type_info).encode(values)
     if isinstance(found, pa.ChunkedArray):
         raise OverflowError(f"{len(values)} values of {type_info} take more than the 2 GB of a column")
     return found

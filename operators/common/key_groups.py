@@ -17,6 +17,7 @@ from operators.common.hashable_key import hashable_key
 from operators.common.java_hash import key_hashes
 from operators.common.pickled_keys import pickled_key_hashes
 from operators.common.polynomial_hashes import Hashes
+from operators.common.without_pandas import without_pandas
 
 KeyGroups = npt.NDArray[np.int32]
 
@@ -24,6 +25,7 @@ UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 _LOWER_BOUND_MAX_PARALLELISM = 1 << 7
 
 
+@without_pandas()
 def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_parallelism: int) -> list[int]:
     """Key group of each key; of keys with the same hashable_key it is the same.
 
@@ -42,6 +44,7 @@ def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_paral
     return [group_of[form] for form in forms]
 
 
+@without_pandas()
 def key_groups_of_column(
     column: pa.Array | pa.ChunkedArray, type_info: TypeInformation | None, max_parallelism: int
 ) -> KeyGroups:

@@ -14,6 +14,7 @@ from operators.common.arrow_columns import from_arrow, to_arrow
 from operators.common.is_pickled import is_pickled
 from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
+from operators.common.without_pandas import without_pandas
 
 _HEADER = struct.Struct("<Bq")
 _PICKLED, _VALUES, _BATCH = 0, 1, 2
@@ -42,7 +43,8 @@ def encode_values(
         return _HEADER.pack(_PICKLED, watermark) + dumps((values, timestamps))
     columns, names = [to_arrow(values, type_info)], ["value"]
     if timestamps is not None:
-        columns.append(pa.array(timestamps, pa.int64()))
+        with without_pandas():
+            columns.append(pa.array(timestamps, pa.int64()))
         names.append(STAMPS)
     return _HEADER.pack(_VALUES, watermark) + _ipc(pa.RecordBatch.from_arrays(columns, names))
 

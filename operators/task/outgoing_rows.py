@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from operators.common.without_pandas import without_pandas
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, Row
 from operators.task.send_results import ResultSender
 
@@ -42,6 +43,7 @@ class OutgoingRows:
             self._put(_batch(rows))
 
 
+@without_pandas()
 def _batch(rows: list[Row]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(

@@ -69,11 +69,14 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
     subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
     if spec.chain.vertex in spec.settings.first_attempts:
         attempt_number += spec.settings.first_attempts[spec.chain.vertex][subtask]
-    return pulled(
+    yield from pulled(
         lambda put: _attempt(spec, subtask, attempt_number, batches, put),
         f"vertex {spec.chain.vertex}, subtask {subtask}",
         _CALLS + len(spec.chain.operators) * _CALLS_AN_OPERATOR,
     )
+    if not spec.chain.gates:
+        for _ in batches:  # a source needs none of it, but Spark ends workers that have not read to the end
+            pass
 
 
 #: Python calls that functions may nest (Python's own default), and those from one operator to the next.

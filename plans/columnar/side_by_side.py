@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from plans.without_pandas import without_pandas
+from operators.common.without_pandas import without_pandas
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")

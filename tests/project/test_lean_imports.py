@@ -56,7 +56,7 @@ def test_pandas_that_is_there_already_is_used_while_planning():
     assert (
         run(
             "import pandas\n"
-            "from plans.without_pandas import without_pandas\n"
+            "from operators.common.without_pandas import without_pandas\n"
             "with without_pandas():\n"
             "    import pyarrow\n"
             "    print(pyarrow.array(pandas.Series([1.0, float('nan')])).to_pylist())"
@@ -69,7 +69,7 @@ def test_another_thread_may_import_pandas_meanwhile():
     assert (
         run(
             "import threading\n"
-            "from plans.without_pandas import without_pandas\n"
+            "from operators.common.without_pandas import without_pandas\n"
             "found = []\n"
             "def other():\n"
             "    import pandas\n"
@@ -85,6 +85,22 @@ def test_another_thread_may_import_pandas_meanwhile():
             "print(found)"
         )
         == "['left out', 'pandas']"
+    )
+
+
+def test_workers_turn_values_into_columns_without_pandas():
+    assert (
+        run(
+            "import sys\n"
+            "import operators.task.worker_daemon\n"
+            "from operators.common.arrow_columns import to_arrow\n"
+            "from operators.common.typeinfo import Types\n"
+            "from operators.common.key_groups import key_groups\n"
+            "from operators.exchange.blocks import encode_values\n"
+            "encode_values([1, 2], [3, 4], Types.LONG(), 5), key_groups(['a'], Types.STRING(), 128)\n"
+            "print('pandas' in sys.modules)"
+        )
+        == "False"
     )
 
 

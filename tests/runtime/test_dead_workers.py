@@ -1,4 +1,4 @@
-"""Python workers that are killed, and their daemon with them, fail no job but the one they run."""
+"""Python workers serve one job after the other; those that are killed fail no job but the one they run."""
 
 import os
 
@@ -10,14 +10,22 @@ from engine.runtime.job_monitor import JobMonitor
 from tests.runtime.python_workers import kill, python_workers
 
 
-def test_the_next_job_runs(spark):
-    def doubled():
-        env = StreamExecutionEnvironment.get_execution_environment()
-        env.set_parallelism(2)
-        stream = env.from_collection([1, 2, 3], Types.LONG()).rebalance().map(lambda value: 2 * value)
-        with stream.execute_and_collect() as values:
-            return sorted(values)
+def doubled():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(2)
+    stream = env.from_collection([1, 2, 3], Types.LONG()).rebalance().map(lambda value: 2 * value)
+    with stream.execute_and_collect() as values:
+        return sorted(values)
 
+
+def test_the_next_job_has_the_same_workers(spark):
+    assert doubled() == [2, 4, 6]
+    workers = set(python_workers(os.getpid()))
+    assert doubled() == [2, 4, 6]
+    assert workers <= set(python_workers(os.getpid()))
+
+
+def test_the_next_job_runs(spark):
     assert doubled() == [2, 4, 6]
     killed = python_workers(os.getpid())
     assert killed

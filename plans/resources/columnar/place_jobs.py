@@ -3,10 +3,10 @@
 import polars as pl
 import pyarrow as pa
 
+from operators.common.without_pandas import without_pandas
 from plans.columnar.frames import from_arrow, join_topology
 from plans.resources.place_jobs import place_batches, require_task_managers
 from plans.tables.column_types import TOPOLOGY
-from plans.without_pandas import without_pandas
 
 
 @without_pandas()
