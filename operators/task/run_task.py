@@ -74,7 +74,7 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
         f"vertex {spec.chain.vertex}, subtask {subtask}",
         _CALLS + len(spec.chain.operators) * _CALLS_AN_OPERATOR,
     )
-    if not spec.chain.gates:
+    if not spec.chain.gates and not _reads_dataframe(spec):
         for _ in batches:  # a source needs none of it, but Spark ends workers that have not read to the end
             pass
 
@@ -137,11 +137,15 @@ def subtask_of(
     first row tells: of a source it holds the subtask, of an exchange it is the one that greets each subtask.
     """
     chain = spec.chain
-    if any(getattr(one.operator, "reads_dataframe", False) for one in chain.operators):
+    if _reads_dataframe(spec):
         return partition % chain.parallelism, batches  # which partition is which subtask does not matter
     first = next(batches)
     column = "target" if chain.gates else "id"
     return first.column(column)[0].as_py(), itertools.chain([first], batches)
+
+
+def _reads_dataframe(spec: TaskSpec) -> bool:
+    return any(getattr(one.operator, "reads_dataframe", False) for one in spec.chain.operators)
 
 
 def _run(
