@@ -6,7 +6,7 @@ KeyGroupStream,CustomPartitionerWrapper}Partitioner.
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from operators.chain.describe_error import NO_RECORD
 from operators.chain.operator import Timestamps, Values
 from operators.common.key_groups import key_groups, key_groups_of_column, operator_index
 from operators.exchange.output_spec import OutputSpec
-from operators.records.map_records import current
+from operators.records.key_selection import keys_of_records
 
 #: A channel and what goes there. A channel is (consumer subtask, key group or -1).
 Channel = tuple[int, int]
@@ -114,12 +114,7 @@ class ChannelChooser:
         if len(self._targets) == 1 and not spec.grouped:
             yield (self._targets[0], -1), values, timestamps
             return
-        rest = iter(values)
-        try:
-            keys = [select(value) for value in rest]
-        except BaseException:
-            self.current = current(values, rest)
-            raise
+        keys = keys_of_records(select, values, self._failed)
         groups = self._key_groups(values, keys)
         target_of = self._target_of_group
         if spec.grouped:
@@ -127,6 +122,10 @@ class ChannelChooser:
         else:
             chosen = map(target_of.__getitem__, groups)
             yield from _portions(values, timestamps, chosen, lambda target: (target, -1))
+
+    def _failed(self, error: BaseException, record: Any) -> NoReturn:
+        self.current = record
+        raise error
 
     def _key_groups(self, values: Values, keys: list[Any]) -> list[int]:
         key_type, maximum = self._spec.key_type, self._spec.consumer_max_parallelism

@@ -9,14 +9,13 @@ BatchExecutionKeyedStateBackend}.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
 from operators.chain.results import Results
 from operators.functions.runtime_context import RuntimeContext
-from operators.records.key_selection import opened_functions
-from operators.records.map_records import current
+from operators.records.key_selection import keys_of_records, opened_functions
 from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.keys import dictionary_key, dictionary_keys
 from operators.state.timer_queue import TimerQueue
@@ -197,11 +196,10 @@ class KeyedOperator(Operator):
 
     def keys_of(self, number: int, values: Values) -> list[Any]:
         """The keys of records of input `number`, from 1, as its selector gives them."""
-        select, rest = self.key_selectors[number - 1], iter(values)
-        try:
-            return [select(value) for value in rest]
-        except BaseException as error:
-            raise self.failed(error, current(values, rest), KEY_SELECTOR) from error
+        return keys_of_records(self.key_selectors[number - 1], values, self._key_failed)
+
+    def _key_failed(self, error: BaseException, record: Any) -> NoReturn:
+        raise self.failed(error, record, KEY_SELECTOR) from error
 
     def _dictionary_keys(self, number: int, values: Values) -> Sequence[Any]:
         keys = self.keys_of(number, values)

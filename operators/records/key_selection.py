@@ -4,14 +4,16 @@ Source: pyflink.datastream.data_stream.DataStream.key_by, whose keys pass throug
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from operators.chain.operator import Values
 from operators.common.arrow_columns import coerce
 from operators.common.basic_types import BasicType
 from operators.common.convert_values import INTEGER_BITS
 from operators.common.row import Row
 from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from operators.functions.runtime_context import RuntimeContext
+from operators.records.map_records import current
 
 
 class TypedKeys:
@@ -23,10 +25,19 @@ class TypedKeys:
 
     def __call__(self, value: Any) -> Any:
         """The key of a record; TypeError, OverflowError or ValueError where it is not of the type."""
-        key: Any = self.select(value)
-        if type(key) is self._unchanged and (self._least is None or self._least <= key <= self._most):
+        return self.typed(self.select(value))
+
+    def typed(self, key: Any) -> Any:
+        """One selected key as its type's; TypeError, OverflowError or ValueError where it is of another."""
+        if self.unchanged([key]):
             return key
         return coerce([key], self.key_type)[0]
+
+    def unchanged(self, keys: Sequence[Any]) -> bool:
+        """Whether all of some selected keys come back as they are, so that none needs a call of its own."""
+        if self._unchanged is None or not {self._unchanged}.issuperset(map(type, keys)):
+            return False
+        return self._least is None or not keys or (self._least <= min(keys) and max(keys) <= self._most)
 
 
 def _unchanged(key_type: TypeInformation) -> tuple[Any, int | None, int]:
@@ -56,7 +67,7 @@ class OpenedMethod:
 
     def __init__(self, function: Any, method: str) -> None:
         self.function, self.method = function, method
-        self._call: Callable[..., Any] = getattr(function, method)
+        self.call: Callable[..., Any] = getattr(function, method)
         self._open = False
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -73,7 +84,7 @@ class OpenedMethod:
 
     def __call__(self, *arguments: Any) -> Any:
         """What the method returns."""
-        return self._call(*arguments)
+        return self.call(*arguments)
 
 
 class ColumnKeys:
@@ -115,6 +126,31 @@ def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -
     if key_type is None or isinstance(key_type, PickledBytesTypeInfo):
         return select
     return TypedKeys(select, key_type)
+
+
+def keys_of_records(
+    select: Callable[[Any], Any], values: Values, failed: Callable[[BaseException, Any], NoReturn]
+) -> list[Any]:
+    """The key of each record, as `select` gives them one by one.
+
+    `failed` is called with what a record's key raised and the record; it raises what is to be raised.
+    """
+    typed = select if isinstance(select, TypedKeys) else None
+    selected = select.select if isinstance(select, TypedKeys) else select
+    call = selected.call if isinstance(selected, OpenedMethod) else selected
+    rest = iter(values)
+    try:
+        keys = [call(value) for value in rest]
+    except BaseException as error:
+        failed(error, current(values, rest))
+    if typed is None or typed.unchanged(keys):
+        return keys
+    for place, (value, key) in enumerate(zip(values, keys, strict=True)):
+        try:
+            keys[place] = typed.typed(key)
+        except BaseException as error:
+            failed(error, value)
+    return keys
 
 
 def opened_functions(*functions: Any) -> list[OpenedMethod]:

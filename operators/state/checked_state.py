@@ -20,6 +20,7 @@ from operators.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from operators.state.keyed_states import KeyedValueState
 from operators.state.state_table import StateTable
 from operators.state.ttl_states import Expiring
 from operators.state.value_check import Check, value_check
@@ -50,7 +51,17 @@ def _of_stamped(check: Check) -> Check:
 
 def _note_writes(state: Any, table: StateTable) -> None:
     scope = state._scope
-    if hasattr(state, "update"):
+    in_memory = type(state) is KeyedValueState
+    if in_memory:
+
+        def kept_update(value: Any) -> None:
+            # what `update` and `keep_none` do, in one call: it is made for each record
+            key = scope.key
+            table.entries[key] = value
+            table.written.add(key)
+
+        state.update = kept_update
+    elif hasattr(state, "update"):
         update = state.update
 
         def noted_update(value: Any) -> None:
