@@ -29,13 +29,18 @@ class TypedKeys:
 
     def typed(self, key: Any) -> Any:
         """One selected key as its type's; TypeError, OverflowError or ValueError where it is of another."""
-        if self.unchanged([key]):
+        if type(key) is self._unchanged and (self._least is None or self._least <= key <= self._most):
             return key
         return coerce([key], self.key_type)[0]
 
+    @property
+    def basic(self) -> bool:
+        """Whether keys of the type never change, so that many may be selected before they are checked."""
+        return self._unchanged is not None
+
     def unchanged(self, keys: Sequence[Any]) -> bool:
-        """Whether all of some selected keys come back as they are, so that none needs a call of its own."""
-        if self._unchanged is None or not {self._unchanged}.issuperset(map(type, keys)):
+        """Whether all of some selected keys of a basic type come back as they are."""
+        if not {self._unchanged}.issuperset(map(type, keys)):
             return False
         return self._least is None or not keys or (self._least <= min(keys) and max(keys) <= self._most)
 
@@ -135,8 +140,9 @@ def keys_of_records(
 
     `failed` is called with what a record's key raised and the record; it raises what is to be raised.
     """
-    typed = select if isinstance(select, TypedKeys) else None
-    selected = select.select if isinstance(select, TypedKeys) else select
+    # a selector may return one Row or list that it changes each time: such keys are copied one by one
+    typed = select if isinstance(select, TypedKeys) and select.basic else None
+    selected = select if typed is None else typed.select
     call = selected.call if isinstance(selected, OpenedMethod) else selected
     rest = iter(values)
     try:

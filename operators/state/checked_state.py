@@ -51,8 +51,8 @@ def _of_stamped(check: Check) -> Check:
 
 def _note_writes(state: Any, table: StateTable) -> None:
     scope = state._scope
-    in_memory = type(state) is KeyedValueState
-    if in_memory:
+    plain_value = type(state) is KeyedValueState
+    if plain_value:
 
         def kept_update(value: Any) -> None:
             # what `update` and `keep_none` do, in one call: it is made for each record
