@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from engine.bench.planner_processes import Ask
@@ -12,6 +11,7 @@ from engine.bench.planners import PLANNERS
 from engine.bench.prepare_inputs import Input
 from engine.bench.run_child import USED
 from engine.bench.suites import Case
+from engine.commits.temporary_folders import short_lived_folder
 from engine.planning.digest_plans import Digests, find_differences
 from plans.vocabulary import Layer
 
@@ -107,7 +107,7 @@ def compare_plans(
         for planner in planners:
             report(f"{suite} compare {planner}")
             path = inputs[case].path(PLANNERS[planner].reads_lines)
-            with TemporaryDirectory() as folder:
+            with short_lived_folder("bench") as folder:
                 file = Path(folder) / "digests.json"
                 done = ask(planner, _options(path, until, "--digests", str(file)))
                 if done["failure"]:

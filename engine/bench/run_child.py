@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from engine.bench.watch_use import watch_use
+from engine.commits.temporary_folders import short_lived_folder
 from engine.machine.die_with_parent import PARENT
 from engine.machine.end_processes import end_processes, process_tree, processes_of_session
 from engine.output.redaction import redact
@@ -65,9 +66,7 @@ def start_child(command: Sequence[str], stdin: int = subprocess.PIPE) -> Child:
     """A process in a session of its own; end_child has to end it."""
     with ExitStack() as files:
         said, complained = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-        folder = files.enter_context(
-            tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
-        )
+        folder = files.enter_context(short_lived_folder("bench"))
         process = subprocess.Popen(
             command,
             stdin=stdin,

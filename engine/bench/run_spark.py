@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import polars as pl
 
 from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
+from engine.commits.temporary_folders import short_lived_folder
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
 from engine.spark.session import get_session
@@ -36,7 +36,7 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
     """Plan JSON lines. Spark only writes the tables: its own writer of JSON takes as long as planning."""
     session = get_session(app_name="penstock bench", conf=bench_configuration().spark)
     planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
-    with TemporaryDirectory() as folder:
+    with short_lived_folder("bench") as folder:
         for name in _WRITTEN & set(planned.tables):
             planned.tables[name].write.parquet(f"{folder}/{name}")
         planned.release()

@@ -3,7 +3,6 @@
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -14,6 +13,7 @@ import pyspark
 from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
+from engine.commits.temporary_folders import short_lived_folder
 from engine.flink.flink_jars import flink_jars
 from engine.machine.machine import cores, memory_bytes
 from engine.spark.find_java import MINIMUM_JAVA, find_java
@@ -81,7 +81,7 @@ def probe(spark: SparkSession) -> list[Finding]:
     there = (worker["version"], worker["pyarrow"])
     found = f"Python {there[0]} ({worker['executable']}), pyarrow {there[1]}"
     problem = "" if here == there else f"driver has Python {here[0]} and pyarrow {here[1]}"
-    with tempfile.TemporaryDirectory(prefix="penstock-doctor-") as folder:
+    with short_lived_folder("doctor") as folder:
         path = os.path.join(folder, "table")
         spark.range(3).write.format("delta").save(path)
         rows = spark.read.format("delta").load(path).count()

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 from typing import Annotated
 
 import orjson
@@ -16,6 +16,7 @@ from engine.commands.diff_pairs import diff_pairs
 from engine.commands.key_values import ConfigDir, Define, given_configuration
 from engine.commands.sides_to_compare import Opener, previous_version
 from engine.commands.worse_verdicts import Required, Worse
+from engine.commits.temporary_folders import short_lived_folder
 from engine.diff.diff_sides import diff_sides
 from engine.diff.side import Side, only_topology
 from engine.diff.topology_diff import Counts, TopologyDiff
@@ -130,7 +131,7 @@ def command(
 def _folder() -> Iterator[str]:
     """A folder for sides that are not stores; a full disk is a MachineError that names it."""
     try:
-        with TemporaryDirectory(prefix="penstock-diff-") as folder:
+        with short_lived_folder("diff") as folder:
             yield folder
     except PenstockError:
         raise

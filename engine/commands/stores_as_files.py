@@ -1,12 +1,12 @@
 """Stores among the inputs of `plan`: their topologies as files, which every planner reads."""
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.commands.export import ExportFormat, lines_of_plan
+from engine.commits.temporary_folders import short_lived_folder
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
 from engine.store.is_local import local_folder
@@ -32,7 +32,7 @@ def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
                 f"{path}: a graph, by its name, not topologies",
                 f"penstock import {path} --out topologies.jsonl makes topologies of it",
             )
-    with tempfile.TemporaryDirectory(prefix="penstock-plan-") as folder:
+    with short_lived_folder("plan") as folder:
         yield [
             path if (store := local_store_and_version(path)) is None else _written(*store, folder, number)
             for number, path in enumerate(inputs)

@@ -1,4 +1,4 @@
-"""Folders for a run's temporary files, removed when the process ends, or by `penstock recover`."""
+"""Folders for temporary files, removed when they are done with, or by `penstock recover` after a kill."""
 
 import atexit
 import os
@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine.commits.run_owner import process_is_running, start_of_process
@@ -14,11 +15,23 @@ _NAME = re.compile(r"penstock-[a-z]+-(\d+)-(\d*)-\w+")
 
 
 def temporary_folder(purpose: str) -> Path:
-    """A new empty folder; its name holds `purpose` (small letters) and says which process made it."""
-    pid, started = start_of_process()
-    folder = Path(tempfile.mkdtemp(prefix=f"penstock-{purpose}-{pid}-{started}-"))
+    """A new empty folder that is there until the process ends.
+
+    Its name holds `purpose` (small letters) and says which process made it.
+    """
+    folder = _new_folder(purpose)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def short_lived_folder(purpose: str) -> Iterator[str]:
+    """A new empty folder that is there for as long as the context, named as `temporary_folder` does."""
+    folder = _new_folder(purpose)
+    try:
+        yield str(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def left_temporary_folders() -> Iterator[Path]:
@@ -29,3 +42,8 @@ def left_temporary_folders() -> Iterator[Path]:
             continue
         if not process_is_running(int(named[1]), named[2]):
             yield folder
+
+
+def _new_folder(purpose: str) -> Path:
+    pid, started = start_of_process()
+    return Path(tempfile.mkdtemp(prefix=f"penstock-{purpose}-{pid}-{started}-"))

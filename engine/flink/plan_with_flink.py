@@ -4,13 +4,13 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
+from engine.commits.temporary_folders import short_lived_folder
 from engine.flink.flink_jars import compiled_planner, flink_jars
 from engine.machine.die_with_parent import with_parent
 from engine.spark.find_java import Java, require_java
@@ -94,7 +94,7 @@ def plan_with_flink(
     memory = _memory_options(heap, stack)
     java, jars = require_java(), flink_jars()
     classes = compiled_planner(jars, java)
-    with tempfile.TemporaryDirectory(prefix="penstock-flink-") as folder:
+    with short_lived_folder("flink") as folder:
         files = PlannerFiles(*(Path(folder, name) for name in ("topologies", "plans", "times", "log")))
         written = _write_lines(lines, files.topologies)
         _run(planner_command(java, memory, [classes, jars / "*"], files, options), files.log)

@@ -3,11 +3,11 @@
 import importlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.commits.temporary_folders import short_lived_folder
 from engine.planning.find_policies import Policy
 
 if TYPE_CHECKING:
@@ -30,6 +30,6 @@ def send_planners(spark: "SparkSession", policies: Iterable[Policy]) -> None:
         if file.name != "__init__.py":
             spark.sparkContext.addPyFile(str(file))
             continue
-        with tempfile.TemporaryDirectory(prefix="penstock-planner-") as folder:
+        with short_lived_folder("planner") as folder:
             archive = shutil.make_archive(f"{folder}/{module}", "zip", file.parent.parent, module)
             spark.sparkContext.addPyFile(archive)

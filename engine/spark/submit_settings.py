@@ -6,11 +6,11 @@ Every user of a machine sees the arguments of every process.
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.commits.temporary_folders import short_lived_folder
 from engine.output.redaction import redact_value
 
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -24,7 +24,7 @@ def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
     They are in files of mode 600 in a directory of mode 700 that goes with the block: a JVM that has started
     does not need them any more. PYSPARK_SUBMIT_ARGS follow, as PySpark takes them.
     """
-    with tempfile.TemporaryDirectory(prefix="penstock-settings-") as folder:
+    with short_lived_folder("settings") as folder:
         own = {
             key: _java_options(Path(folder), key, value) if key in JAVA_OPTIONS else value
             for key, value in settings.items()

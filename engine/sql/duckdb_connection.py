@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from engine.commits.temporary_folders import short_lived_folder
 from engine.machine.available_memory import available_memory
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def duckdb_connection(memory_bytes: int | None = None) -> Iterator["DuckDBPyConn
     import duckdb
 
     limit = memory_bytes or max(available_memory().size_bytes // 2, _LEAST_BYTES)
-    with TemporaryDirectory(prefix="penstock-sql-", ignore_cleanup_errors=True) as folder:
+    with short_lived_folder("sql") as folder:
         connection = duckdb.connect(config={"memory_limit": f"{limit // 2**20}MiB", "temp_directory": folder})
         try:
             yield connection

@@ -1,7 +1,9 @@
 """What failed and killed runs leave on the disk: what is shown, removed, and never touched."""
 
 import json
+import os
 import tempfile
+from pathlib import Path
 
 import pytest
 from pyarrow import fs
@@ -96,6 +98,18 @@ def test_temporary_folders_of_dead_processes(tmp_path, monkeypatch, capsys):
     assert line.split("\t")[:2] == [str(left), "7"]
     assert recover("--clean", tmp_path) == 0
     assert (mine.exists(), left.exists()) == (True, False)
+
+
+def test_a_short_lived_folder_is_removed_when_it_is_done_with_and_known_by_its_name_before(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folders.short_lived_folder("diff") as folder:
+        assert list(tmp_path.iterdir()) == [Path(folder)]
+        assert list(temporary_folders.left_temporary_folders()) == []
+        monkeypatch.setattr(temporary_folders, "process_is_running", lambda pid, started: pid != os.getpid())
+        assert list(temporary_folders.left_temporary_folders()) == [Path(folder)]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_is_not_there(tmp_path, capsys):
