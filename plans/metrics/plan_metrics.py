@@ -1,11 +1,12 @@
 """The table plan_metrics: what each plan needs, and what it sustains under a cost model."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from plans.columnar.look_up import look_up
+from plans.columnar.side_by_side import side_by_side
 from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.metrics.operator_costs import ASSUMED
 from plans.metrics.rates_and_loads import (
@@ -83,17 +84,17 @@ def plan_metrics(
     all you need: fast, accurate, automatic scaling decisions for distributed streaming dataflows. OSDI 2018).
     """
     edges = tables["stream_edges"]
-    found = rates_and_loads(_operators(tables, costs), _edges(edges))
+    parts: list[Callable[[], Any]] = [
+        lambda: rates_and_loads(_operators(tables, costs), _edges(edges)),
+        lambda: _slots(tables, task_manager),
+        lambda: _chains(tables),
+        lambda: _connections(tables),
+        lambda: _buffers(tables, network),
+    ]
+    found, *counted = side_by_side(lambda part: part(), parts)
     rates = edges.select(TOPOLOGY, "source", "target", "in_index", records_per_second=pl.Series(found.along))
-    vertices = _vertices(tables, found.vertices)
     plans = tables["topologies"].select(TOPOLOGY, "name")
-    for part in (
-        _of_plans(tables, found.plans),
-        _chains(tables),
-        _connections(tables),
-        _slots(tables, task_manager),
-        _buffers(tables, network),
-    ):
+    for part in (_of_plans(tables, found.plans), *counted):
         plans = look_up(plans, part, {})
     plans = plans.with_columns(
         pl.col(name).fill_null(0) for name in METRICS if name in plans.columns and name != "bottleneck"
@@ -102,7 +103,7 @@ def plan_metrics(
         pl.col("source_records_per_second") / pl.col("utilisation")
     )
     plans = plans.with_columns(sustained_records_per_second=sustained)
-    return Metrics(plans.select(TOPOLOGY, "name", *METRICS), vertices, rates)
+    return Metrics(plans.select(TOPOLOGY, "name", *METRICS), _vertices(tables, found.vertices), rates)
 
 
 def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
