@@ -1,8 +1,9 @@
 """How good the plans of planners are: speed and metrics on the same topologies, in this process."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in
 from engine.planning.policies import question
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
+from plans.columnar.plan_in_parts import split_into
 from plans.errors import ConfigurationError
 from plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
@@ -22,6 +24,9 @@ from plans.vocabulary import Layer
 
 FLINKS_RULES = ("flink", "columnar")
 """Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
+
+ROWS_OF_A_PART = 300_000
+"""Transformations or stream nodes that are planned at a time; a topology is never split."""
 
 
 class OfPlanner(NamedTuple):
@@ -67,8 +72,8 @@ def measure_quality(
     asked = question(costs, read.frames["topologies"], seconds)
     found = {}
     for name in planners:
-        report(f"plan by {name}")
-        found[name] = plan_and_measure(read, name, asked, choices, partial(report, f"measure {name}"))
+        report(f"plan by {name}, and measure")
+        found[name] = plan_and_measure(read, name, asked, choices)
     return compare_all(read.inputs, found, report)
 
 
@@ -91,24 +96,44 @@ def compare_all(inputs: int, found: Mapping[str, OfPlanner], report: Callable[[s
     return Measured({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
-def plan_and_measure(
-    read: ReadTopologies,
-    planner: str,
-    asked: Question,
-    choices: Choices,
-    between: Callable[[], None] = lambda: None,
+def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> OfPlanner:
+    """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
+
+    That is done part by part, of which only metrics are kept: memory grows with the topologies that were
+    read, not with their plans.
+    """
+    rows = len(read.frames["transformations"]) + len(read.frames["stream_nodes"])
+    parts = split_into(read.frames, ceil(rows / ROWS_OF_A_PART))
+    found = [_plan_and_measure(part, planner, asked, choices) for part in parts]
+    return put_together([part.summary for part in found], [part.plans for part in found])
+
+
+def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> OfPlanner:
+    """What became of one planner's plans in all parts; seconds are added up."""
+    rejected_for: Counter[str] = Counter()
+    for summary in summaries:
+        rejected_for.update(summary["rejected_for"])
+    counts = ("planning_seconds", "metrics_seconds", "planned", "rejected")
+    return OfPlanner(
+        {
+            **{name: sum(summary[name] for summary in summaries) for name in counts},
+            "rejected_for": dict(sorted(rejected_for.items())),
+        },
+        pl.concat(plans).sort("name"),
+    )
+
+
+def _plan_and_measure(
+    frames: dict[str, pl.DataFrame], planner: str, asked: Question, choices: Choices
 ) -> OfPlanner:
-    """Plan what was read by Flink's rules or somebody's planner, and measure the plans; `between` is called
-    between the two."""
     started = time.monotonic()
+    inputs = len(frames["topologies"]) + len(frames["rejected"])
     if planner in FLINKS_RULES:
-        planned = plan_frames(dict(read.frames), read.inputs, Layer.SLOTS, choices, lambda stage: None)
+        planned = plan_frames(frames, inputs, Layer.SLOTS, choices, lambda stage: None)
     else:
-        planned = plan_by_policies(
-            dict(read.frames), read.inputs, find_policies(planner), choices=choices, question=asked
-        )
+        policies = find_policies(planner)
+        planned = plan_by_policies(frames, inputs, policies, choices=choices, question=asked)
     planning_seconds = time.monotonic() - started
-    between()
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
     costs = asked.costs(tables["stream_nodes"])
@@ -121,7 +146,7 @@ def plan_and_measure(
             "metrics_seconds": time.monotonic() - started,
             "planned": planned.planned,
             "rejected": planned.rejected,
-            "rejected_for": dict(by_planner.group_by("error").len().sort("error").iter_rows()),
+            "rejected_for": dict(by_planner.group_by("error").len().iter_rows()),
         },
-        found.plans.sort("name"),
+        found.plans,
     )

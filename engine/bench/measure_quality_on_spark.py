@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all
+from engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
 from engine.planning.find_policies import find_policies
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import call_in_workers, count_inputs
@@ -100,19 +99,11 @@ def _of_planner(measured: DataFrame, number: int, rejected_before: int, at_once:
     summaries = [
         json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]
     ]
-    rejected_for: Counter[str] = Counter()
-    for summary in summaries:
-        rejected_for.update(summary["rejected_for"])
-    timed = ("planning_seconds", "metrics_seconds")
-    return OfPlanner(
-        {
-            **{name: sum(summary[name] for summary in summaries) / at_once for name in timed},
-            "planned": sum(summary["planned"] for summary in summaries),
-            "rejected": rejected_before + sum(summary["rejected"] for summary in summaries),
-            "rejected_for": dict(sorted(rejected_for.items())),
-        },
-        pl.concat(_tables(measured, f"{_PLANS} {number}")).sort("name"),
-    )
+    found = put_together(summaries, _tables(measured, f"{_PLANS} {number}"))
+    found.summary["rejected"] += rejected_before
+    for name in ("planning_seconds", "metrics_seconds"):
+        found.summary[name] /= at_once
+    return found
 
 
 def _tables(measured: DataFrame, name: str) -> list[pl.DataFrame]:

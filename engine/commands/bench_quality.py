@@ -53,7 +53,7 @@ def compare_plans_of(
         raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
     measure = measure_quality
     found, plans = [], []
-    with progress(1 + (master is not None) + len(cases) * 3 * len(planners)) as report:
+    with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
         if master is not None:
             from engine.bench.measure_quality_on_spark import measure_quality_on_spark
             from engine.spark.session import get_session

@@ -123,10 +123,21 @@ class _Watch:
 
 
 def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
-    """`given` divided into parts of whole topologies; the first one has the rejected topologies."""
-    if sum(len(given[name]) for name in _SIZED_BY) < 2 * ROWS_OF_A_PART or len(given["topologies"]) < 2:
+    """`given` divided into parts that are planned side by side (see split_into), as many for each thread."""
+    rows, threads = _rows(given), pl.thread_pool_size()
+    return split_into(
+        given, 1 if rows < 2 * ROWS_OF_A_PART else ceil(rows / ROWS_OF_A_PART / threads) * threads
+    )
+
+
+def split_into(given: Mapping[str, pl.DataFrame], parts: int) -> list[Tables]:
+    """`given` divided into about so many parts of whole topologies, of equal size if topologies are small.
+
+    The first one has the rejected topologies.
+    """
+    if parts < 2 or len(given["topologies"]) < 2:
         return [dict(given)]
-    numbers = _part_numbers(given)
+    numbers = _part_numbers(given, parts)
     count = int(numbers.max()) + 1
     part_of = given["topologies"].select(TOPOLOGY, part=pl.Series(values=numbers))
     split = {name: _split(given[name], part_of, count) for name in _SPLIT}
@@ -138,13 +149,15 @@ def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
     ]
 
 
-def _part_numbers(given: Mapping[str, pl.DataFrame]) -> Ints:
-    """For each topology its part: neighbours, in parts of equal size, as many for each thread."""
+def _rows(given: Mapping[str, pl.DataFrame]) -> int:
+    return sum(len(given[name]) for name in _SIZED_BY)
+
+
+def _part_numbers(given: Mapping[str, pl.DataFrame], parts: int) -> Ints:
+    """For each topology its part: neighbours, in parts of equal size."""
     sizes = pl.concat([given[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
     rows = look_up(given["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
     before = np.cumsum(rows) - rows
-    threads = pl.thread_pool_size()
-    parts = ceil(rows.sum() / ROWS_OF_A_PART / threads) * threads
     return np.unique(before * parts // rows.sum(), return_inverse=True)[1].astype(np.int64)
 
 

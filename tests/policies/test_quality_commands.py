@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from engine.bench import measure_quality
 from engine.commands import main as module
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.read_plan import read_plan
+from plans.columnar import plan_in_parts
 from tests.reference.random_topologies import random_topology
 
 EXAMPLES = Path(__file__).parents[2] / "engine" / "examples" / "examples.jsonl"
@@ -116,6 +118,38 @@ def test_quality_in_workers_is_that_of_one_process(spark, tmp_path, capsys, monk
     assert flink["rejected"] >= 1
     assert mine["rejected_for"]["ParallelismOutOfRange"] > 0
     assert mine["planned"] > 5
+
+
+def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
+    """Of planned topologies, and of those that are rejected while they are read or planned."""
+    topologies = [random_topology(seed, 2 + seed * 7 % 40) for seed in range(30)]
+    wrong = {"name": "wrong", "transformations": [{"id": 1, "kind": "none"}]}
+    given = tmp_path / "given.jsonl"
+    given.write_text("".join(json.dumps(topology) + "\n" for topology in [*topologies, wrong]))
+    planners = f"flink,engine.examples.{PLANNERS[0]}"
+    sizes: list[list[int]] = []
+    divide = plan_in_parts.split_into
+
+    def noted(frames: Any, parts: int) -> Any:
+        divided = divide(frames, parts)
+        sizes.append([len(part["topologies"]) + len(part["rejected"]) for part in divided])
+        return divided
+
+    monkeypatch.setattr("engine.bench.measure_quality.split_into", noted)
+    found = []
+    for rows in (measure_quality.ROWS_OF_A_PART, 40):
+        monkeypatch.setattr(measure_quality, "ROWS_OF_A_PART", rows)
+        case = ("--suite", str(given), "--planner", planners, "--json", "--out", str(tmp_path / str(rows)))
+        assert penstock("bench", "--quality", *case) == 0
+        (measured,) = json.loads(capsys.readouterr().out)["cases"]
+        for planner in measured["planners"]:
+            del planner["planning_seconds"], planner["metrics_seconds"]
+        found.append(measured)
+    assert found[0] == found[1]
+    assert sizes[0] == sizes[1] == [31]
+    assert len(sizes[2]) > 5
+    assert sum(sizes[2]) == sum(sizes[3]) == 31
+    assert found[0]["planners"][0]["rejected"] >= 1
 
 
 @pytest.mark.parametrize(
