@@ -12,7 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
+from engine.planning.count_rows import count_rows
 from engine.planning.find_policies import find_policies
+from engine.planning.foresee_spark_memory import (
+    BYTES_OF_A_PLANNED_ROW,
+    require_memory_of_workers,
+    rows_at_once,
+)
+from engine.planning.memory_of_workers import is_local, memory_of_workers
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import call_in_workers, count_inputs
 from engine.planning.plan_topologies import read_topologies
@@ -44,13 +51,18 @@ def measure_quality_on_spark(
     """As measure_quality, with the same rows. A planner sees the topologies of a partition at a time.
 
     Modules of planners are sent to the workers; topologies and costs have to be where these run. Seconds are
-    those of all partitions, divided by how many run at once. Raises LostTopologiesError.
+    those of all partitions, divided by how many run at once. Raises LostTopologiesError, and
+    NotEnoughMemoryError where the workers of a local Spark cannot have what they would need.
     """
     send_planners(spark, [p for name in planners if name not in FLINKS_RULES for p in find_policies(name)])
     report("read topologies")
     given = read_topologies(spark, path, job_defaults=job_defaults)
-    rows = given.transformations.count()
+    rows, largest, _ = count_rows(given)
     partitions = partitions_for(spark, rows)
+    at_once = min(partitions, spark.sparkContext.defaultParallelism)
+    if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+        planned_rows = rows_at_once(rows, largest, partitions, at_once)
+        require_memory_of_workers(planned_rows, BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
     # workers have other working folders
     named = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
     report("plan and measure in workers")
@@ -60,7 +72,6 @@ def measure_quality_on_spark(
         )
         inputs = count_inputs(given, measured)
         before = given.rejected.count() if isinstance(given, TopologyTables) else 0
-        at_once = min(partitions, spark.sparkContext.defaultParallelism)
         found = {name: _of_planner(measured, number, before, at_once) for number, name in enumerate(planners)}
     free(measured)
     for kept in given.persisted if isinstance(given, TopologyTables) else ():

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import Choice, Planner, choose_on_spark
+from engine.planning.count_rows import count_rows, sizes_of_topologies
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
@@ -105,7 +106,7 @@ def plan_tables(
 
     `policies`: planners of others, who decide in place of Flink's rules, in the workers.
     """
-    rows, largest, most_tasks = _rows(given)
+    rows, largest, most_tasks = count_rows(given)
     partitions = partitions_for(spark, rows)
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
@@ -166,39 +167,18 @@ def _by_joins(
 
 def _giants(given: TopologyTables | GivenTables) -> dict[int, int]:
     """Topologies that are larger than a partition should be, and how many rows each has."""
-    found = _sizes(given).filter(F.col("size") > ROWS_PER_PARTITION).select(TOPOLOGY, "size").collect()
+    found = (
+        sizes_of_topologies(given)
+        .filter(F.col("size") > ROWS_PER_PARTITION)
+        .select(TOPOLOGY, "size")
+        .collect()
+    )
     return {row[TOPOLOGY]: row["size"] for row in found}
 
 
 def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:
     """What read_topologies gives, validated by Spark if nobody has."""
     return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
-
-
-def _rows(given: TopologyTables | GivenTables) -> tuple[int, int, int]:
-    """How many transformations and given stream nodes there are, how many at most in one topology, and tasks
-    at most in one topology if nothing is chained."""
-    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
-    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    found = (
-        _sizes(given)
-        .join(defaults, TOPOLOGY, "left")
-        .agg(F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks"))
-    )
-    row = found.collect()[0]
-    return row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0
-
-
-def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
-    """One row per topology: size (transformations or given stream nodes), tasks, unset (a parallelism is)."""
-    rows = given.transformations.select(TOPOLOGY, "parallelism")
-    if isinstance(given, TopologyTables):
-        rows = rows.unionByName(given.stream_nodes.select(TOPOLOGY, "parallelism"))
-    return rows.groupBy(TOPOLOGY).agg(
-        F.count(F.lit(1)).alias("size"),
-        F.sum(F.col("parallelism").cast("long")).alias("tasks"),
-        F.count_if(F.col("parallelism").isNull()).alias("unset"),
-    )
 
 
 def read_topologies(

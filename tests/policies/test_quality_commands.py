@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from engine.bench import measure_quality
 from engine.commands import main as module
+from engine.machine.available_memory import Available
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.read_plan import read_plan
 from plans.columnar import plan_in_parts
@@ -118,6 +119,16 @@ def test_quality_in_workers_is_that_of_one_process(spark, tmp_path, capsys, monk
     assert flink["rejected"] >= 1
     assert mine["rejected_for"]["ParallelismOutOfRange"] > 0
     assert mine["planned"] > 5
+
+
+def test_what_does_not_fit_in_workers_is_refused_before(spark, tmp_path, capsys, monkeypatch):
+    given = tmp_path / "given.jsonl"
+    given.write_text(json.dumps(random_topology(1, 20)) + "\n")
+    little = Available(10_000, "the test")
+    monkeypatch.setattr("engine.bench.measure_quality_on_spark.memory_of_workers", lambda spark: little)
+    args = ("--planner", "flink", "--suite", str(given), "--master", spark.sparkContext.master)
+    assert penstock("bench", "--quality", *args, "--out", str(tmp_path / "out")) == 9
+    assert "transformations at a time in workers of a local Spark" in capsys.readouterr().err
 
 
 def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
