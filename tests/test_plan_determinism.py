@@ -95,11 +95,11 @@ def test_the_rows_are_not_few(base):
 
 
 def test_planning_settings_are_what_passes_need_and_put_back_what_was_there(spark):
-    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
-    with session_settings(spark, {keys[0]: "true", keys[1]: "5"}):
+    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions", "spark.sql.files.minPartitionNum")
+    with session_settings(spark, dict(zip(keys, ("true", "5", "7"), strict=True))):
         with planning_settings(spark, 3):
-            assert [spark.conf.get(key) for key in keys] == ["false", "3"]
-        assert [spark.conf.get(key) for key in keys] == ["true", "5"]
+            assert [spark.conf.get(key) for key in keys] == ["false", "3", "3"]
+        assert [spark.conf.get(key) for key in keys] == ["true", "5", "7"]
 
 
 def test_planning_settings_put_back_what_was_there_when_planning_raises(spark):

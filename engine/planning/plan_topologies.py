@@ -24,6 +24,7 @@ from engine.planning.planning_settings import (
     ROWS_PER_PARTITION,
     partitions_for,
     planning_settings,
+    reading_settings,
 )
 from engine.planning.policies import Policies
 from engine.planning.split_by_size import joined_plans, split_by_size
@@ -155,7 +156,8 @@ def _by_joins(
 ) -> Planned:
     """Topologies that a partition holds are partitioned whole; `giants` (see _giants) have blocks."""
     of_giants = sum(giants.values())
-    others, large = split_by_size(validated(spark, given), list(giants))
+    with reading_settings(spark, partitions_for(spark, rows)):
+        others, large = split_by_size(validated(spark, given), list(giants))
     plans = []
     for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
         if found is not None:

@@ -1,7 +1,7 @@
 """Spark settings that planning relies on, for as long as it runs."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -14,11 +14,18 @@ ROWS_OF_A_BLOCK = 65_536
 """Consecutive numbers of nodes or vertices that are packed together where a walk sees a topology whole."""
 ARROW_ROWS_PER_BATCH = 131_072
 
+_TASKS_THAT_READ = "spark.sql.files.minPartitionNum"
+
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
     """How many ways to partition that many rows: two rounds of all cores, more where partitions got large."""
     cores = spark.sparkContext.defaultParallelism
     return min(MOST_PARTITIONS, max(2 * cores, -(-rows // ROWS_PER_PARTITION)))
+
+
+def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextManager[None]:
+    """Sets that few large files are read in that many tasks, and puts back what was there."""
+    return scoped_settings(spark, {_TASKS_THAT_READ: str(partitions)})
 
 
 @contextmanager
@@ -33,6 +40,7 @@ def planning_settings(
     """
     wanted = {
         "spark.sql.shuffle.partitions": str(partitions),
+        _TASKS_THAT_READ: str(partitions),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.unionOutputPartitioning": "true",
