@@ -95,11 +95,12 @@ def test_the_rows_are_not_few(base):
 
 
 def test_planning_settings_are_what_passes_need_and_put_back_what_was_there(spark):
-    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions", "spark.sql.files.minPartitionNum")
-    with session_settings(spark, dict(zip(keys, ("true", "5", "7"), strict=True))):
+    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    with session_settings(spark, {keys[0]: "true", keys[1]: "5"}):
         with planning_settings(spark, 3):
-            assert [spark.conf.get(key) for key in keys] == ["false", "3", "3"]
-        assert [spark.conf.get(key) for key in keys] == ["true", "5", "7"]
+            assert [spark.conf.get(key) for key in keys] == ["false", "3"]
+            assert spark.conf.get("spark.sql.files.minPartitionNum") == "3"
+        assert [spark.conf.get(key) for key in keys] == ["true", "5"]
 
 
 def test_planning_settings_put_back_what_was_there_when_planning_raises(spark):
@@ -118,6 +119,10 @@ def test_planning_settings_put_back_what_was_there_when_planning_raises(spark):
 def test_planning_settings_unset_what_was_not_set(spark):
     with planning_settings(spark, 3):
         pass
-    touched = {"spark.sql.unionOutputPartitioning", "spark.sql.execution.arrow.maxRecordsPerBatch"}
+    touched = {
+        "spark.sql.unionOutputPartitioning",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.sql.files.minPartitionNum",
+    }
     given = {row["key"] for row in spark.sql("SET").collect()}
     assert not touched & given
