@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.keyed_functions import counted_by_hand, counted_by_key, summed_in_windows
 from engine.common import Types, WatermarkStrategy
 from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from engine.datastream.connectors.number_seq import NumberSequenceSource
@@ -43,10 +44,13 @@ def main() -> None:
     )
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--scale", type=float, default=1.0)
+    arguments.add_argument("--only", default="", help="Measure what has this in its name.")
     chosen = arguments.parse_args()
     spark = get_session(app_name="bench runs")
     table = Table("work", "records", "Penstock (s)", "beside it (s)", "ratio", "records/s")
     for name, records, mine, others in _measures(spark, chosen.scale):
+        if chosen.only not in name:
+            continue
         figures = _measured(name, records, mine, others, chosen.repeat)
         print(json.dumps(figures), flush=True)
         for other, seconds in figures["beside"].items() or [("", None)]:
@@ -94,6 +98,14 @@ def _measures(spark: SparkSession, scale: float) -> Iterator[tuple[str, int, Wor
     )
     yield "keyed count, row functions, BATCH", rows, lambda: _keyed_count(rows, "BATCH"), {}
     yield "keyed count, row functions, STREAMING", rows, lambda: _keyed_count(rows, "STREAMING"), {}
+    for mode in ("BATCH", "STREAMING"):
+        yield (
+            f"keyed process function with state, {mode}",
+            rows,
+            partial(_of_numbers, counted_by_key, rows, mode),
+            {"row loop in mapInArrow": partial(counted_by_hand, spark, rows)},
+        )
+        yield f"windows of event time, {mode}", rows, partial(_of_numbers, summed_in_windows, rows, mode), {}
     for name, query in (("q0", _q0), ("q1", _q1), ("q2", _q2)):
         yield f"Nexmark {name}", bids, partial(query, bids), {}
 
@@ -241,6 +253,11 @@ def _keyed_count(count: int, mode: str) -> None:
     pairs = _numbers(env, count).map(lambda value: (value % 1000, 1), PAIR)
     keyed = pairs.key_by(lambda pair: pair[0], Types.LONG())
     _run(env, keyed.reduce(lambda a, b: (a[0], a[1] + b[1])))
+
+
+def _of_numbers(work: Callable[[DataStream], DataStream], count: int, mode: str) -> None:
+    env = _environment(2, mode)
+    _run(env, work(_numbers(env, count)))
 
 
 def _bids(env: StreamExecutionEnvironment, events: int) -> DataStream:
