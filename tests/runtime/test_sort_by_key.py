@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 
 from operators.exchange.sort_by_key import KeySorter
 
-RECORDS = st.lists(st.tuples(st.integers(1, 2), st.sampled_from("abcde"), st.integers(0, 5)), max_size=60)
+STAMPS = st.none() | st.integers(0, 5)
+
+
+def of_inputs(inputs):
+    return st.lists(st.tuples(inputs, st.sampled_from("abcde"), STAMPS), max_size=60)
+
+
+RECORDS = of_inputs(st.integers(1, 2)) | of_inputs(st.just(2))
 
 
 def drained(sorter):
@@ -31,10 +38,12 @@ def filled(records, memory_bytes):
 
 @given(RECORDS, st.sampled_from([150, 1000, 10**9]))
 def test_sorted_by_key_timestamp_and_input_whether_or_not_it_spills(records, memory_bytes):
-    expected: dict[str, list[tuple[int, int, tuple[str, int]]]] = {}
+    expected: dict[str, list[tuple[int | None, int, tuple[str, int]]]] = {}
     for position, (number, key, stamp) in enumerate(records):
         expected.setdefault(key, []).append((stamp, number, (key, position)))
-    wanted = [sorted(some, key=lambda one: one[:2]) for some in expected.values()]
+    wanted = [
+        sorted(some, key=lambda one: (-1 if one[0] is None else one[0], one[1])) for some in expected.values()
+    ]
     assert drained(filled(records, memory_bytes)) == wanted
 
 
