@@ -222,6 +222,24 @@ def test_isolated_nodes_and_odd_names():
     assert plan_in_process([found], until=Layer.STREAM_GRAPH).inputs == 1
 
 
+def test_what_is_not_taken_is_listed():
+    graph = GivenGraph(
+        "g",
+        [GivenNode("a", {"tag": "x", "parallelism": 3, "cores": 2})],
+        [GivenEdge("a", "b", {"parallelism": 4, "name": "e", "partitioner": "hash"})],
+    )
+    found = topology_of(graph, ImportOptions(take={"parallelism": "cores", "uid": "label", "tag": "port"}))
+    assert found["transformations"][0]["parallelism"] == 2
+    assert found["config"][IGNORED_KEY].split("; ") == [
+        "edge attribute name",
+        "edge attribute parallelism",
+        "node attribute parallelism",
+        "node attribute tag",
+        "tag from port, which nothing has",
+        "uid from label, which nothing has",
+    ]
+
+
 def test_graphs_of_networkx():
     graph = networkx.MultiDiGraph(name="from networkx")
     graph.add_node(1, kind="legacy_source", parallelism="4.0", colour="red")
