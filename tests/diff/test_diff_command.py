@@ -302,6 +302,7 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
         (("{fleets}/store@7", "{fleets}/store"), 4, "does not have version 7"),
         (("{fleets}/store", "{fleets}/nothing"), 3, "nothing"),
         (("{fleets}/store", "{empty}"), 3, "no topologies in"),
+        (("{empty}", "{fleets}/old.jsonl"), 3, "no topologies in {empty}"),
         (("{fleets}/store", "--topology", "no such"), 2, "has a topology 'no such'"),
         (("{fleets}/store", "--pairs", "x"), 2, "--pairs goes without"),
         (("{fleets}/store", "--to", "x"), 2, "--to goes with --json or --pairs"),
@@ -312,7 +313,7 @@ def test_wrong_calls_are_told(fleets, tmp_path, arguments, code, said):
     given = [one.format(fleets=fleets, empty=tmp_path) for one in arguments]
     found, _, error = run(*given)
     assert found == code
-    assert said in " ".join(error.replace("│", " ").split())
+    assert said.format(empty=tmp_path) in " ".join(error.replace("│", " ").split())
 
 
 def test_a_store_without_an_execution_graph_is_told(fleets, tmp_path):
