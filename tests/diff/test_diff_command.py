@@ -262,6 +262,19 @@ def test_require_ends_with_6_where_a_verdict_is_worse(fleets, required, topology
     assert run(fleets / "store", "--topology", topology, "--require", required)[0] == code
 
 
+def test_require_counts_new_inputs_that_cannot_be_read(tmp_path):
+    old = written(tmp_path / "a.jsonl", FLEET[0])
+    new = tmp_path / "b.jsonl"
+    new.write_text(json.dumps(FLEET[0])[:-3], encoding="utf-8")
+    code, _, said = run(old, new, "--require", "refused")
+    assert (code, "b.jsonl: 1 more refused input without a readable name" in said) == (6, True)
+    assert "1 of 1 changed topologies is worse" in said
+    assert "the output says why" in said
+    assert run(new, new, "--require", "restores")[0] == 0
+    assert run(new, old, "--require", "restores")[0] == 0
+    assert run(old, new)[0] == 0
+
+
 def test_what_does_not_fit_on_the_screen_is_counted(tmp_path):
     old = [job(f"job {number:02}", {"name": "Map"}) for number in range(60)]
     new = [job(one["name"], {"name": "Map", "uid": "map"}) for one in old]
