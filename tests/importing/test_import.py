@@ -134,7 +134,9 @@ def test_workflows_of_wfcommons(tmp_path, version):
     assert all(name.endswith(" rebalance") for _, _, reads in found for name in reads)
     assert {one["parallelism"] for one in topology["transformations"] if "name" in one} == {2}
     # plan takes it as it is, too
-    assert plan_in_process([workflow(version)], until=Layer.JOB_GRAPH).planned == 1
+    for given in (version, float(version)):
+        document = {**workflow(version), "schemaVersion": given}
+        assert plan_in_process([document], until=Layer.JOB_GRAPH).planned == 1
 
 
 def test_either_end_of_a_dependency_may_name_it():
