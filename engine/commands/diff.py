@@ -124,7 +124,9 @@ def command(
                 report.note(f"compare plans: {number:,} topologies differ")
     if not json:
         tell_diff(sides, counts, shown)
-    worse.raise_if_any(f"{counts.verdicts.total():,} changed topologies")
+    if topology is None:
+        worse.add_unnamed(sides[1].label, sides[1].left_out - sides[0].left_out)
+    worse.raise_if_any(counts.verdicts.total(), "changed topologies")
 
 
 @contextmanager

@@ -27,9 +27,9 @@ def diff_pairs(path: str, to: Path | None, require: Required | None, job_default
         report("restore savepoints")
         write_texts(_lines(path, job_defaults, counted, worse, report.note), to)
     parts = [f"{counted[verdict]:,} {VERDICT_WORDS[verdict]}" for verdict in Verdict if counted[verdict]]
-    pairs = f"{counted.total():,} pair{'' if counted.total() == 1 else 's'}"
-    say_beside_output(f"{pairs}: {', '.join(parts)}")
-    worse.raise_if_any(pairs)
+    pairs = "pair" if counted.total() == 1 else "pairs"
+    say_beside_output(f"{counted.total():,} {pairs}: {', '.join(parts)}")
+    worse.raise_if_any(counted.total(), pairs)
 
 
 def _lines(

@@ -17,7 +17,7 @@ def tell(explained: Explanation, whole: bool) -> None:
     edges = explained["edges"]
     if whole:
         apart = [edge for edge in edges if not edge["chained"]]
-        say(f"{len(edges):,} edges: {len(edges) - len(apart):,} chained, {len(apart):,} not chained")
+        say(f"{_number(len(edges), 'edge')}: {len(edges) - len(apart):,} chained, {len(apart):,} not chained")
         for edge in apart[:_EDGES]:
             _tell_edge(edge, all_conditions=False)
         if len(apart) > _EDGES:

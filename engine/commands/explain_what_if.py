@@ -47,7 +47,8 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
 
 
 def _tell(reason: NotChainableReason, found: WhatIf) -> None:
-    say(f"{reason.value}: {found.edges:,} edges have it; nothing else keeps {found.alone:,} of them apart")
+    have = "edge has" if found.edges == 1 else "edges have"
+    say(f"{reason.value}: {found.edges:,} {have} it; nothing else keeps {found.alone:,} of them apart")
     say(f"the change: {CHANGES[reason]}")
     if not found.alone:
         return

@@ -71,7 +71,7 @@ class Opener:
         sides = []
         for source, side in ((old, "old"), (new, "new")):
             report(f"read {source}")
-            parts = parts_without(files[side], shared, self._options.job_defaults)
+            parts = parts_without(source, files[side], shared, self._options.job_defaults)
             sides.append(self._side(source, side, parts))
         if any(_has_any(side, shared.ids) for side in sides):  # the first of a name counts
             return [self.open(old, "old again"), self.open(new, "new again")], 0

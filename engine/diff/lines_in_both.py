@@ -63,9 +63,9 @@ def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
 
 
 def parts_without(
-    files: Sequence[str], shared: LinesInBoth, job_defaults: JobDefaults
+    source: str, files: Sequence[str], shared: LinesInBoth, job_defaults: JobDefaults
 ) -> Iterator[TopologyTables]:
-    """The topologies of `files` in parts, without the lines in both, which keep their numbers.
+    """The topologies of the files of a source in parts, without the lines in both, which keep their numbers.
 
     Same errors as parts_in_process.
     """
@@ -74,7 +74,7 @@ def parts_without(
     for part in topologies_in_parts(parsed_blocks(blocks, MAX_LINE_BYTES, job_defaults), ROWS_AT_A_TIME):
         inputs += part.inputs
         if not inputs and not len(shared.ids):
-            raise no_topologies(files)
+            raise no_topologies([source])
         yield part
 
 

@@ -74,7 +74,7 @@ def chosen_topology(
         else:
             names = ", ".join(map(repr, sorted(planned)[:_SHOWN])) + ", …" * (len(planned) > _SHOWN)
             raise ConfigurationError(
-                f"{source} has {len(planned):,} topologies, and one is drawn",
+                f"{source} has {len(planned):,} topologies; one is drawn or explained",
                 f"choose with --topology: {names}",
             )
     if topology in planned:

@@ -14,6 +14,9 @@ from plans.vocabulary import NotChainableReason as Reason
 Explanation = dict[str, Any]
 """What `--json` writes: texts, numbers, lists and mappings of them."""
 
+_KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
+_AS_STREAMING = "run as STREAMING: execution.runtime-mode: STREAMING"
+
 
 def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
     """An edge with all conditions of chaining, and its result; `why`: the sentence against chaining.
@@ -49,6 +52,8 @@ def _condition(plan: ExplainedPlan, edge: Row, reason: Reason, found: Explanatio
     change = None if met else condition.change
     if not met and reason is Reason.PARTITIONER_NOT_FORWARD:
         change = _change_of_partitioner(plan, edge)
+    elif not met and reason is Reason.DOWNSTREAM_IS_HEAD and found["set by"] == _KEYED_IN_BATCH:
+        change = _AS_STREAMING
     return {
         "reason": reason.value,
         "requires": condition.requires,
@@ -118,7 +123,7 @@ def _strategy(plan: ExplainedPlan, node: Row) -> Explanation:
         return {"strategy": strategy, "set by": "the operator"}
     if given["chaining"] is None and OPERATOR_KINDS[given["kind"]].chaining == strategy:
         return {"strategy": strategy, "set by": f"the default of kind {given['kind']}"}
-    return {"strategy": strategy, "set by": "Flink: the inputs are sorted"}
+    return {"strategy": strategy, "set by": _KEYED_IN_BATCH}
 
 
 def _partitioner_because(plan: ExplainedPlan, edge: Row) -> str:

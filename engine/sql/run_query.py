@@ -1,6 +1,7 @@
 """Run one query that reads; its rows come while they are made."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ROWS_AT_A_TIME = 20_000
 
 _FLOATS = ("DOUBLE", "FLOAT")
+_TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN').sub
 
 
 class Rows(NamedTuple):
@@ -77,15 +79,16 @@ def run_query(views: Views, query: str) -> Iterator[Rows]:
 
         def json_lines() -> Iterator[str]:
             _require_different(names)
-            kinds = [str(kind) for kind in relation.types]
             members = [
                 _sql_text(f"{', ' if i > 1 else ''}{json.dumps(name, ensure_ascii=False)}: ")
-                + f" || coalesce({_json_of(i, kind)}, 'null')"
-                for i, (name, kind) in enumerate(zip(names, kinds, strict=True), 1)
+                + f" || coalesce(to_json(#{i})::VARCHAR, 'null')"
+                for i, name in enumerate(names, 1)
             ]
             line = f"'{{' || {' || '.join(members)} || '}}' AS line"
+            floats = any(name in str(kind) for kind in relation.types for name in _FLOATS)
             for batch in batches(relation.project(line).sql_query())[1]:
-                yield from batch.column(0).to_pylist()
+                lines = batch.column(0).to_pylist()
+                yield from map(_as_json, lines) if floats else lines
 
         def arrow() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
             _require_different(names)
@@ -94,10 +97,11 @@ def run_query(views: Views, query: str) -> Iterator[Rows]:
         yield Rows(names, texts, json_lines, arrow)
 
 
-def _json_of(column: int, kind: str) -> str:
-    written = f"to_json(#{column})::VARCHAR"
-    # JSON has no infinity and no NaN.
-    return f"CASE WHEN isfinite(#{column}) THEN {written} END" if kind in _FLOATS else written
+def _as_json(line: str) -> str:
+    """With null for infinity and NaN, in lists and structs too: DuckDB writes them, and JSON has neither."""
+    if "NaN" not in line and "Infinity" not in line:
+        return line
+    return _TEXT_OR_NO_NUMBER(lambda found: found[0] if found[0].startswith('"') else "null", line)
 
 
 def _require_different(names: list[str]) -> None:

@@ -113,13 +113,17 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     topology: dict[str, Any] = {"name": graph.name, "transformations": written.transformations}
     if options.parallelism is not None:
         topology["parallelism"] = options.parallelism
-    taken = {*NODE_ATTRIBUTES, *EDGE_ATTRIBUTES, *options.take.values()}
-    ignored = {
-        f"{what} attribute {name}"
-        for what, given in (("node", nodes.values()), ("edge", graph.edges))
-        for one in given
-        for name in one.attributes
-        if name not in taken
+    ignored, found = set(), set()
+    for what, keys, given in (
+        ("node", NODE_ATTRIBUTES, nodes.values()),
+        ("edge", EDGE_ATTRIBUTES, graph.edges),
+    ):
+        taken = {options.take.get(key, key) for key in keys}
+        names = {name for one in given for name in one.attributes}
+        ignored |= {f"{what} attribute {name}" for name in names - taken}
+        found |= names & taken
+    ignored |= {
+        f"{key} from {name}, which nothing has" for key, name in options.take.items() if name not in found
     }
     alone = [key for key in nodes if not incoming[key] and not outgoing[key]]
     if alone:

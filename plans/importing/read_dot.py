@@ -1,9 +1,10 @@
 """DOT files, Graphviz's language, as graphs, read by pydot."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import accumulate
 from typing import Any
 
 from plans.errors import ConfigurationError
@@ -11,6 +12,10 @@ from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
 from plans.topology.input_errors import unreadable_file
 
 _DEFAULTS = ("node", "edge", "graph")
+_BY_NAME = "subgraph"
+"""What pydot takes an end of an edge for that names a subgraph without its braces."""
+_DEEP = 4
+"""Braces in braces from which pydot, which reads each twice, needs to keep what it has read."""
 # fmt: off
 _STYLE = frozenset(
     {
@@ -35,10 +40,13 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
         warnings.simplefilter("ignore", DeprecationWarning)  # of pyparsing, to pydot
         try:
             from pydot import dot_parser
+            from pyparsing import ParserElement
         except ImportError as error:
             raise ConfigurationError(
                 f"{file}: pydot, which reads DOT, is not installed", "pip install 'penstock[graphs]'"
             ) from error
+        if _depth(text) > _DEEP:
+            ParserElement.enable_packrat()
         try:
             graphs = dot_parser.parse_dot_data(text)
         except RecursionError:
@@ -46,9 +54,17 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
     if not graphs:
         reason = said.getvalue().strip().rpartition("\n")[2]
         raise unreadable_file(file, f"pydot finds no DOT in it ({reason or 'it is empty'})")
-    return [
-        _graph(graph, name if place == 0 else f"{name}-{place + 1}") for place, graph in enumerate(graphs)
-    ]
+    try:
+        return [
+            _graph(graph, name if place == 0 else f"{name}-{place + 1}") for place, graph in enumerate(graphs)
+        ]
+    except ValueError as error:
+        raise unreadable_file(file, str(error)) from None
+
+
+def _depth(text: str) -> int:
+    """How deep braces are nested, about: those in names count, too."""
+    return max(accumulate(1 if one == "{" else -1 for one in text if one in "{}"), default=0)
 
 
 def _graph(graph: Any, name: str) -> GivenGraph:
@@ -69,37 +85,50 @@ def _collect(
     of_edges: Mapping[str, Any],
     nodes: dict[str, dict[str, Any]],
     edges: list[GivenEdge],
-) -> None:
-    """Add the nodes and edges of a graph and its subgraphs; defaults hold for what is in their braces."""
+) -> dict[str, None]:
+    """Add the nodes and edges of a graph and its subgraphs, and give the keys of its nodes, in order.
+
+    As in Graphviz, a default holds for what first occurs after it, within its braces.
+    """
     of_nodes, of_edges = {**of_nodes}, {**of_edges}
-    for default in graph.get_node("node"):
-        of_nodes |= default.get_attributes()
-    for default in graph.get_node("edge"):
-        of_edges |= default.get_attributes()
-    for node in graph.get_nodes():
-        key = _unquoted(node.get_name())
-        if key in _DEFAULTS and node.get_name() == key:
-            continue
-        nodes.setdefault(key, dict(of_nodes)).update(node.get_attributes())
-    for subgraph in graph.get_subgraphs():
-        _collect(subgraph, of_nodes, of_edges, nodes, edges)
-    for edge in graph.get_edges():
-        found = _plain({**of_edges, **edge.get_attributes()})
-        for source in _ends(edge.get_source()):
-            for target in _ends(edge.get_destination()):
-                for end in (source, target):
-                    nodes.setdefault(end, dict(of_nodes))
-                edges.append(GivenEdge(source, target, found))
+    own: dict[str, None] = {}
+    last: tuple[Any, dict[str, None]] = (None, {})
 
+    def of_end(end: Any) -> dict[str, None]:
+        """The keys of the nodes that an end of an edge is: one, or those of a subgraph."""
+        nonlocal last
+        if isinstance(end, str):
+            if end == _BY_NAME:
+                raise ValueError("an edge to a subgraph by its name alone; write its nodes in braces")
+            return {_unquoted(end, port=True): None}
+        if end != last[0]:  # the subgraph of a -> {b c} -> d is that of two edges
+            subgraph = type(graph)(obj_dict=end) if isinstance(end, Mapping) else end
+            last = (end, _collect(subgraph, of_nodes, of_edges, nodes, edges))
+        return last[1]
 
-def _ends(end: Any) -> Iterator[str]:
-    """The keys of the nodes that an end of an edge is: one, or those of a subgraph."""
-    if isinstance(end, str):
-        yield _unquoted(end, port=True)
-        return
-    nodes = end["nodes"] if isinstance(end, Mapping) else {node.get_name(): node for node in end.get_nodes()}
-    for name in nodes:
-        yield _unquoted(name)
+    def add(keys: Mapping[str, None]) -> None:
+        for key in keys:
+            nodes.setdefault(key, dict(of_nodes))
+        own.update(keys)
+
+    statements = [*graph.get_nodes(), *graph.get_edges(), *graph.get_subgraphs()]
+    for statement in sorted(statements, key=lambda one: int(one.get_sequence())):
+        attributes = statement.get_attributes()
+        if hasattr(statement, "get_subgraphs"):
+            own.update(_collect(statement, of_nodes, of_edges, nodes, edges))
+        elif hasattr(statement, "get_source"):
+            add(sources := of_end(statement.get_source()))
+            add(targets := of_end(statement.get_destination()))
+            found = _plain({**of_edges, **attributes})
+            edges += [GivenEdge(source, target, found) for source in sources for target in targets]
+        elif (name := statement.get_name()) in _DEFAULTS:
+            of_nodes |= attributes if name == "node" else {}
+            of_edges |= attributes if name == "edge" else {}
+        else:
+            key = _unquoted(name)
+            add({key: None})
+            nodes[key].update(attributes)
+    return own
 
 
 def _unquoted(text: str, port: bool = False) -> str:

@@ -46,7 +46,7 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
     Tasks that nobody is before are sources, those that nobody is after are sinks. What is known of a task and
     of its execution (coreCount, runtimeInSeconds, …) are attributes of its node.
     """
-    version = document["schemaVersion"]
+    version = str(document["schemaVersion"])  # 1.5 without quotes is meant as "1.5"
     if version not in VERSIONS:
         return [
             TopologyError(

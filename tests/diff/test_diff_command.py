@@ -262,6 +262,19 @@ def test_require_ends_with_6_where_a_verdict_is_worse(fleets, required, topology
     assert run(fleets / "store", "--topology", topology, "--require", required)[0] == code
 
 
+def test_require_counts_new_inputs_that_cannot_be_read(tmp_path):
+    old = written(tmp_path / "a.jsonl", FLEET[0])
+    new = tmp_path / "b.jsonl"
+    new.write_text(json.dumps(FLEET[0])[:-3], encoding="utf-8")
+    code, _, said = run(old, new, "--require", "refused")
+    assert (code, "b.jsonl: 1 more refused input without a readable name" in said) == (6, True)
+    assert "1 of 1 changed topologies is worse" in said
+    assert "the output says why" in said
+    assert run(new, new, "--require", "restores")[0] == 0
+    assert run(new, old, "--require", "restores")[0] == 0
+    assert run(old, new)[0] == 0
+
+
 def test_what_does_not_fit_on_the_screen_is_counted(tmp_path):
     old = [job(f"job {number:02}", {"name": "Map"}) for number in range(60)]
     new = [job(one["name"], {"name": "Map", "uid": "map"}) for one in old]
@@ -302,6 +315,7 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
         (("{fleets}/store@7", "{fleets}/store"), 4, "does not have version 7"),
         (("{fleets}/store", "{fleets}/nothing"), 3, "nothing"),
         (("{fleets}/store", "{empty}"), 3, "no topologies in"),
+        (("{empty}", "{fleets}/old.jsonl"), 3, "no topologies in {empty}"),
         (("{fleets}/store", "--topology", "no such"), 2, "has a topology 'no such'"),
         (("{fleets}/store", "--pairs", "x"), 2, "--pairs goes without"),
         (("{fleets}/store", "--to", "x"), 2, "--to goes with --json or --pairs"),
@@ -312,7 +326,7 @@ def test_wrong_calls_are_told(fleets, tmp_path, arguments, code, said):
     given = [one.format(fleets=fleets, empty=tmp_path) for one in arguments]
     found, _, error = run(*given)
     assert found == code
-    assert said in " ".join(error.replace("│", " ").split())
+    assert said.format(empty=tmp_path) in " ".join(error.replace("│", " ").split())
 
 
 def test_a_store_without_an_execution_graph_is_told(fleets, tmp_path):

@@ -59,7 +59,7 @@ def test_a_script_is_drawn_without_running_its_job(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("STORE",), 2, "has 5 topologies, and one is drawn"),
+        (("STORE",), 2, "has 5 topologies; one is drawn or explained"),
         (("STORE", "--topology", "word"), 2, "close names: word-count"),
         (("STORE", "--topology", "word-count", "-o", "a.png"), 2, "says no format"),
         (("STORE", "--topology", "word-count", "--format", "png"), 2, "allowed svg, html, dot"),

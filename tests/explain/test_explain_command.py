@@ -51,6 +51,31 @@ def test_json_has_every_condition_with_its_values(store, capsysbinary):
     ]
 
 
+def test_what_makes_a_keyed_operator_of_a_batch_job_a_head(tmp_path, capsysbinary):
+    transformations = [
+        {"id": 1, "kind": "source", "name": "A"},
+        {"id": 2, "kind": "partition", "partitioner": "hash", "inputs": [1]},
+        {"id": 3, "kind": "one_input", "name": "M", "inputs": [2]},
+    ]
+    heads = []
+    for mode, sorts in (("BATCH", "true"), ("BATCH", "false"), ("STREAMING", "true")):
+        config = {
+            "execution.runtime-mode": mode,
+            "execution.sorted-inputs.enabled": sorts,
+            "execution.batch-state-backend.enabled": sorts,
+        }
+        file = tmp_path / "a.jsonl"
+        file.write_text(json.dumps({"name": "a", "config": config, "transformations": transformations}))
+        assert explain(str(file), "--json") == 0
+        (edge,) = json.loads(capsysbinary.readouterr().out)["edges"]
+        (head,) = (one for one in edge["conditions"] if one["reason"] == "DOWNSTREAM_IS_HEAD")
+        heads.append((head["found"]["set by"], head["change"]))
+    keyed = ("Flink: it is keyed, in a BATCH job", "run as STREAMING: execution.runtime-mode: STREAMING")
+    assert heads == [keyed, keyed, ("the default of kind one_input", None)]
+    assert explain(str(file)) == 0
+    assert "\n1 edge: 0 chained, 1 not chained\n" in capsysbinary.readouterr().out.decode()
+
+
 def test_a_script_is_explained_without_running_its_job(capsys):
     assert explain("engine/examples/word_count.py", "--operator", "Reduce") == 0
     assert "result BLOCKING: the BATCH job's exchange mode is ALL_EDGES_BLOCKING" in capsys.readouterr().out

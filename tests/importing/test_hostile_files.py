@@ -61,6 +61,22 @@ def edges_of(path: Path, text: str) -> list[tuple[str, str, dict[str, str]]]:
             'digraph { "a:b":p -> "c\\"d" [label=<<b>hash</b>>] }',
             [("a:b", 'c"d', {"label": "<<b>hash</b>>"})],
         ),
+        (
+            "a.dot",
+            "digraph { a -> b; edge [partitioner=hash]; b -> c; { edge [tag=t]; c -> d } c -> e [tag=u] }",
+            [
+                ("a", "b", {}),
+                ("b", "c", {"partitioner": "hash"}),
+                ("c", "d", {"partitioner": "hash", "tag": "t"}),
+                ("c", "e", {"partitioner": "hash", "tag": "u"}),
+            ],
+        ),
+        (
+            "a.dot",
+            "digraph { a -> {node [x=1]; b -> c} -> d }",
+            [(one, other, {}) for one, other in ("bc", "ab", "ac", "bd", "cd")],
+        ),
+        ("a.dot", "digraph {" + "{" * 20 + "a->b" + "}" * 21, [("a", "b", {})]),
         ("a.graphml", GRAPHML.format(NODES + EDGE * 2), [("a", "b", {})] * 2),
     ],
 )
@@ -77,6 +93,7 @@ def test_odd_files_are_read_as_they_are_meant(name, text, edges, tmp_path):
         ("a.csv", "from,to,from\na,b,c\n", "two columns 'from'"),
         ("a.txt", "Hello world, this is text.\n", "found 'this is text.' after source and target"),
         ("a.edges", "a b hash more\n", "found 'hash more'"),
+        ("a.dot", "digraph { subgraph s {a b} x -> subgraph s }", "a subgraph by its name alone"),
         ("a.dot", "digraph {" + "{" * 900 + "a->b" + "}" * 901, "nested too deeply"),
         ("a.graphml", BOMB, "entity 'e0'"),
         ("a.graphml", OTHER_FILE, "entity 'x'"),
@@ -95,6 +112,15 @@ def test_what_cannot_be_read_rightly_is_refused(name, text, said, tmp_path, recw
     assert said in str(raised.value)
     assert str(tmp_path / name) in str(raised.value)
     assert not recwarn
+
+
+def test_defaults_of_dot_hold_for_nodes_that_first_occur_after_them(tmp_path):
+    (tmp_path / "a.dot").write_text(
+        "digraph { a -> b; node [parallelism=2]; b; c; {node [parallelism=3] d} e; a [parallelism=4] }"
+    )
+    (graph,) = read_graphs(str(tmp_path / "a.dot"), "dot")
+    found = {node.key: node.attributes.get("parallelism") for node in graph.nodes}
+    assert found == {"a": "4", "b": None, "c": "2", "d": "3", "e": "2"}
 
 
 def test_wrong_attributes_are_said_of_nodes_and_edges(tmp_path):

@@ -134,7 +134,9 @@ def test_workflows_of_wfcommons(tmp_path, version):
     assert all(name.endswith(" rebalance") for _, _, reads in found for name in reads)
     assert {one["parallelism"] for one in topology["transformations"] if "name" in one} == {2}
     # plan takes it as it is, too
-    assert plan_in_process([workflow(version)], until=Layer.JOB_GRAPH).planned == 1
+    for given in (version, float(version)):
+        document = {**workflow(version), "schemaVersion": given}
+        assert plan_in_process([document], until=Layer.JOB_GRAPH).planned == 1
 
 
 def test_either_end_of_a_dependency_may_name_it():
@@ -220,6 +222,24 @@ def test_isolated_nodes_and_odd_names():
     assert "isolated nodes 'alone'" in found["config"][IGNORED_KEY]
     assert {name for _, name, _ in operators(found)} >= {"\u202eevil", "<script>", "a\nb", "s", "x" * 300}
     assert plan_in_process([found], until=Layer.STREAM_GRAPH).inputs == 1
+
+
+def test_what_is_not_taken_is_listed():
+    graph = GivenGraph(
+        "g",
+        [GivenNode("a", {"tag": "x", "parallelism": 3, "cores": 2})],
+        [GivenEdge("a", "b", {"parallelism": 4, "name": "e", "partitioner": "hash"})],
+    )
+    found = topology_of(graph, ImportOptions(take={"parallelism": "cores", "uid": "label", "tag": "port"}))
+    assert found["transformations"][0]["parallelism"] == 2
+    assert found["config"][IGNORED_KEY].split("; ") == [
+        "edge attribute name",
+        "edge attribute parallelism",
+        "node attribute parallelism",
+        "node attribute tag",
+        "tag from port, which nothing has",
+        "uid from label, which nothing has",
+    ]
 
 
 def test_graphs_of_networkx():

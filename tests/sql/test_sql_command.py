@@ -96,6 +96,10 @@ def test_parquet_goes_to_a_pipe_and_json_has_no_infinity(store, capfdbinary):
     assert pq.read_table(io.BytesIO(capfdbinary.readouterr().out)).column_names == ["vertex"]
     assert sql(store, "select 'nan'::double as n, 1e308::double * 10 as i", "--format", "json") == 0
     assert json.loads(capfdbinary.readouterr().out) == {"n": None, "i": None}
+    nested = """select [1.5, 'nan'::double] as l, {'NaN': '-inf'::float, 'b': '"NaN\\'} as s"""
+    assert sql(store, nested, "--format", "json") == 0
+    found = json.loads(capfdbinary.readouterr().out, parse_constant=pytest.fail)
+    assert found == {"l": [1.5, None], "s": {"NaN": None, "b": '"NaN\\'}}
 
 
 def test_an_older_version_and_its_files_are_what_the_log_says(tmp_path, capfd):
