@@ -38,6 +38,8 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
         f"{case['suite']}: {pair['other']} compared with {pair['base']}, {pair['topologies']:,} topologies "
         "that both planned"
     )
+    if not pair["topologies"]:
+        return
     named = ("metric", pair["base"], pair["other"], "difference", "95% interval", "better", "equal", "worse")
     columns = [Column(name, justify="left" if name == "metric" else "right", no_wrap=True) for name in named]
     differing = [entry for entry in pair["metrics"] if entry["better"] or entry["worse"]]
@@ -60,8 +62,8 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
 
 
 def number(value: float) -> str:
-    """Four significant digits, thousands with commas."""
+    """Four significant digits; thousands with commas, up to as many as a float is exact about."""
     if value == 0:
         return "0"
     size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1000 <= size < 2**53 else f"{value:.4g}"
