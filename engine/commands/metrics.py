@@ -162,7 +162,8 @@ def _print_topology(found: Metrics) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four significant digits, thousands with commas; a dash for none."""
+    """Four significant digits; thousands with commas, while a float is exact about them; a dash for none."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    size = abs(value)
+    return f"{value:,.0f}" if size < 2**53 and (size >= 1000 or value == int(value)) else f"{value:.4g}"

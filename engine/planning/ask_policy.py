@@ -41,13 +41,16 @@ def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: flo
         for name, arrow in policy.reads.items()
     }
     returned: list[Any] = []
-    raised: list[BaseException] = []
+    raised: list[SchemaError | FailedPolicyError] = []
 
     def run() -> None:
         try:
             returned.append(read(policy.function(**given)))
+        # Only texts are kept: the exception would keep all that the planner holds.
+        except SchemaError as error:
+            raised.append(SchemaError(error.message))
         except BaseException as error:
-            raised.append(error)
+            raised.append(FailedPolicyError(Rule.PLANNER_RAISED, _said(error)))
 
     thread = threading.Thread(target=run, name=f"planner {policy.name}", daemon=True)
     with redirect_stdout(sys.stderr), chdir(os.getcwd()):
@@ -55,10 +58,8 @@ def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: flo
         thread.join(seconds)
     if returned:
         return returned[0]
-    if raised and isinstance(raised[0], SchemaError):
-        raise raised[0]
     if raised:
-        raise FailedPolicyError(Rule.PLANNER_RAISED, _said(raised[0]))
+        raise raised[0]
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )

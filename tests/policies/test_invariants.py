@@ -2,6 +2,7 @@
 
 import os
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from engine.planning.ask_policy import FailedPolicyError, call_policy
 from engine.planning.find_policies import Policy, find_policies
 from engine.planning.plan_by_policies import Question, plan_by_policies
 from engine.planning.plan_in_process import PlannedTables, read_in_process
@@ -387,6 +389,25 @@ def test_what_a_planner_prints_goes_to_standard_error_and_its_folder_is_its_own(
     planned(policy(talks, monkeypatch), GOOD)
     assert capsys.readouterr() == ("", "hello\n")
     assert os.getcwd() == before
+
+
+def test_what_a_planner_held_when_it_raised_is_let_go(monkeypatch):
+    class Held:
+        pass
+
+    held = []
+
+    @penstock.decides("parallelism")
+    def holds(topologies: pl.DataFrame) -> pl.DataFrame:
+        large = Held()
+        held.append(weakref.ref(large))
+        raise MemoryError
+
+    (asked,) = policy(holds, monkeypatch)
+    tables = {"topologies": pl.DataFrame({"topology_id": [1]})}
+    with pytest.raises(FailedPolicyError, match="MemoryError"):
+        call_policy(asked, tables, 20, lambda returned: returned)
+    assert held[0]() is None
 
 
 def test_a_module_that_exits_is_said(monkeypatch, tmp_path):
