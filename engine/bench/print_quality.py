@@ -26,7 +26,10 @@ def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
     for case in cases:
         for row in case["planners"]:
             for rule, count in row["rejected_for"].items():
-                say_beside_output(Styled(f"{row['planner']}: {count:,} topologies rejected: {rule}", "dim"))
+                name, message = row["rejected_as"][rule]
+                said = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
+                why = message.splitlines()[0].removeprefix(f"planner {row['planner']}: ")
+                say_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
         for pair in case["compared"]:
             _print_pair(case, pair)
 

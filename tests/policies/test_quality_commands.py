@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+import penstock as penstock_names
 from engine.bench import measure_quality
 from engine.commands import main as module
 from engine.machine.available_memory import Available
@@ -213,6 +214,20 @@ def test_quality_of_nothing_that_was_planned(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "0 topologies that both planned" in shown
     assert "equal everywhere" not in shown
+
+
+@penstock_names.decides("chaining")
+def raises(stream_edges):
+    raise ValueError("I do not like it")
+
+
+def test_why_a_planner_lost_topologies_is_said(tmp_path, capsys):
+    planners = ("--planner", f"flink,{__name__}:raises")
+    args = ("--quality", *planners, "--suite", str(EXAMPLES), "--out", str(tmp_path))
+    assert penstock("bench", *args) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "5 topologies rejected: PlannerRaised; the first is " in said
+    assert "the batch of the topology: found ValueError: I do not like it" in said
 
 
 def test_metrics_of_a_topology_that_was_refused(tmp_path, capsys):
