@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from plans.job_graph.columnar.is_chained import IS_CHAINED
+from plans.policies.find_omissions import edges_left_out, slots_left_out
 from plans.policies.rules import NO_VIOLATION, Rule, violations
 from plans.tables.column_types import TOPOLOGY
 
@@ -306,5 +307,7 @@ _CHECKS: tuple[tuple[set[str], Callable[[Tables], pl.DataFrame]], ...] = (
     (_JOB_GRAPH, _co_location),
     (_TASKS, _tasks),
     (_TASKS | {"execution_slot_sharing_groups"}, _slots),
+    (_JOB_GRAPH, edges_left_out),
+    ({"job_vertices", "execution_slot_sharing_groups", "required_slots"}, slots_left_out),
 )
 """Tables that a check needs, and the check."""

@@ -141,6 +141,16 @@ BROKEN = [
     (table("stream_nodes", parallelism=pl.col("id")), Rule.FORWARD_UNEQUAL_PARALLELISM, "edge 1 to 2"),
     (table("job_vertices", vertex_id=pl.lit("ab")), Rule.ID_NOT_UNIQUE, "job_vertices vertex_id ab"),
     (table("job_edges", data_set_id=pl.lit("ab")), Rule.DANGLING_REFERENCE, "data set ab"),
+    (
+        table("job_edges", target_node=pl.lit(5)),
+        Rule.DANGLING_REFERENCE,
+        "edge 2 to 4: found neither chained",
+    ),
+    (
+        table("required_slots", slots=pl.lit(1)),
+        Rule.TASK_NOT_IN_ONE_SLOT,
+        "found 1 slots required, 2 with tasks",
+    ),
     (table("stream_nodes", parallelism=pl.lit(-5)), Rule.PARALLELISM_OUT_OF_RANGE, "stream_nodes id 1"),
     (table("job_vertices", vertex=pl.lit(None)), Rule.VALUE_NOT_ALLOWED, "job_vertices vertex null"),
     (

@@ -127,6 +127,16 @@ def test_topologies_are_paired_by_id_and_extremes_named():
     assert tasks["losses"] == []
 
 
+@pytest.mark.parametrize("value", [1e15, 1e100, -3e-7])
+def test_differences_that_are_almost_equal_have_bars(value):
+    found, _ = measured()
+    base = pl.concat([found.plans.with_columns(topology_id=pl.lit(number)) for number in range(3)])
+    raised = pl.Series([value, math.nextafter(value, math.inf), value])
+    other = base.with_columns(cpu_load=base["cpu_load"] + raised, utilisation=raised)
+    for entry in compare_quality(base.with_columns(utilisation=0.0), other):
+        assert sum(entry["bars"]["counts"]) == entry["better"] + entry["worse"]
+
+
 def test_the_interval_holds_the_mean_in_about_95_of_100_samples():
     import numpy as np
 
