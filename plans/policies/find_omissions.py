@@ -1,4 +1,4 @@
-"""What a plan leaves out: stream edges between vertices without a job edge, slots that are not required."""
+"""What a plan leaves out: job edges between vertices, tasks of a vertex, slots that are required."""
 
 from collections.abc import Mapping
 
@@ -23,6 +23,29 @@ def edges_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         pl.format("edge {} to {}", "source", "target"),
         pl.lit("neither chained nor a job edge"),
         "one of both",
+    )
+
+
+def tasks_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """A violation for each vertex that does not have the tasks of its parallelism."""
+    parallelism = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
+    counted = (
+        tables["execution_vertices"]
+        .group_by(TOPOLOGY, "vertex")
+        .agg(tasks=pl.len(), last=pl.col("subtask").max() + 1)
+    )
+    rows = parallelism.join(counted, on=[TOPOLOGY, "vertex"], how="full", coalesce=True)
+    wrong = pl.col("parallelism").ne_missing(pl.col("tasks")) | pl.col("parallelism").ne_missing(
+        pl.col("last")
+    )
+    return violations(
+        rows.filter(wrong),
+        Rule.DANGLING_REFERENCE,
+        pl.format("vertex {}", "vertex"),
+        pl.format(
+            "{} tasks at parallelism {}", pl.col("tasks").fill_null(0), pl.col("parallelism").fill_null(0)
+        ),
+        "as many tasks as parallelism, numbered from 0",
     )
 
 
