@@ -83,5 +83,9 @@ def _extremes(names: list[str], differences: np.ndarray, gain: np.ndarray) -> li
 def _bars(differences: np.ndarray) -> Mapping[str, list[float]]:
     if not len(differences):
         return {"counts": [], "edges": []}
-    counts, edges = np.histogram(differences, bins=BARS)
+    low, high = float(differences.min()), float(differences.max())
+    size = max(abs(low), abs(high))
+    if high - low < 1e-6 * size:  # bars as narrow as that are no floats
+        low, high = low - 1e-6 * size, high + 1e-6 * size
+    counts, edges = np.histogram(differences, bins=BARS, range=(low, high))
     return {"counts": counts.tolist(), "edges": edges.tolist()}

@@ -111,13 +111,17 @@ def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choice
 def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> OfPlanner:
     """What became of one planner's plans in all parts; seconds are added up."""
     rejected_for: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
     for summary in summaries:
         rejected_for.update(summary["rejected_for"])
+        for rule, example in summary["rejected_as"].items():
+            examples[rule] = min(example, examples.get(rule, example))
     counts = ("planning_seconds", "metrics_seconds", "planned", "rejected")
     return OfPlanner(
         {
             **{name: sum(summary[name] for summary in summaries) for name in counts},
             "rejected_for": dict(sorted(rejected_for.items())),
+            "rejected_as": dict(sorted(examples.items())),
         },
         pl.concat(plans).sort("name"),
     )
@@ -138,8 +142,9 @@ def _plan_and_measure(
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
     costs = asked.costs(tables["stream_nodes"])
     found = plan_metrics(tables, costs, choices.task_manager, choices.network)
-    rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error"]))
-    by_planner = rejected.filter(pl.col("error_stage") == "planner")
+    rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
+    by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
+    first = by_planner.unique("error", keep="first", maintain_order=True)
     return OfPlanner(
         {
             "planning_seconds": planning_seconds,
@@ -147,6 +152,7 @@ def _plan_and_measure(
             "planned": planned.planned,
             "rejected": planned.rejected,
             "rejected_for": dict(by_planner.group_by("error").len().iter_rows()),
+            "rejected_as": {rule: [name, said] for rule, name, said in first[:, 1:].iter_rows()},
         },
         found.plans,
     )

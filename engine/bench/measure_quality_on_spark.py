@@ -94,7 +94,7 @@ def _planned_and_measured(
         from plans.columnar.plan_in_parts import InParts
 
         read = ReadTopologies(given, len(given["topologies"]) + len(given["rejected"]), 0.0)
-        asked = question(costs, given["topologies"], seconds)
+        asked = question(costs, given["topologies"], seconds, part=True)
         tables: dict[str, pa.Table] = {}
         for number, name in enumerate(planners):
             found = plan_and_measure(read, name, asked, choices)

@@ -26,7 +26,10 @@ def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
     for case in cases:
         for row in case["planners"]:
             for rule, count in row["rejected_for"].items():
-                say_beside_output(Styled(f"{row['planner']}: {count:,} topologies rejected: {rule}", "dim"))
+                name, message = row["rejected_as"][rule]
+                said = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
+                why = message.splitlines()[0].removeprefix(f"planner {row['planner']}: ")
+                say_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
         for pair in case["compared"]:
             _print_pair(case, pair)
 
@@ -38,6 +41,8 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
         f"{case['suite']}: {pair['other']} compared with {pair['base']}, {pair['topologies']:,} topologies "
         "that both planned"
     )
+    if not pair["topologies"]:
+        return
     named = ("metric", pair["base"], pair["other"], "difference", "95% interval", "better", "equal", "worse")
     columns = [Column(name, justify="left" if name == "metric" else "right", no_wrap=True) for name in named]
     differing = [entry for entry in pair["metrics"] if entry["better"] or entry["worse"]]
@@ -60,8 +65,8 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
 
 
 def number(value: float) -> str:
-    """Four significant digits, thousands with commas."""
+    """Four significant digits; thousands with commas, up to as many as a float is exact about."""
     if value == 0:
         return "0"
     size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1000 <= size < 2**53 else f"{value:.4g}"

@@ -147,8 +147,9 @@ def command(
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
     if quality:
-        if resume:
-            raise ConfigurationError("--resume: does not go with --quality")
+        for option, is_given in (("--resume", resume), ("--compare", compare is not None)):
+            if is_given:
+                raise ConfigurationError(f"{option}: does not go with --quality")
         names = _listed(planner or [])
         compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output, master)
         return

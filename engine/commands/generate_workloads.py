@@ -10,6 +10,7 @@ from engine.commands.require_lines_to_draw import require_lines_to_draw
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
 from plans.errors import ConfigurationError
+from plans.topology.operator_rules import MAX_PARALLELISM
 
 WORKLOADS_NAME = "workloads"
 """What `penstock generate` takes beside names of shapes."""
@@ -25,8 +26,8 @@ def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str
         raise ConfigurationError(
             f"{', '.join(given)}: not for {WORKLOADS_NAME}, which are what they are", "allowed: --parallelism"
         )
-    if parallelism is not None and parallelism < 1:
-        raise ConfigurationError(f"--parallelism: found {parallelism}, allowed 1 or more")
+    if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
+        raise ConfigurationError(f"--parallelism: found {parallelism}, allowed 1 to {MAX_PARALLELISM}")
     require_lines_to_draw(out, WORKLOADS_NAME)
     topologies = [_at(json.loads(line), parallelism) for line in WORKLOADS.read_text().splitlines()]
     write_texts(map(json.dumps, topologies), Path(out))

@@ -1,5 +1,6 @@
 """`penstock metrics`: how good the plans of a store are."""
 
+from pathlib import Path
 from typing import Annotated
 
 import polars as pl
@@ -11,12 +12,13 @@ from engine.commands.reads_store import reads_store
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
 from engine.output.progress import progress
-from engine.output.say import say
+from engine.output.say import say, say_beside_output
 from engine.planning.chosen_costs import chosen_costs, require_costs
 from engine.store.is_local import is_local
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import from_arrow
 from plans.errors import StoreError
+from plans.metrics.operator_costs import read_costs
 from plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id
@@ -74,6 +76,9 @@ def command(
         found = _measure(plan, costs)
     else:
         found = _measure_on_spark(plan, store, master, topology, costs)
+    if topology is not None and found.plans.is_empty():
+        raise StoreError(f"{store}: {topology} was refused, so that it has no plan",
+                         f"penstock rejected {store} says why")  # fmt: skip
     if json:
         for line in found.plans.sort("name").write_ndjson().splitlines():
             say(line)
@@ -86,6 +91,12 @@ def command(
 def _measure(plan: StoredPlan, costs: str | None) -> Metrics:
     tables = {name: plan.table(name).collect() for name in NEEDED}
     chosen = chosen_costs(costs, tables["topologies"])
+    if (
+        costs is not None
+        and Path(costs).is_file()
+        and read_costs(Path(costs), tables["topologies"]).is_empty()
+    ):
+        say_beside_output(f"{costs}: found no row about these topologies: costs are as they say, or assumed")
     cluster = recorded_cluster(plan.version.options)
     return plan_metrics(tables, chosen(tables["stream_nodes"]), cluster.task_manager, cluster.network)
 
@@ -151,7 +162,8 @@ def _print_topology(found: Metrics) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four significant digits, thousands with commas; a dash for none."""
+    """Four significant digits; thousands with commas, while a float is exact about them; a dash for none."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    size = abs(value)
+    return f"{value:,.0f}" if size < 2**53 and (size >= 1000 or value == int(value)) else f"{value:.4g}"

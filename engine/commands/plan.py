@@ -55,7 +55,9 @@ def _planner(word: str) -> str:
         if names_a_policy(word):
             return word
         raise typer.BadParameter(
-            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}.", param_hint="'--planner'"
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}, and no "
+            "package.module:function or entry point of the group penstock.planners.",
+            param_hint="'--planner'",
         ) from None
 
 

@@ -1,8 +1,11 @@
 """Asking a planner of others about a batch of topologies, within a time limit."""
 
 import ctypes
+import os
+import sys
 import threading
 from collections.abc import Mapping
+from contextlib import chdir, redirect_stdout
 from typing import Any
 
 import polars as pl
@@ -26,32 +29,37 @@ class FailedPolicyError(Exception):
         self.rule = rule
 
 
-def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: float) -> Any:
-    """What the planner returns for these tables. Raises FailedPolicyError if it raises or takes longer.
+def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: float, read: Any) -> Any:
+    """What the planner returns for these tables, as `read` gives it.
 
-    It runs in a thread of its own. One that is still running after `seconds` is left behind with an exception
-    pending; it ends with the process at the latest.
+    It runs in a thread of its own, with copies of the tables, and what it prints goes to standard error. One
+    that is still running after `seconds` is left behind with an exception pending; it ends with the process
+    at the latest. Raises FailedPolicyError if it raises or takes longer, SchemaError as `read` does.
     """
     given = {
-        name: tables[name].to_arrow(compat_level=pl.CompatLevel.oldest()) if arrow else tables[name]
+        name: tables[name].to_arrow(compat_level=pl.CompatLevel.oldest()) if arrow else tables[name].clone()
         for name, arrow in policy.reads.items()
     }
     returned: list[Any] = []
-    raised: list[BaseException] = []
+    raised: list[SchemaError | FailedPolicyError] = []
 
     def run() -> None:
         try:
-            returned.append(policy.function(**given))
+            returned.append(read(policy.function(**given)))
+        # Only texts are kept: the exception would keep all that the planner holds.
+        except SchemaError as error:
+            raised.append(SchemaError(error.message))
         except BaseException as error:
-            raised.append(error)
+            raised.append(FailedPolicyError(Rule.PLANNER_RAISED, _said(error)))
 
     thread = threading.Thread(target=run, name=f"planner {policy.name}", daemon=True)
-    thread.start()
-    thread.join(seconds)
+    with redirect_stdout(sys.stderr), chdir(os.getcwd()):
+        thread.start()
+        thread.join(seconds)
     if returned:
         return returned[0]
     if raised:
-        raise FailedPolicyError(Rule.PLANNER_RAISED, f"{type(raised[0]).__name__}: {raised[0]}")
+        raise raised[0]
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )
@@ -75,7 +83,7 @@ def ask_policy(
     calls = [0] if calls is None else calls
     calls[0] += 1
     try:
-        answer = read(call_policy(policy, tables, seconds))
+        answer = call_policy(policy, tables, seconds, read)
         _require_topologies(answer, topologies)
         return answer, NO_VIOLATION
     except SchemaError as error:
@@ -88,15 +96,28 @@ def ask_policy(
             ask_policy(policy, _only(tables, half), half, seconds, read, calls)
             for half in (topologies[:middle], topologies[middle:])
         ]
-        return _joined([answer for answer, _ in halves]), pl.concat([wrong for _, wrong in halves])
+        return joined([answer for answer, _ in halves]), pl.concat([wrong for _, wrong in halves])
     rows = pl.DataFrame({TOPOLOGY: topologies})
     allowed = {
         Rule.PLANNER_RAISED: "an answer",
         Rule.PLANNER_TIMED_OUT: "an answer within the time limit of a batch",
         Rule.PLANNER_SCHEMA: "the columns of the decision",
     }[failed.rule]
-    wrong = violations(rows, failed.rule, pl.lit("the batch of the topology"), pl.lit(str(failed)), allowed)
-    return _joined([]), wrong
+    wrong = violations(
+        rows,
+        failed.rule,
+        pl.lit("the batch of the topology"),
+        pl.lit(str(failed).removeprefix("found ")),
+        allowed,
+    )
+    return joined([]), wrong
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its __str__ raises too
+        return type(error).__name__
 
 
 def _require_topologies(answer: Any, topologies: pl.Series) -> None:
@@ -112,11 +133,12 @@ def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str
     return {name: rows.join(of, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
 
 
-def _joined(answers: list[Any]) -> Any:
+def joined(answers: list[Any]) -> Any:
     """Answers about different topologies as one; None of no answer."""
     found = [answer for answer in answers if answer is not None]
     if not found:
         return None
     if isinstance(found[0], dict):
-        return {name: pl.concat([answer[name] for answer in found]) for name in found[0]}
+        names = dict.fromkeys(name for answer in found for name in answer)
+        return {name: pl.concat([one[name] for one in found if name in one]) for name in names}
     return pl.concat(found)

@@ -29,12 +29,15 @@ def require_costs(costs: str | None) -> None:
         )
 
 
-def chosen_costs(costs: str | None, topologies: pl.DataFrame) -> Callable[[pl.DataFrame], pl.DataFrame]:
+def chosen_costs(
+    costs: str | None, topologies: pl.DataFrame, part: bool = False
+) -> Callable[[pl.DataFrame], pl.DataFrame]:
     """From stream nodes to operator_costs. In: a file, a store, DRAWN, ALIKE or None; topologies.
 
     A file, or what the runs of a store have measured, comes before what topologies say themselves, and this
-    before what is drawn or assumed. Raises ConfigurationError if there is no such file, or no such run;
-    InputError (see read_costs and costs_in_topologies); StoreError.
+    before what is drawn or assumed. `part`: there are other topologies, too. Raises ConfigurationError if
+    there is no such file, or no such run (of a part, there need not be any); InputError (see read_costs and
+    costs_in_topologies); StoreError.
     """
     require_costs(costs)
     if costs == ALIKE:
@@ -45,13 +48,15 @@ def chosen_costs(costs: str | None, topologies: pl.DataFrame) -> Callable[[pl.Da
     if costs is None:
         return lambda stream_nodes: operator_costs(stream_nodes, in_topologies)
     if (store := local_store_and_version(costs)) is not None:
-        in_file = _measured(costs, *store, topologies)
+        in_file = _measured(costs, *store, topologies, part)
     else:
         in_file = read_costs(Path(costs), topologies)
     return lambda stream_nodes: operator_costs(stream_nodes, in_file, in_topologies)
 
 
-def _measured(costs: str, store: str, version: int | None, topologies: pl.DataFrame) -> pl.DataFrame:
+def _measured(
+    costs: str, store: str, version: int | None, topologies: pl.DataFrame, part: bool
+) -> pl.DataFrame:
     """What runs in a version (None: the newest) have measured."""
     from engine.store.open_plan import open_plan
     from plans.metrics.measured_costs import RUN_TABLES, measured_costs
@@ -64,7 +69,7 @@ def _measured(costs: str, store: str, version: int | None, topologies: pl.DataFr
         )
     found = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
     of_them = found.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
-    if of_them.is_empty():
+    if of_them.is_empty() and not part:
         raise ConfigurationError(
             f"--costs {costs}: version {plan.version.version} has no finished run of these topologies",
             "topologies are known by their names",

@@ -5,6 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from contextlib import chdir, redirect_stdout
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
@@ -64,10 +65,11 @@ def _load(name: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        with redirect_stdout(sys.stderr), chdir(os.getcwd()):
+            found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:  # whatever the module raises
+    except (Exception, SystemExit) as error:  # whatever the module raises
         raise ConfigurationError(
             f"--planner {name}: {type(error).__name__}: {error}",
             "package.module:function, importable here or in the working folder",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from engine.planning.ask_policy import ask_policy
+from engine.planning.ask_policy import ask_policy, joined
 from engine.planning.find_policies import COSTS, Policy
 from engine.planning.plan_in_process import PlannedTables, plan_frames
 from plans.choices import Choices
@@ -17,6 +17,7 @@ from plans.errors import SchemaError
 from plans.layers import LAYER_TABLES, layers_until
 from plans.metrics.operator_costs import operator_costs
 from plans.policies.check_answer import as_frame, check_answer, read_answer
+from plans.policies.check_tables import check_tables
 from plans.policies.decisions import Decision
 from plans.policies.find_violations import find_violations
 from plans.policies.reject_violations import reject_violations
@@ -129,15 +130,15 @@ def _decide(
         if answer is None:
             continue
         answers.append(answer)
-    if not answers:
+    answer = joined(answers)
+    if answer is None:
         return None, pl.concat(wrong)
-    if policy.decision is Decision.PLAN:
-        names = answers[0].keys()
-        return {name: pl.concat([one[name] for one in answers if name in one]) for name in names}, pl.concat(
-            wrong
-        )
-    answer = pl.concat(answers)
-    return answer, pl.concat([*wrong, check_answer(answer, policy.decision, shown)])
+    check = (
+        check_tables(answer)
+        if policy.decision is Decision.PLAN
+        else check_answer(answer, policy.decision, shown)
+    )
+    return answer, pl.concat([*wrong, check])
 
 
 def _reader(decision: Decision) -> Callable[[Any], pl.DataFrame]:

@@ -110,7 +110,7 @@ def planned_by_policies(policies: Policies, until: Layer, choices: Choices) -> P
         from plans.columnar.plan_in_parts import InParts
 
         count = len(given["topologies"]) + len(given["rejected"])
-        question = policies.question(given["topologies"])
+        question = policies.question(given["topologies"], part=True)
         planned = plan_by_policies(
             given, count, policies.chosen, until=until, choices=choices, question=question
         )

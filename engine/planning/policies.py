@@ -19,9 +19,9 @@ class Policies(NamedTuple):
     costs: str | None
     seconds: float
 
-    def question(self, topologies: pl.DataFrame) -> Question:
-        """How to ask about these topologies. Raises InputError if the costs cannot be read."""
-        return question(self.costs, topologies, self.seconds)
+    def question(self, topologies: pl.DataFrame, part: bool = False) -> Question:
+        """How to ask about these topologies (see question)."""
+        return question(self.costs, topologies, self.seconds, part)
 
 
 def named_policies(name: str, costs: str | None, seconds: float) -> Policies:
@@ -33,6 +33,9 @@ def named_policies(name: str, costs: str | None, seconds: float) -> Policies:
     return Policies(name, find_policies(name), found, seconds)
 
 
-def question(costs: str | None, topologies: pl.DataFrame, seconds: float) -> Question:
-    """How to ask about these topologies, with the costs that --costs chooses. Raises InputError."""
-    return Question(chosen_costs(costs, topologies), seconds)
+def question(costs: str | None, topologies: pl.DataFrame, seconds: float, part: bool = False) -> Question:
+    """How to ask about these topologies, with the costs that --costs chooses.
+
+    `part`: there are other topologies, too. Raises what chosen_costs raises.
+    """
+    return Question(chosen_costs(costs, topologies, part), seconds)

@@ -131,7 +131,7 @@ def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
 
 
 def split_into(given: Mapping[str, pl.DataFrame], parts: int) -> list[Tables]:
-    """`given` divided into about so many parts of whole topologies, of equal size if topologies are small.
+    """`given` divided into about that many parts of whole topologies, of equal size if topologies are small.
 
     The first one has the rejected topologies.
     """

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from plans.errors import InputError
-from plans.metrics.operator_costs import ASSUMED, COSTS
+from plans.metrics.operator_costs import ASSUMED, COSTS, MOST
 from plans.tables.column_types import TOPOLOGY
 
 PREFIX = "penstock.costs."
@@ -22,7 +22,7 @@ def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
     """Columns of COSTS, one row per operator that its topology says something of. In: topologies.
 
     Raises InputError, with all that is wrong in any of them: keys without an operator's id, names that are no
-    column of costs or are there twice, values that are no numbers, or negative, or spaces.
+    column of costs or are there twice, values that are no numbers, or not 0 to MOST, or spaces.
     """
     entries = (
         topologies.select(TOPOLOGY, "name", entry=pl.col("config").map.entries())
@@ -51,9 +51,9 @@ def _is_right() -> pl.Expr:
     """Of entries with `id` and the columns of costs that are found in `value`."""
     key_is_right = pl.concat_str(pl.lit(PREFIX), pl.col("id").cast(pl.String)) == pl.col("key")
     once = [pl.col("value").str.count_matches(f"{name}:", literal=True) <= 1 for name in ASSUMED]
-    finite = [pl.col(name).is_infinite().fill_null(False).not_() for name in ASSUMED]
+    small = [(pl.col(name) <= MOST).fill_null(True) for name in ASSUMED]
     return pl.all_horizontal(
-        key_is_right.fill_null(False), pl.col("value").str.contains(_WELL_FORMED), *once, *finite
+        key_is_right.fill_null(False), pl.col("value").str.contains(_WELL_FORMED), *once, *small
     )
 
 
@@ -73,4 +73,4 @@ def _require_right(wrong: pl.DataFrame) -> None:
 def _allowed(row: dict[str, Any]) -> str:
     if row["key"] != f"{PREFIX}{row['id']}":
         return "allowed an operator's id after the last dot"
-    return f"allowed {', '.join(ASSUMED)}, each once, with a number of 0 or more"
+    return f"allowed {', '.join(ASSUMED)}, each once, with a number of 0 to {MOST:g}"

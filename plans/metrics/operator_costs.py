@@ -19,6 +19,9 @@ ASSUMED = {
 emits. `cpu_nanoseconds_per_record`: for each record in (of a source, out). `records_per_second`: of a source,
 over all its subtasks."""
 
+MOST = 1e100
+"""No cost and no rate is larger, so that all that is computed from them is a number."""
+
 COSTS = {TOPOLOGY: pl.Int64(), "id": pl.Int32(), **dict.fromkeys(ASSUMED, pl.Float64())}
 """Columns of operator_costs, one row per stream node; `records_per_second` is 0 where there is no source."""
 
@@ -71,13 +74,16 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
     """A file of costs (.parquet, .csv, else JSON lines) with `topology` (a name), `id`, and columns of COSTS.
 
     `topologies` (topology_id, name): rows of others are left out. Columns may be missing, and values null.
-    Raises InputError for a file that cannot be read, columns that are not known, values that are negative or
-    no numbers, and an operator with two rows.
+    Raises InputError for a file that cannot be read, columns that are not known, values that are no
+    numbers, or not 0 to MOST, and an operator with two rows.
     """
     try:
         rows = _rows(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: {str(error).splitlines()[0]}") from None
+        raise InputError(
+            f"{path}: {str(error).splitlines()[0]}",
+            "costs are JSON lines, or .csv or .parquet as the name ends",
+        ) from None
     allowed = ("topology", "id", *ASSUMED)
     unknown = [name for name in rows.columns if name not in allowed]
     if unknown or not {"topology", "id"} <= set(rows.columns):
@@ -85,6 +91,8 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
             f"{path}: found columns {', '.join(rows.columns)}, allowed {', '.join(allowed)}",
             "topology and id have to be there; what is not given is assumed",
         )
+    if rows.is_empty():
+        return pl.DataFrame(schema=COSTS)
     wrong = [
         n
         for n in rows.columns
@@ -99,11 +107,11 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
         pl.lit(None, pl.Float64).alias(name) for name in ASSUMED if name not in rows.columns
     ).with_columns(pl.col(name).cast(pl.Float64) for name in ASSUMED)
     for name in ASSUMED:
-        bad = rows.filter((pl.col(name) < 0) | pl.col(name).is_infinite())
+        bad = rows.filter((pl.col(name) < 0) | (pl.col(name).fill_nan(None) > MOST))
         if len(bad):
             row = bad.row(0, named=True)
             where = f"{path}: {row['topology']}, operator {row['id']}: {name}"
-            raise InputError(f"{where}: found {row[name]}, allowed 0 or more")
+            raise InputError(f"{where}: found {row[name]}, allowed 0 to {MOST:g}")
     several = rows.filter(rows.select("topology", "id").is_duplicated())
     if len(several):
         row = several.row(0, named=True)

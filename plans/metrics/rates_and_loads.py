@@ -13,10 +13,14 @@ import numpy.typing as npt
 from plans.arrow_walks import Flags, Ints, positions
 from plans.compiled import run_loop
 from plans.counts import sums_before
+from plans.metrics.operator_costs import MOST
 from plans.tables.column_types import TOPOLOGY
 
 Floats = npt.NDArray[np.float64]
 
+
+MOST_NEEDED = 2**31 - 1
+"""The largest parallelism that a vertex is said to need."""
 
 NO_VERTEX = -1
 """Of a node that Flink leaves out of the JobGraph, because no source leads to it."""
@@ -121,9 +125,9 @@ class Found(NamedTuple):
 def rates_and_loads(operators: Operators, edges: Edges) -> Found:
     """The steady state of graphs without cycles, for the rates at which sources are offered.
 
-    An operator emits its records times `selectivity` to each of its outputs; each record of a broadcast edge
-    counts once for each subtask that reads it. What no source leads to, and what is on or after a cycle, is
-    not reached. Raises ValueError for an edge without its nodes (see positions).
+    An operator emits its records times `selectivity` to each of its outputs, MOST a second at most; each
+    record of a broadcast edge counts once for each subtask that reads it. What no source leads to, and what
+    is on or after a cycle, is not reached. Raises ValueError for an edge without its nodes (see positions).
     """
     by_id = np.lexsort((operators.ids, operators.topologies))
     nodes = operators._replace(**{name: column[by_id] for name, column in operators._asdict().items()})
@@ -183,7 +187,7 @@ def _vertices(nodes: Operators, position: Callable[[Ints, Ints], Ints], arriving
         records_per_second=arriving[heads],
         cpu_load=of_chains,
         utilisation=of_chains / nodes.tasks[heads],
-        needed_parallelism=np.maximum(np.ceil(np.round(of_chains, 9)), 1).astype(np.int64),
+        needed_parallelism=np.clip(np.ceil(np.round(of_chains, 9)), 1, MOST_NEEDED).astype(np.int64),
     )
 
 
@@ -243,7 +247,7 @@ def _go_along(
             exchanges[node] = max(exchanges[node], exchanges[source[edge]] + leaves[edge])
         for place in range(first_output[node], first_output[node + 1]):
             edge = outputs[place]
-            along[edge] = arriving[node] * emitted[node]
+            along[edge] = min(arriving[node] * emitted[node], MOST)
             waiting[target[edge]] -= 1
             if waiting[target[edge]] == 0:
                 queue[end] = target[edge]

@@ -45,15 +45,24 @@ def as_frame(returned: Any) -> pl.DataFrame:
     if not isinstance(returned, pa.Table | pa.RecordBatch) and hasattr(returned, "toArrow"):
         returned = returned.toArrow()
     if isinstance(returned, pa.Table | pa.RecordBatch) or hasattr(returned, "__arrow_c_stream__"):
-        frame = pl.DataFrame(returned)
-        return frame
-    raise SchemaError(f"found {type(returned).__name__}, allowed a table of polars, Arrow, pandas or Spark")
+        try:
+            return pl.DataFrame(returned)
+        except Exception as error:  # polars, Arrow and pandas have their own
+            found = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    else:
+        found = type(returned).__name__
+    raise SchemaError(f"found {found}, allowed a table of polars, Arrow, pandas or Spark")
 
 
 def read_answer(returned: Any, decision: Decision) -> pl.DataFrame:
-    """The answer's columns in their declared types. Raises SchemaError naming all columns that are wrong."""
+    """The answer's columns in their declared types; those of a table without rows do not matter.
+
+    Raises SchemaError naming all columns that are wrong.
+    """
     frame, answer = as_frame(returned), ANSWERS[decision]
     kinds = {TOPOLOGY: pl.Int64(), **dict.fromkeys(answer.keys, pl.Int32()), answer.value: answer.kind}
+    if frame.is_empty():
+        return pl.DataFrame(schema=kinds)
     wrong = [
         f"{name}: found {frame.schema.get(name, 'no such column')}, allowed {kind}"
         for name, kind in kinds.items()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from plans.job_graph.columnar.is_chained import IS_CHAINED
+from plans.policies.find_omissions import edges_left_out, slots_left_out, tasks_left_out
 from plans.policies.rules import NO_VIOLATION, Rule, violations
 from plans.tables.column_types import TOPOLOGY
 
@@ -215,28 +216,6 @@ def _co_location(tables: Tables) -> pl.DataFrame:
     )
 
 
-def _tasks(tables: Tables) -> pl.DataFrame:
-    parallelism = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
-    counted = (
-        tables["execution_vertices"]
-        .group_by(TOPOLOGY, "vertex")
-        .agg(tasks=pl.len(), last=pl.col("subtask").max() + 1)
-    )
-    rows = parallelism.join(counted, on=[TOPOLOGY, "vertex"], how="full", coalesce=True)
-    wrong = pl.col("parallelism").ne_missing(pl.col("tasks")) | pl.col("parallelism").ne_missing(
-        pl.col("last")
-    )
-    return violations(
-        rows.filter(wrong),
-        Rule.DANGLING_REFERENCE,
-        pl.format("vertex {}", "vertex"),
-        pl.format(
-            "{} tasks at parallelism {}", pl.col("tasks").fill_null(0), pl.col("parallelism").fill_null(0)
-        ),
-        "as many tasks as parallelism, numbered from 0",
-    )
-
-
 def _slots(tables: Tables) -> pl.DataFrame:
     slots = tables["execution_slot_sharing_groups"]
     tasks = tables["execution_vertices"].select(TOPOLOGY, "vertex", "subtask")
@@ -304,7 +283,9 @@ _CHECKS: tuple[tuple[set[str], Callable[[Tables], pl.DataFrame]], ...] = (
     (_JOB_GRAPH, _forward_edges),
     (_JOB_GRAPH, _order_and_references),
     (_JOB_GRAPH, _co_location),
-    (_TASKS, _tasks),
+    (_TASKS, tasks_left_out),
     (_TASKS | {"execution_slot_sharing_groups"}, _slots),
+    (_JOB_GRAPH, edges_left_out),
+    ({"job_vertices", "execution_slot_sharing_groups", "required_slots"}, slots_left_out),
 )
 """Tables that a check needs, and the check."""

@@ -29,7 +29,7 @@ class Rule(StrEnum):
     CO_LOCATION_BROKEN = "CoLocationBroken"  #: co-located vertices share a group, their subtasks a slot
     TASK_NOT_IN_ONE_SLOT = "TaskNotInOneSlot"  #: every task is in exactly one slot, of its own group
     SUBTASKS_SHARE_SLOT = "SubtasksShareSlot"  #: two subtasks of one vertex never share a slot
-    ID_NOT_UNIQUE = "IdNotUnique"  #: ids of vertices, operators, data sets and tasks are unique
+    ID_NOT_UNIQUE = "IdNotUnique"  #: ids of vertices, operators, data sets and tasks are unique, as are keys
     DANGLING_REFERENCE = "DanglingReference"  #: every edge names vertices and data sets that exist
     REFUSED_BY_FLINK = "RefusedByFlink"  #: Flink accepts the decision
 
@@ -55,7 +55,7 @@ def violations(
         return NO_VIOLATION
     texts = {
         "error": pl.lit(rule.value),
-        "location": location,
+        "location": location.fill_null("null"),
         "found": found.cast(pl.String).fill_null("null"),
         "allowed": pl.lit(allowed),
         "hint": pl.lit(""),

@@ -1,6 +1,8 @@
 """What a planner of one's own returns is checked: each rule is named, and only its topology is rejected."""
 
+import os
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from engine.planning.ask_policy import FailedPolicyError, call_policy
 from engine.planning.find_policies import Policy, find_policies
 from engine.planning.plan_by_policies import Question, plan_by_policies
 from engine.planning.plan_in_process import PlannedTables, read_in_process
@@ -138,6 +141,28 @@ BROKEN = [
     (table("stream_nodes", parallelism=pl.col("id")), Rule.FORWARD_UNEQUAL_PARALLELISM, "edge 1 to 2"),
     (table("job_vertices", vertex_id=pl.lit("ab")), Rule.ID_NOT_UNIQUE, "job_vertices vertex_id ab"),
     (table("job_edges", data_set_id=pl.lit("ab")), Rule.DANGLING_REFERENCE, "data set ab"),
+    (
+        table("job_edges", target_node=pl.lit(5)),
+        Rule.DANGLING_REFERENCE,
+        "edge 2 to 4: found neither chained",
+    ),
+    (
+        table("required_slots", slots=pl.lit(1)),
+        Rule.TASK_NOT_IN_ONE_SLOT,
+        "found 1 slots required, 2 with tasks",
+    ),
+    (table("stream_nodes", parallelism=pl.lit(-5)), Rule.PARALLELISM_OUT_OF_RANGE, "stream_nodes id 1"),
+    (table("job_vertices", vertex=pl.lit(None)), Rule.VALUE_NOT_ALLOWED, "job_vertices vertex null"),
+    (
+        table("execution_vertices", pipelined_region=pl.lit(None)),
+        Rule.VALUE_NOT_ALLOWED,
+        "execution_vertices vertex 1 subtask 0: found pipelined_region: null",
+    ),
+    (
+        table("execution_edges", subtask=pl.lit(0)),
+        Rule.ID_NOT_UNIQUE,
+        "execution_edges target_vertex 4 input_index 0 subtask 0",
+    ),
     (
         table("execution_vertices", subtask=pl.lit(0)),
         Rule.ID_NOT_UNIQUE,
@@ -292,3 +317,111 @@ def test_a_parameter_that_is_no_table_is_said(monkeypatch):
         policy(strange, monkeypatch)
     with pytest.raises(ConfigurationError, match="allowed parallelism"):
         penstock.decides("colour")
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def lazy(returned: pl.DataFrame) -> Any:
+    return returned.lazy().select("no_such_column")
+
+
+def without_text(returned: pl.DataFrame) -> Any:
+    raise SilentError
+
+
+def same_columns(returned: pl.DataFrame) -> Any:
+    column = returned["topology_id"].to_arrow()
+    return pa.Table.from_arrays([column, column], names=["id", "id"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "rule", "said"),
+    [
+        (lazy, Rule.PLANNER_RAISED, "ColumnNotFoundError"),
+        (without_text, Rule.PLANNER_RAISED, "SilentError"),
+        (same_columns, Rule.PLANNER_SCHEMA, "DuplicateError"),
+        (lambda returned: pl.DataFrame, Rule.PLANNER_SCHEMA, "TypeError"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_ends_as_a_rejection(answer, rule, said, monkeypatch):
+    @penstock.decides("chaining")
+    def unreadable(topologies: pl.DataFrame) -> Any:
+        return answer(topologies)
+
+    plan = planned(policy(unreadable, monkeypatch), GOOD)
+    assert rejected(plan)["good"][1] == rule
+    assert said in rejected(plan)["good"][2]
+
+
+@pytest.mark.parametrize("columns", [[], ["topology_id", "id", "parallelism"]])
+def test_an_answer_without_rows_is_flinks_plan(columns, monkeypatch):
+    @penstock.decides("parallelism")
+    def nothing(topologies: pl.DataFrame) -> pl.DataFrame:
+        return pl.DataFrame({column: [] for column in columns})
+
+    assert planned(policy(nothing, monkeypatch), GOOD).planned == 1
+
+
+def test_a_planner_may_change_the_tables_that_it_is_given(monkeypatch):
+    @penstock.decides("parallelism")
+    def changes(stream_nodes: pl.DataFrame) -> pl.DataFrame:
+        answer = stream_nodes.select("topology_id", "id", parallelism=40_000)
+        stream_nodes.columns = [f"column {number}" for number in range(stream_nodes.width)]
+        return answer
+
+    plan = planned(policy(changes, monkeypatch), GOOD)
+    assert rejected(plan)["good"][1] == Rule.PARALLELISM_OUT_OF_RANGE
+
+
+def test_halves_of_a_batch_may_answer_with_different_tables(monkeypatch):
+    @penstock.decides("plan")
+    def either(topologies: pl.DataFrame, stream_nodes: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        if len(topologies) > 1:
+            raise ValueError("one at a time")
+        return {"stream_nodes": stream_nodes} if topologies["name"][0] == "good" else {}
+
+    assert planned(policy(either, monkeypatch), GOOD, BAD).planned == 2
+
+
+def test_what_a_planner_prints_goes_to_standard_error_and_its_folder_is_its_own(
+    monkeypatch, capsys, tmp_path
+):
+    @penstock.decides("parallelism")
+    def talks(stream_nodes: pl.DataFrame) -> pl.DataFrame:
+        print("hello")
+        os.chdir(tmp_path)
+        return stream_nodes.select("topology_id", "id", "parallelism")
+
+    before = os.getcwd()
+    planned(policy(talks, monkeypatch), GOOD)
+    assert capsys.readouterr() == ("", "hello\n")
+    assert os.getcwd() == before
+
+
+def test_what_a_planner_held_when_it_raised_is_let_go(monkeypatch):
+    class Held:
+        pass
+
+    held = []
+
+    @penstock.decides("parallelism")
+    def holds(topologies: pl.DataFrame) -> pl.DataFrame:
+        large = Held()
+        held.append(weakref.ref(large))
+        raise MemoryError
+
+    (asked,) = policy(holds, monkeypatch)
+    tables = {"topologies": pl.DataFrame({"topology_id": [1]})}
+    with pytest.raises(FailedPolicyError, match="MemoryError"):
+        call_policy(asked, tables, 20, lambda returned: returned)
+    assert held[0]() is None
+
+
+def test_a_module_that_exits_is_said(monkeypatch, tmp_path):
+    (tmp_path / "exits_at_once.py").write_text("import sys\nprint('hello')\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match="SystemExit: 0"):
+        find_policies("exits_at_once:f")

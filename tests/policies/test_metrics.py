@@ -1,5 +1,6 @@
 """Metrics of plans against values worked out by hand, and the cost model against itself."""
 
+import math
 import time
 
 import polars as pl
@@ -10,8 +11,9 @@ from engine.planning.plan_in_process import plan_in_process
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import InputError
-from plans.metrics.operator_costs import ASSUMED, drawn_costs, operator_costs, read_costs
+from plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
 from plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
+from plans.metrics.rates_and_loads import MOST_NEEDED
 
 TOPOLOGY = {
     "name": "diamond",
@@ -125,6 +127,16 @@ def test_topologies_are_paired_by_id_and_extremes_named():
     assert tasks["losses"] == []
 
 
+@pytest.mark.parametrize("value", [1e15, 1e100, -3e-7])
+def test_differences_that_are_almost_equal_have_bars(value):
+    found, _ = measured()
+    base = pl.concat([found.plans.with_columns(topology_id=pl.lit(number)) for number in range(3)])
+    raised = pl.Series([value, math.nextafter(value, math.inf), value])
+    other = base.with_columns(cpu_load=base["cpu_load"] + raised, utilisation=raised)
+    for entry in compare_quality(base.with_columns(utilisation=0.0), other):
+        assert sum(entry["bars"]["counts"]) == entry["better"] + entry["worse"]
+
+
 def test_the_interval_holds_the_mean_in_about_95_of_100_samples():
     import numpy as np
 
@@ -144,16 +156,20 @@ def test_the_interval_holds_the_mean_in_about_95_of_100_samples():
             '{"topology": "diamond", "id": 1, "selectivity": -2}',
             "diamond, operator 1: selectivity: found -2.0",
         ),
+        (
+            '{"topology": "diamond", "id": 1, "selectivity": 1e101}',
+            "diamond, operator 1: selectivity: found 1e.101, allowed 0 to 1e.100",
+        ),
         ('{"topology": "diamond", "id": 1}\n{"topology": "diamond", "id": 1}', "found several rows"),
         ('{"topology": "diamond", "id": "1"}', "column id: found String, allowed numbers"),
-        ("no table", "costs.jsonl: "),
+        ("no table", "costs.jsonl: (.|\n)*JSON lines, or .csv or .parquet"),
     ],
 )
 def test_wrong_costs_are_said(text, said, tmp_path):
     path = tmp_path / "costs.jsonl"
     path.write_text(text + "\n")
     _, tables = measured()
-    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+    with pytest.raises(InputError, match=said):
         read_costs(path, tables["topologies"])
 
 
@@ -164,6 +180,23 @@ def test_costs_of_a_file_are_used_where_they_are_given(tmp_path):
     costs = operator_costs(tables["stream_nodes"], read_costs(path, tables["topologies"]))
     assert costs.filter(pl.col("id") == 2)["selectivity"].to_list() == [7.0]
     assert costs.filter(pl.col("id") == 4)["selectivity"].to_list() == [ASSUMED["selectivity"]]
+
+
+def test_a_file_of_costs_without_rows_says_nothing(tmp_path):
+    path = tmp_path / "costs.csv"
+    path.write_text("topology,id,selectivity\n")
+    assert read_costs(path, measured()[1]["topologies"]).is_empty()
+
+
+def test_the_largest_costs_give_numbers():
+    _, tables = measured()
+    ids = tables["stream_nodes"].select("topology_id", "id")
+    found, _ = measured(ids.with_columns(pl.lit(MOST).alias(name) for name in ASSUMED))
+    (plan,) = found.plans.iter_rows(named=True)
+    numbers = [value for value in plan.values() if isinstance(value, int | float)]
+    assert all(math.isfinite(value) for value in numbers)
+    assert plan["needed_tasks"] == len(found.vertices) * MOST_NEEDED
+    assert found.edges["records_per_second"].max() == MOST
 
 
 def test_metrics_take_a_second_of_processor_time_for_50_000_operators():

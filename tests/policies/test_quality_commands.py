@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+import penstock as penstock_names
 from engine.bench import measure_quality
 from engine.commands import main as module
 from engine.machine.available_memory import Available
@@ -68,6 +69,16 @@ def test_metrics_of_a_store(tmp_path, capsys):
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["tasks"] for line in lines if line["name"] == "word-count"] == [8]
     assert penstock("metrics", store, "--costs", "none.csv") == 2
+    costs = tmp_path / "costs.csv"
+    costs.write_text("topology,id,selectivity\nanother,1,2\n")
+    capsys.readouterr()
+    assert penstock("metrics", store, "--costs", str(costs)) == 0
+    assert "costs.csv: found no row about these topologies" in capsys.readouterr().err
+    costs.write_text("topology,id,selectivity\nword-count,2,1e100\n")
+    assert penstock("metrics", store, "--costs", str(costs)) == 0
+    written = capsys.readouterr()
+    assert "e+" in written.out
+    assert written.err == ""
     assert penstock("plan", str(EXAMPLES), "--out", store, "--until", "job_graph") == 0
     assert penstock("metrics", store) == 4
 
@@ -174,6 +185,7 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
         ),
         (("bench", "--quality", "--planner", "flink,nowhere:f"), 2, "No module named 'nowhere'"),
         (("bench", "--costs", "drawn"), 2, "--costs: goes with --quality"),
+        (("bench", "--quality", "--compare", "old.json"), 2, "--compare: does not go with --quality"),
         (("bench", "--master", "local"), 2, "--master: goes with --quality"),
         (("plan", str(EXAMPLES), "--out", "s", "--planner", "nowhere:f"), 2, "No module named 'nowhere'"),
         (("plan", str(EXAMPLES), "--out", "s", "--costs", "drawn"), 2, "reads no costs"),
@@ -198,3 +210,30 @@ def test_quality_of_nothing_that_was_planned(tmp_path, monkeypatch, capsys):
     assert penstock("bench", "--quality", "--planner", "flink", "--suite", "bad.jsonl", "--json") == 0
     (case,) = json.loads(capsys.readouterr().out)["cases"]
     assert [(row["planned"], row["rejected"]) for row in case["planners"]] == [(0, 4)]
+    assert penstock("bench", "--quality", "--planner", "flink,columnar", "--suite", "bad.jsonl") == 0
+    shown = capsys.readouterr().out
+    assert "0 topologies that both planned" in shown
+    assert "equal everywhere" not in shown
+
+
+@penstock_names.decides("chaining")
+def raises(stream_edges):
+    raise ValueError("I do not like it")
+
+
+def test_why_a_planner_lost_topologies_is_said(tmp_path, capsys):
+    planners = ("--planner", f"flink,{__name__}:raises")
+    args = ("--quality", *planners, "--suite", str(EXAMPLES), "--out", str(tmp_path))
+    assert penstock("bench", *args) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "5 topologies rejected: PlannerRaised; the first is " in said
+    assert "the batch of the topology: found ValueError: I do not like it" in said
+
+
+def test_metrics_of_a_topology_that_was_refused(tmp_path, capsys):
+    given = tmp_path / "bad.jsonl"
+    given.write_text('{"name": "x", "transformations": []}\n' + EXAMPLES.read_text().splitlines()[0] + "\n")
+    store = str(tmp_path / "store")
+    assert penstock("plan", str(given), "--out", store) == 0
+    assert penstock("metrics", store, "--topology", "x") == 4
+    assert "x was refused, so that it has no plan" in capsys.readouterr().err

@@ -115,6 +115,7 @@ def test_all_broken_costs_are_named_together():
         f"{PREFIX}4": "record_bytes:nan",
         f"{PREFIX}5": "",
         f"{PREFIX}6": "selectivity:1e999",
+        f"{PREFIX}8": "selectivity:1e101",
         f"{PREFIX}7": "selectivity:1,",
         f"{PREFIX}-1": "selectivity:1, record_bytes:1",
     }
@@ -141,6 +142,7 @@ def test_generate_writes_them_at_a_parallelism(tmp_path, capsys):
     [
         (("workloads", "--seed", "3", "--width", "2"), "--seed, --width: not for workloads"),
         (("workloads", "--parallelism", "0"), "--parallelism: found 0"),
+        (("workloads", "--parallelism", "40000"), "--parallelism: found 40000, allowed 1 to 32768"),
         (("workloads", "--out", "folder"), "--out folder: workloads: topologies are lines"),
         (("workload",), "did you mean workloads?"),
     ],

@@ -128,6 +128,7 @@ TAKE_SPARK = {
         "engine/bench/measure_quality_on_spark.py",
         "engine/commands/metrics.py",
         "engine/planning/checkpoints_in.py",
+        "engine/planning/count_rows.py",
         "engine/planning/costs_on_spark.py",
         "engine/planning/metrics_on_spark.py",
         "engine/planning/plan_in_workers.py",

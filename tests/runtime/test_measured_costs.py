@@ -12,10 +12,12 @@ import engine
 from engine.commands import main as module
 from engine.datastream.environment_settings import EnvironmentSettings
 from engine.library.run_script import run_script
+from engine.planning.chosen_costs import chosen_costs
 from engine.pyflink_names import uninstall
 from engine.runtime import run_job as runs
 from engine.runtime.job_result import JobResult
 from engine.runtime.record_run import tables_of_run, write_run
+from engine.store.open_plan import open_plan
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
@@ -114,6 +116,8 @@ def test_a_store_with_a_run_says_what_operators_cost(monkeypatch, tmp_path, caps
         capsys.readouterr()
         assert penstock("metrics", plans, "--costs", costs) == 2
         assert said in capsys.readouterr().err
+    others = open_plan(plans).table("topologies").collect()
+    assert callable(chosen_costs(store, others, part=True))  # there may be a run of other topologies
 
 
 def test_records_of_edges_follow_from_what_vertices_count():
