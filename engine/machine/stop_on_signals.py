@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
+from importlib.machinery import ModuleSpec, PathFinder
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from engine.machine.end_processes import end_children
@@ -36,6 +37,8 @@ def end_at_once_on_signals() -> None:
     _Stop.handling = True
     _handle_with(_end_at_once)
     sys.unraisablehook = _unraisable
+    if "polars" not in sys.modules:
+        sys.meta_path.insert(0, _PolarsFinder())
 
 
 @contextmanager
@@ -123,6 +126,32 @@ def _end_at_once(number: int, frame: FrameType | None = None) -> NoReturn:
             os.write(2, f"penstock: {stop_message(number)}\n".encode())
     end_children()
     os._exit(stop_exit_code(handling or number))
+
+
+class _PolarsFinder:
+    """Has calls that wait end on Ctrl-C again after polars is imported.
+
+    Its handler of SIGINT calls the one before it, but is put in place so that the system begins such a call
+    anew: a main thread that waits for another one would not get to handle the signal.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Polars' own spec, whose loader does so when it is done."""
+        if name != "polars":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_restore(module: ModuleType) -> None:
+                load(module)
+                signal.siginterrupt(signal.SIGINT, True)
+
+            setattr(spec.loader, "exec_module", load_and_restore)  # noqa: B010
+        return spec
 
 
 def _unraisable(unraisable: "sys.UnraisableHookArgs") -> None:

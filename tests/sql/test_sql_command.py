@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -204,6 +206,26 @@ def test_ctrl_c_stops_a_query(store, tmp_path, monkeypatch, capsys):
         assert sql(store, "select count(*) from range(10000000000) a, range(100) b order by 1") == 130
     assert "interrupted" in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_ends_a_process_that_asks(store):
+    """Of its own: polars puts its handler of signals in place when it is imported."""
+    asked = [
+        sys.executable,
+        "-m",
+        "engine.commands.main",
+        "sql",
+        store,
+        "select count(*) from range(10000000000)",
+    ]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (130, b"penstock: interrupted\n")
 
 
 def test_a_signal_before_duckdb_has_begun_stops_the_query_too():
