@@ -34,11 +34,11 @@ def end_at_once_on_signals() -> None:
     For the time before and after a command, when there is nothing to undo. Signals that were ignored when the
     process started (nohup) stay ignored.
     """
+    if not _Stop.handling and "polars" not in sys.modules:
+        sys.meta_path.insert(0, _PolarsFinder())
     _Stop.handling = True
     _handle_with(_end_at_once)
     sys.unraisablehook = _unraisable
-    if "polars" not in sys.modules:
-        sys.meta_path.insert(0, _PolarsFinder())
 
 
 @contextmanager

@@ -216,7 +216,7 @@ def test_ctrl_c_ends_a_process_that_asks(store):
         "engine.commands.main",
         "sql",
         store,
-        "select count(*) from range(10000000000)",
+        "select sum(i) from range(30000000000) t(i)",
     ]
     with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         time.sleep(4)
