@@ -26,7 +26,7 @@ from plans.tables.column_types import TOPOLOGY
 Tables = Mapping[str, pl.DataFrame]
 
 NEEDED = (
-    *("topologies", "stream_nodes", "stream_edges", "job_vertices", "chained_operators", "job_edges"),
+    *("topologies", "stream_nodes", "stream_edges", "job_vertices", "chained_operators"),
     *("execution_edges", "execution_job_vertices", "execution_slot_sharing_groups"),
     *("required_slots", "network_buffers", "managed_memory"),
 )
@@ -78,10 +78,11 @@ def plan_metrics(
     """Metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the cluster.
 
     A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain;
-    records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone. The
-    parallelism that a vertex needs is that of DS2: the rate of its input, divided by the true processing rate
-    of one of its tasks, rounded up (Kalavri, Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is
-    all you need: fast, accurate, automatic scaling decisions for distributed streaming dataflows. OSDI 2018).
+    records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone, as it
+    does what follows from them along chains and forward edges. The parallelism that a vertex needs is that of
+    DS2: the rate of its input, divided by the true processing rate of one of its tasks, rounded up (Kalavri,
+    Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is all you need: fast, accurate, automatic
+    scaling decisions for distributed streaming dataflows. OSDI 2018).
     """
     edges = tables["stream_edges"]
     parts: list[Callable[[], Any]] = [
@@ -108,15 +109,11 @@ def plan_metrics(
 
 def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", tasks="parallelism")
-    alone = tables["job_edges"].filter(pl.col("ship_strategy") == "GLOBAL")
-    by_one = alone.select(TOPOLOGY, vertex="target_vertex").unique().with_columns(by_one=True)
     nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
     nodes = look_up(nodes, tables["chained_operators"].select(TOPOLOGY, "node", "vertex"), {"id": "node"})
     nodes = look_up(nodes, costs.select(TOPOLOGY, "id", *ASSUMED), {"id": "id"})
-    for part in (tasks, by_one):
-        nodes = look_up(nodes, part, {"vertex": "vertex"})
-    shared = pl.when(pl.col("by_one").is_null()).then("tasks").otherwise(1).fill_null(1)
-    nodes = nodes.with_columns(pl.col("vertex").fill_null(NO_VERTEX), tasks=shared)
+    nodes = look_up(nodes, tasks, {"vertex": "vertex"})
+    nodes = nodes.with_columns(pl.col("vertex").fill_null(NO_VERTEX), pl.col("tasks").fill_null(1))
     return operators_of(lambda name: nodes[name].to_numpy())
 
 
@@ -129,6 +126,7 @@ def _edges(stream_edges: pl.DataFrame) -> Edges:
         "broadcast",
         chained=IS_CHAINED,
         forward=pl.col("partitioner") == "FORWARD",
+        alone=pl.col("partitioner") == "GLOBAL",
     )
     return edges_of(lambda name: edges[name].to_numpy())
 

@@ -29,8 +29,8 @@ NO_VERTEX = -1
 class Operators(NamedTuple):
     """Columns of the stream nodes of whole topologies, in any order.
 
-    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: of a head, how many subtasks
-    share the work. The others are those of stream_nodes and operator_costs.
+    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: of a head, the subtasks of its
+    vertex. The others are those of stream_nodes and operator_costs.
     """
 
     topologies: Ints
@@ -45,7 +45,10 @@ class Operators(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Columns of the stream edges of these topologies, in any order. `chained`: within a vertex."""
+    """Columns of the stream edges of these topologies, in any order.
+
+    `chained`: within a vertex. `alone`: the first subtask reads all of it.
+    """
 
     topologies: Ints
     sources: Ints
@@ -54,6 +57,7 @@ class Edges(NamedTuple):
     broadcast: Flags
     chained: Flags
     forward: Flags
+    alone: Flags
 
 
 Columns = Callable[[str], npt.NDArray[Any]]
@@ -76,7 +80,7 @@ def operators_of(column: Columns) -> Operators:
 
 
 def edges_of(column: Columns) -> Edges:
-    """In: columns topology_id, source, target, in_index, broadcast, chained, forward."""
+    """In: columns topology_id, source, target, in_index, broadcast, chained, forward, alone."""
     return Edges(
         topologies=column(TOPOLOGY).astype(np.int64),
         sources=column("source").astype(np.int64),
@@ -85,6 +89,7 @@ def edges_of(column: Columns) -> Edges:
         broadcast=column("broadcast").astype(np.bool_),
         chained=column("chained").astype(np.bool_),
         forward=column("forward").astype(np.bool_),
+        alone=column("alone").astype(np.bool_),
     )
 
 
@@ -126,8 +131,10 @@ def rates_and_loads(operators: Operators, edges: Edges) -> Found:
     """The steady state of graphs without cycles, for the rates at which sources are offered.
 
     An operator emits its records times `selectivity` to each of its outputs, MOST a second at most; each
-    record of a broadcast edge counts once for each subtask that reads it. What no source leads to, and what
-    is on or after a cycle, is not reached. Raises ValueError for an edge without its nodes (see positions).
+    record of a broadcast edge counts once for each subtask that reads it. Subtasks share the records of an
+    edge evenly; what the first one reads alone stays with it along chains and forward edges. What no source
+    leads to, and what is on or after a cycle, is not reached. Raises ValueError for an edge without its nodes
+    (see positions).
     """
     by_id = np.lexsort((operators.ids, operators.topologies))
     nodes = operators._replace(**{name: column[by_id] for name, column in operators._asdict().items()})
@@ -140,11 +147,13 @@ def rates_and_loads(operators: Operators, edges: Edges) -> Found:
         np.float64
     )
     leaves = ~edges.chained[by_input]
-    arriving, exchanges, along = _flow(nodes, source, target, copies, leaves.astype(np.int64))
+    stays = ~leaves | edges.forward[by_input]
+    unshared = np.where(edges.alone[by_input], 1 - 1 / nodes.tasks[target], 0.0)
+    arriving, beyond, exchanges, along = _flow(nodes, source, target, copies, leaves, stays, unshared)
 
     starts = np.flatnonzero(np.diff(nodes.topologies, prepend=nodes.topologies[:1] - 1))
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes.ids))))
-    vertices = _vertices(nodes, position, arriving)
+    vertices = _vertices(nodes, position, arriving, beyond)
     of_vertices = number[nodes.ids == nodes.vertices]
     moved = along * nodes.record_bytes[source] * copies
     crossing = leaves & ~edges.forward[by_input]
@@ -175,27 +184,43 @@ def rates_and_loads(operators: Operators, edges: Edges) -> Found:
     return Found(in_given_order, vertices, plans)
 
 
-def _vertices(nodes: Operators, position: Callable[[Ints, Ints], Ints], arriving: Floats) -> Vertices:
-    load = arriving * nodes.cpu_nanoseconds_per_record / 1e9
+def _vertices(
+    nodes: Operators, position: Callable[[Ints, Ints], Ints], arriving: Floats, beyond: Floats
+) -> Vertices:
     chained = nodes.vertices != NO_VERTEX
     chain = position(nodes.topologies[chained], nodes.vertices[chained])
     heads = np.flatnonzero(nodes.ids == nodes.vertices)
-    of_chains = np.bincount(chain, weights=load[chained], minlength=len(load)).astype(np.float64)[heads]
+
+    def load(records: Floats) -> Floats:
+        seconds = (records * nodes.cpu_nanoseconds_per_record / 1e9)[chained]
+        return np.bincount(chain, weights=seconds, minlength=len(records)).astype(np.float64)[heads]
+
+    of_chains = load(arriving)
     return Vertices(
         topologies=nodes.topologies[heads],
         vertices=nodes.ids[heads],
         records_per_second=arriving[heads],
         cpu_load=of_chains,
-        utilisation=of_chains / nodes.tasks[heads],
+        utilisation=of_chains / nodes.tasks[heads] + load(beyond),
         needed_parallelism=np.clip(np.ceil(np.round(of_chains, 9)), 1, MOST_NEEDED).astype(np.int64),
     )
 
 
 def _flow(
-    nodes: Operators, source: Ints, target: Ints, copies: Floats, leaves: Ints
-) -> tuple[Floats, Ints, Floats]:
-    """Records/s into each node over all its subtasks (of a source: what it emits); most exchanges on a way to
-    it; records/s of each edge. Edges are sorted by target and input."""
+    nodes: Operators,
+    source: Ints,
+    target: Ints,
+    copies: Floats,
+    leaves: Flags,
+    stays: Flags,
+    unshared: Floats,
+) -> tuple[Floats, Floats, Ints, Floats]:
+    """Records/s into each node over all its subtasks (of a source: what it emits), and into the first one
+    beyond its even share; most exchanges on a way to it; records/s of each edge.
+
+    Edges are sorted by target and input. `stays`: goes from subtask to subtask of the same number;
+    `unshared`: the share of an edge that the first subtask gets beyond its even share.
+    """
     count = len(nodes.ids)
     outputs = np.argsort(source, kind="stable")
     first_output, first_input = (
@@ -207,14 +232,18 @@ def _flow(
     emitted = np.where(reads, nodes.selectivity, 1.0)
     arriving = np.where(reads, 0.0, nodes.records_per_second)
     exchanges, queue = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    beyond = np.zeros(count, np.float64)
     along = np.zeros(len(source), np.float64)
     run_loop(
         _go_along,
         count + len(source),
-        (outputs, first_output, first_input, source, target, copies, leaves, emitted),
-        (waiting, arriving, exchanges, along, queue),
+        (
+            *(outputs, first_output, first_input, source, target, copies),
+            *(leaves.astype(np.int64), stays.astype(np.int64), unshared, emitted),
+        ),
+        (waiting, arriving, beyond, exchanges, along, queue),
     )
-    return arriving, exchanges, along
+    return arriving, beyond, exchanges, along
 
 
 def _go_along(
@@ -225,9 +254,12 @@ def _go_along(
     target: Ints,
     copies: Floats,
     leaves: Ints,
+    stays: Ints,
+    unshared: Floats,
     emitted: Floats,
     waiting: Ints,
     arriving: Floats,
+    beyond: Floats,
     exchanges: Ints,
     along: Floats,
     queue: Ints,
@@ -244,6 +276,9 @@ def _go_along(
         start += 1
         for edge in range(first_input[node], first_input[node + 1]):
             arriving[node] += along[edge] * copies[edge]
+            beyond[node] += along[edge] * unshared[edge]
+            if stays[edge]:
+                beyond[node] += min(beyond[source[edge]] * emitted[source[edge]], MOST)
             exchanges[node] = max(exchanges[node], exchanges[source[edge]] + leaves[edge])
         for place in range(first_output[node], first_output[node + 1]):
             edge = outputs[place]

@@ -87,6 +87,44 @@ def test_rates_and_loads_are_those_worked_out_by_hand():
     assert row["slot_imbalance"] == pytest.approx(4 / 3.5)
 
 
+def test_the_first_subtask_alone_has_what_global_edges_bring():
+    """Along a chain and a forward edge, beside its even share of all else; not after a shuffle."""
+    named = {"kind": "one_input", "parallelism": 4}
+    topology = {
+        "name": "global",
+        "transformations": [
+            {"id": 1, "kind": "source", "name": "few", "parallelism": 2},
+            {"id": 2, "kind": "source", "name": "many", "parallelism": 2},
+            {"id": 3, "kind": "partition", "partitioner": "global", "inputs": [1]},
+            {"id": 4, "kind": "partition", "partitioner": "hash", "inputs": [2]},
+            {"id": 5, "kind": "two_input", "name": "both", "inputs": [3, 4], "parallelism": 4},
+            {**named, "id": 6, "name": "chained", "inputs": [5]},
+            {**named, "id": 7, "name": "forward", "inputs": [6], "chaining": "NEVER"},
+            {"id": 8, "kind": "partition", "partitioner": "rebalance", "inputs": [7]},
+            {**named, "id": 9, "name": "even", "inputs": [8]},
+            {"id": 10, "kind": "sink", "name": "out", "inputs": [9], "parallelism": 4},
+        ],
+    }
+    planned = plan_in_process([topology])
+    tables = {name: from_arrow(rows) for name, rows in planned.tables.items()}
+    nanoseconds = {1: 0.0, 2: 0.0, 5: 1000.0, 6: 3000.0, 7: 2000.0, 9: 1000.0, 10: 0.0}
+    rows = [
+        (i, 0.5 if i == 6 else 1.0, 0.0, cost, 100.0 if i == 1 else 800.0) for i, cost in nanoseconds.items()
+    ]
+    costs = pl.DataFrame(rows, schema=["id", *ASSUMED], orient="row").select(
+        pl.lit(tables["topologies"]["topology_id"][0]).alias("topology_id"),
+        pl.col("id").cast(pl.Int32),
+        *ASSUMED,
+    )
+    choices = Choices()
+    vertices = plan_metrics(tables, costs, choices.task_manager, choices.network).vertices
+    found = {row["name"]: (row["cpu_load"], row["utilisation"]) for row in vertices.iter_rows(named=True)}
+    first = 100 + 800 / 4
+    assert found["both -> chained"] == pytest.approx((900 * 4000 / 1e9, first * 4000 / 1e9))
+    assert found["forward"] == pytest.approx((450 * 2000 / 1e9, first / 2 * 2000 / 1e9))
+    assert found["even -> Sink: out"] == pytest.approx((450 * 1000 / 1e9, 450 / 4 * 1000 / 1e9))
+
+
 def test_every_metric_is_filled_and_summarised():
     found, _ = measured()
     assert found.plans.columns == ["topology_id", "name", *METRICS]

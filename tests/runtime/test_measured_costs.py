@@ -65,7 +65,7 @@ def test_predicted_records_of_edges_are_those_counted_and_the_bottleneck_is_the_
         (tmp_path / "text.txt").write_text("To be, or not to be\nthat is the question\n" * 5_000)
     result = run_of(monkeypatch, *job)
     every = {**result.tables, **tables_of_run(result)}
-    tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES}}
+    tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES, "job_edges"}}
     found = predicted(tables)
     seconds = result.milliseconds / 1000
     rates = found.edges.rename({"source": "source_node", "target": "target_node"})

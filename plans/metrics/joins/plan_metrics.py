@@ -39,7 +39,6 @@ def plan_metrics(
             tables["stream_nodes"],
             tables["stream_edges"],
             tables["chained_operators"],
-            tables["job_edges"],
             tables["execution_job_vertices"],
             costs,
             partitions,

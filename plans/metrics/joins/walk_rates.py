@@ -51,7 +51,6 @@ def walk_rates(
     stream_nodes: DataFrame,
     stream_edges: DataFrame,
     chained_operators: DataFrame,
-    job_edges: DataFrame,
     execution_job_vertices: DataFrame,
     costs: DataFrame,
     partitions: int,
@@ -60,24 +59,19 @@ def walk_rates(
 
     Spark has to have the settings that planning relies on. Only numbers and flags go through the walk.
     """
-    nodes, chains, given, tasks, alone = (
+    nodes, chains, given, tasks = (
         partitioned(rows, partitions)
         for rows in (
             stream_nodes.select(TOPOLOGY, "id", "parallelism"),
             chained_operators.select(TOPOLOGY, "node", F.col("vertex").alias("in_vertex")),
             costs.select(TOPOLOGY, "id", *COST_COLUMNS),
             execution_job_vertices.select(TOPOLOGY, "vertex", F.col("parallelism").alias("of_vertex")),
-            job_edges.filter(F.col("ship_strategy") == "GLOBAL")
-            .select(TOPOLOGY, F.col("target_vertex").alias("vertex"), F.lit(1).alias("by_one"))
-            .distinct(),
         )
     )
     nodes = join_local(nodes, chains, {"id": "node"}, "left")
     nodes = join_local(nodes, given, {"id": "id"})
-    nodes = join_local(
-        nodes, join_local(tasks, alone, {"vertex": "vertex"}, "left"), {"id": "vertex"}, "left"
-    )
-    shared = F.coalesce("by_one", "of_vertex", F.lit(1)).alias("tasks")
+    nodes = join_local(nodes, tasks, {"id": "vertex"}, "left")
+    shared = F.coalesce("of_vertex", F.lit(1)).alias("tasks")
     vertex = F.coalesce("in_vertex", F.lit(NO_VERTEX)).alias("vertex")
     compact = nodes.select(TOPOLOGY, "id", vertex, "parallelism", shared, *COST_COLUMNS)
     edges = stream_edges.select(
@@ -88,6 +82,7 @@ def walk_rates(
         "broadcast",
         (F.col("chainable") | F.col("chained_source")).alias("chained"),
         F.coalesce(F.col("partitioner") == "FORWARD", F.lit(False)).alias("forward"),
+        F.coalesce(F.col("partitioner") == "GLOBAL", F.lit(False)).alias("alone"),
     )
     parts = [Part(compact, "id"), Part(partitioned(edges, partitions), "source")]
     return walk_topologies(parts, rates_of_topologies, RATES)
