@@ -13,6 +13,7 @@ from engine.bench.planners import PLANNERS, current_name, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, find_suite
 from engine.commands.bench_quality import compare_plans_of
 from engine.commands.key_values import ConfigDir, Define, key_values
+from engine.machine.make_output_folder import make_output_folder
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact, redact_value, remember_secrets
@@ -164,7 +165,7 @@ def command(
         raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
     chosen, unavailable = _planners(_listed(planner or []))
     old = None if compare is None else read_results(compare)
-    _make_folder(out)
+    make_output_folder(out)
     settings = {
         "until": until.value,
         "repeat": repeat,
@@ -266,13 +267,6 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
         say_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
     if any(row["slower"] for row in compared):
         raise typer.Exit(SLOWER_EXIT_CODE)
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
 
 
 def _planners(names: list[str]) -> tuple[list[str], dict[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.bench.suites import Case
 from engine.configuration.effective_configuration import EffectiveConfiguration
+from engine.machine.make_output_folder import make_output_folder
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.redaction import redact
@@ -47,10 +48,7 @@ def compare_plans_of(
     chosen = costs or DRAWN
     require_costs(chosen)
     choices = plan_options(cluster=configuration.cluster).choices
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigurationError(f"--out {out}: {error.filename} is no directory") from error
+    make_output_folder(out)
     measure = measure_quality
     found, plans = [], []
     with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from engine.bench.describe_machine import describe_machine, describe_versions
+from engine.machine.make_output_folder import make_output_folder
 from engine.output.progress import Report
 from engine.sweep.grid import Cell
 from engine.sweep.results_table import append_rows, measured_cells, result_row
@@ -95,10 +96,7 @@ def _rounded(seconds: float) -> str:
 @contextmanager
 def _alone(folder: str) -> Iterator[None]:
     """The only sweep that writes to `folder`, which is made. A killed one lets go of it."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigurationError(f"--out {folder}: {error.filename} is no directory") from error
+    make_output_folder(folder)
     with open(os.path.join(folder, _LOCK), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.machine.make_output_folder import make_output_folder
 from engine.machine.replace_file import _open_anonymous, replace_file
 from engine.output.write_lines import write_texts
 from plans.errors import ConfigurationError, MachineError
@@ -149,3 +150,19 @@ def test_what_cannot_be_written_to_is_said(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(MachineError, match=r"file: Permission denied"), replace_file(tmp_path / "file"):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no /proc")
+@pytest.mark.parametrize("folder", ["/proc/results", "/proc/results/of/today"])
+def test_a_folder_that_the_system_takes_nowhere_is_said(folder):
+    with pytest.raises(MachineError, match=f"--out {folder}: /proc takes no new files"):
+        make_output_folder(folder)
+
+
+def test_a_file_in_the_way_of_a_folder_is_said(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigurationError, match="is no directory"):
+            make_output_folder(folder)
+    make_output_folder(tmp_path / "new" / "below")
+    assert (tmp_path / "new" / "below").is_dir()
