@@ -1,7 +1,7 @@
 """Reading the spec file of a sweep, with everything that is wrong in it, by line."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from itertools import chain
@@ -14,7 +14,7 @@ from engine.bench.measure_quality import require_planners
 from engine.configuration.find_configuration import find_configuration
 from engine.planning.chosen_costs import require_costs
 from engine.sweep.grid import axes_of_options
-from engine.sweep.sweep_spec import Source, SweepSpec, beside, costs_beside
+from engine.sweep.sweep_spec import WORKLOADS, Source, SweepSpec, beside, costs_beside
 from operators.common.flink_yaml import core_schema_loader
 from plans.errors import InputError, PenstockError
 from plans.generate.by_spec.fleet_spec import read_fleet_spec
@@ -35,17 +35,31 @@ def read_sweep_spec(path: str) -> SweepSpec:
     be loaded, options that Flink does not have.
     """
     root = _root(path)
+    value = _value(path, root)
+    problems: list[str] = []
+    spec: SweepSpec | None
     try:
-        spec = SweepSpec.model_validate(_value(path, root))
+        spec = SweepSpec.model_validate(value)
     except ValidationError as error:
-        raise _refused([_said(path, root, one) for one in error.errors()]) from error
-    problems = [
-        f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {said}"
-        for place, said in _found_missing(path, spec)
-    ]
-    if problems:
+        problems = [_said(path, root, one) for one in error.errors()]
+        spec = _right_part(value, {str(one["loc"][0]) for one in error.errors() if one["loc"]})
+    if spec is not None:
+        problems += [
+            f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {said}"
+            for place, said in _found_missing(path, spec)
+        ]
+    if problems or spec is None:
         raise _refused(problems)
     return spec
+
+
+def _right_part(value: Mapping[str, Any], wrong: Collection[str]) -> SweepSpec | None:
+    """The spec without the keys in which something is wrong, so that the others are checked too."""
+    right = {key: one for key, one in value.items() if key not in wrong}
+    try:
+        return SweepSpec.model_validate({"topologies": [{"shape": WORKLOADS}], **right})
+    except ValidationError:
+        return None
 
 
 def _refused(problems: Sequence[str]) -> InputError:

@@ -12,7 +12,7 @@ def test_everything_that_is_wrong_is_said_with_its_line(folder):
     (folder / "wrong.yaml").write_text(
         "topologies:\n  - shape: randm\n  - {file: a.jsonl, seed: 1}\n  - {shape: chain, width: 3}\n"
         "  - {shape: wide, operators: [10, ten]}\n  - {shape: random, topologies: 0}\n  - {}\n"
-        "planer: flink\nrepeat: 0\noptions: {parallelism.default: [1, 1]}\n"
+        "planer: flink\nrepeat: 0\noptions: {parallelism.default: [1, 1]}\nplanners: nowhere:plan\n"
     )
     code, said, complained = run("wrong.yaml")
     assert (code, said) == (3, "")
@@ -26,6 +26,7 @@ def test_everything_that_is_wrong_is_said_with_its_line(folder):
         "wrong.yaml:8: planer: unknown key; did you mean planners?",
         "wrong.yaml:9: repeat: found 0",
         "wrong.yaml:10: options.parallelism.default: found 1 twice",
+        "wrong.yaml:11: planners: --planner nowhere:plan: ModuleNotFoundError: No module named 'nowhere'",
     ):
         assert part in complained, part
     (folder / "wrong.yaml").write_text(
