@@ -79,7 +79,7 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
 def require_that_costs_give_the_counts(result: JobResult, sources: int) -> None:
     """The rate model, with the costs that the run has measured, predicts what its subtasks have counted."""
     every = {**result.tables, **tables_of_run(result)}
-    tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES}}
+    tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES, "job_edges"}}
     measured = measured_costs(tables).costs
     assert sorted(measured["id"].to_list()) == sorted(tables["stream_nodes"]["id"].to_list())
     costs = operator_costs(tables["stream_nodes"], measured)
