@@ -2,14 +2,11 @@
 
 import json
 import sys
-from typing import Any
 
 import networkx
 import pytest
-from typer.testing import CliRunner
 
 import penstock
-from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
 from plans.importing.given_graph import (
     AS_GIVEN,
@@ -22,47 +19,8 @@ from plans.importing.given_graph import (
 )
 from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
 from plans.vocabulary import Layer
+from tests.importing.imports import DIAMOND, imported, operators, run
 
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, result.stderr
-
-
-def imported(*arguments):
-    """The topologies that import writes; each can be planned."""
-    code, written, _ = run("import", *arguments)
-    assert code == 0
-    topologies = [json.loads(line) for line in written.splitlines()]
-    assert plan_in_process(topologies, until=Layer.JOB_GRAPH).planned == len(topologies)
-    return topologies
-
-
-def operators(topology):
-    """What is shared by all forms: kind, name and where from, of each operator."""
-    found = {one["id"]: one for one in topology["transformations"]}
-
-    def reads(number):
-        one = found[number]
-        if one["kind"] in ("union", "partition", "side_output"):
-            label = one.get("partitioner", one.get("tag"))
-            return [f"{name} {label}" if label else name for i in one["inputs"] for name in reads(i)]
-        return [one["name"]]
-
-    return [
-        (one["kind"], one["name"], [name for i in one.get("inputs", []) for name in reads(i)])
-        for one in found.values()
-        if "name" in one
-    ]
-
-
-DIAMOND = [
-    ("source", "a", []),
-    ("one_input", "b", ["a hash"]),
-    ("one_input", "c", ["a"]),
-    ("two_input", "d", ["b", "c"]),
-    ("sink", "e", ["d"]),
-]
 DOT = """
 digraph "my job" {
   rankdir=LR; node [shape=box]
@@ -82,23 +40,6 @@ GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
   </graph>
 </graphml>
 """
-TASKS = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
-OLD = [
-    {"name": name, "id": f"ID{name}", "parents": parents, "cores": 2, "runtime": 3.5}
-    for name, parents in TASKS.items()
-]
-NEW = [
-    {"name": "task", "id": f"task_{name}", "parents": [f"task_{one}" for one in parents], "children": []}
-    for name, parents in TASKS.items()
-]
-
-
-def workflow(version):
-    tasks: dict[str, Any] = {"tasks": OLD}
-    if version >= "1.5":
-        executed = [{"id": task["id"], "coreCount": 2, "runtimeInSeconds": 1} for task in NEW]
-        tasks = {"specification": {"tasks": NEW, "files": []}, "execution": {"tasks": executed}}
-    return {"name": "flow", "schemaVersion": version, "workflow": tasks}
 
 
 @pytest.mark.parametrize(
@@ -121,53 +62,6 @@ def test_files_of_graphs(tmp_path, file, text, form):
         "g.csv": "edge attribute cost",
         "g.graphml": "node attribute width",
     }.get(file)
-
-
-@pytest.mark.parametrize("version", ["1.3", "1.4", "1.5", "1.6"])
-def test_workflows_of_wfcommons(tmp_path, version):
-    file, key = tmp_path / "flow.json", "coreCount" if version >= "1.5" else "cores"
-    file.write_text(json.dumps(workflow(version), indent=2))
-    (topology,) = imported(file, "--take", f"parallelism={key}", "--partitioner", "rebalance")
-    found = operators(topology)
-    assert [kind for kind, _, _ in found] == [kind for kind, _, _ in DIAMOND]
-    assert [len(reads) for _, _, reads in found] == [0, 1, 1, 2, 1]
-    assert all(name.endswith(" rebalance") for _, _, reads in found for name in reads)
-    assert {one["parallelism"] for one in topology["transformations"] if "name" in one} == {2}
-    # plan takes it as it is, too
-    for given in (version, float(version)):
-        document = {**workflow(version), "schemaVersion": given}
-        assert plan_in_process([document], until=Layer.JOB_GRAPH).planned == 1
-
-
-def test_either_end_of_a_dependency_may_name_it():
-    document = workflow("1.5")
-    tasks = document["workflow"]["specification"]["tasks"] = json.loads(json.dumps(NEW))
-    for task in tasks:
-        for parent in task.pop("parents"):
-            next(one for one in tasks if one["id"] == parent)["children"].append(task["id"])
-    both, parents = (
-        plan_in_process([one], until=Layer.STREAM_GRAPH).tables["stream_edges"].num_rows
-        for one in (document, workflow("1.5"))
-    )
-    assert both == parents == 5
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "says"),
-    [
-        ({"schemaVersion": "1.2"}, "UnknownValue", "1.3, 1.4, 1.5, 1.6"),
-        ({"workflow": {}}, "MissingKey", "no tasks"),
-        ({"workflow": {"tasks": [*OLD, OLD[0]]}}, "DuplicateId", "2 tasks"),
-        ({"workflow": {"tasks": [{"name": "a", "parents": ["z"]}]}}, "DanglingEdge", "'z'"),
-        ({"workflow": {"tasks": [{"name": "a", "children": ["a"]}]}}, "Cycle", "a self loop"),
-        ({"workflow": {"tasks": [{"name": 3}]}}, "WrongType", "name 3"),
-        ({"workflow": {"tasks": []}}, "EmptyTopology", "no nodes"),
-    ],
-)
-def test_what_is_wrong_with_a_workflow_is_said(change, error, says):
-    found = plan_in_process([{**workflow("1.4"), **change}], until=Layer.STREAM_GRAPH)
-    (row,) = found.tables["rejected"].to_pylist()
-    assert (row["error"], says in row["message"]) == (error, True), row
 
 
 def graph_of(*edges, nodes=(), directed=True, **attributes):
