@@ -173,6 +173,22 @@ def test_special_lines(line: bytes):
         assert found(data) == expected(data)
 
 
+@pytest.mark.parametrize("key", lines_as_arrow._RARE)
+def test_rare_keys_in_one_line_of_several(key: str):
+    value = ["a"] if key == "names" else {"cpu_cores": 1, "task_heap_memory_bytes": 2**40}
+    rare = orjson.dumps(simple("rare")).replace(
+        b'"kind"', b'"%s":%s,"kind"' % (key.encode(), orjson.dumps(value)), 1
+    )
+    escaped = rare.replace(b'"rare"', b'"escaped"').replace(
+        key.encode(), b"\\u00%02x" % ord(key[0]) + key[1:].encode()
+    )
+    others = [orjson.dumps(simple(f"n{i}")) for i in range(9)]
+    for lines in ([*others, rare], [rare, escaped, *others], [*others, escaped]):
+        data = b"".join(line + b"\n" for line in lines)
+        assert found(data) == expected(data)
+    assert plain(others) == len(others)
+
+
 def test_few_wrong_lines_leave_most_to_be_read_at_once(monkeypatch):
     monkeypatch.setattr(lines_as_arrow, "_LINES_AT_ONCE", (256, 16))
     lines = [orjson.dumps(simple(f"n{i}", config={"a": str(i)})) for i in range(600)]

@@ -39,3 +39,27 @@ def test_what_is_read_is_what_was_written(tmp_path: Path):
     for wanted, topologies in ((pl.col("topology") == 8, [8]), (pl.col("vertex_id") == f"{7:032x}", [7])):
         assert pl.scan_parquet(file).filter(wanted).collect()["topology"].to_list() == topologies
     assert pl.scan_parquet(file).filter(pl.col("vertex_id").is_null()).collect().height == 2
+
+
+def test_numbers_and_ids_have_no_dictionary_and_other_texts_have_one(tmp_path: Path):
+    resources = pa.struct([("cpu", pa.float64()), ("kinds", pa.list_(pa.string()))])
+    schema = pa.schema(
+        [
+            ("topology", pa.int64()),
+            ("vertex_id", pa.string()),
+            ("name", pa.string()),
+            ("uids", pa.list_(pa.string())),
+            ("config", pa.map_(pa.string(), pa.string())),
+            ("resources", resources),
+        ]
+    )
+    rows = pa.table([[1], ["a"], ["b"], [["c"]], [[("d", "e")]], [{"cpu": 1.0, "kinds": ["f"]}]], schema)
+    group = pq.ParquetFile(
+        tmp_path / write_file(str(tmp_path), "x", iter([rows]), schema)
+    ).metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    assert {column.path_in_schema for column in columns if not column.has_dictionary_page} == {
+        "topology",
+        "vertex_id",
+    }
+    assert len(columns) == 8

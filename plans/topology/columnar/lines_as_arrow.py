@@ -15,6 +15,7 @@ _WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE
 _TRANSFORMATION = pa.struct(
     [(name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type) for name in COLUMNS]
 )
+_NESTED = "transformations"
 _LINE = pa.schema(
     [
         ("name", pa.string()),
@@ -22,10 +23,10 @@ _LINE = pa.schema(
         ("max_parallelism", pa.int32()),
         ("chaining", pa.bool_()),
         ("config", pa.struct([])),
-        ("transformations", pa.list_(_TRANSFORMATION)),
+        (_NESTED, pa.list_(_TRANSFORMATION)),
     ]
 )
-_AS_DECLARED = json.ParseOptions(explicit_schema=_LINE, unexpected_field_behavior="error")
+_RARE = ("min_resources", "preferred_resources", "names")
 _LONGEST = 2**31 - 1
 _LINES_AT_ONCE = (256, 16)
 
@@ -41,13 +42,23 @@ def lines_as_arrow(lines: Sequence[bytes]) -> tuple[Ints, pa.Table]:
     Lines that are read are JSON, one object each, with no other keys than those of transformations and none
     twice, and values of the right types; but a configuration has to be empty. Others may be right or wrong:
     Arrow refuses all that it is given for one line, so a few lines beside a wrong one are not read either.
+    Transformations lack the fields of rare keys that no line has.
     """
+    text = b"\n".join(lines)
+    options = _options([key for key in _RARE if b'"%s"' % key.encode() not in text])
     places = np.flatnonzero([_without_surprises(line) for line in lines])
-    taken, tables = [places[:0]], [_LINE.empty_table()]
-    for piece, rows in _read_pieces(lines, places, _LINES_AT_ONCE):
+    taken, tables = [places[:0]], [options.explicit_schema.empty_table()]
+    for piece, rows in _read_pieces(lines, places, _LINES_AT_ONCE, options):
         taken.append(piece)
         tables.append(rows)
     return np.concatenate(taken), pa.concat_tables(tables).combine_chunks()
+
+
+def _options(left_out: Sequence[str]) -> json.ParseOptions:
+    """For lines without some keys: for each that is declared, Arrow notes in each row that it is absent."""
+    kept = pa.struct([field for field in _TRANSFORMATION if field.name not in left_out])
+    schema = _LINE.set(_LINE.get_field_index(_NESTED), pa.field(_NESTED, pa.list_(kept)))
+    return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
 
 
 def _without_surprises(line: bytes) -> bool:
@@ -56,20 +67,20 @@ def _without_surprises(line: bytes) -> bool:
 
 
 def _read_pieces(
-    lines: Sequence[bytes], places: Ints, sizes: Sequence[int]
+    lines: Sequence[bytes], places: Ints, sizes: Sequence[int], options: json.ParseOptions
 ) -> Iterator[tuple[Ints, pa.Table]]:
     """The pieces of the first size that are read, those of the next size of the others, and so on."""
     size, *smaller = sizes
     for first in range(0, len(places), size):
         piece = places[first : first + size]
-        rows = _read([lines[place] for place in piece.tolist()])
+        rows = _read([lines[place] for place in piece.tolist()], options)
         if rows is not None:
             yield piece, rows
         elif smaller:
-            yield from _read_pieces(lines, piece, smaller)
+            yield from _read_pieces(lines, piece, smaller, options)
 
 
-def _read(lines: Sequence[bytes]) -> pa.Table | None:
+def _read(lines: Sequence[bytes], options: json.ParseOptions) -> pa.Table | None:
     """One row per line; None if Arrow cannot read one of them.
 
     Nothing that spans lines is JSON where each line begins and ends with a brace: so each holds one object
@@ -80,7 +91,7 @@ def _read(lines: Sequence[bytes]) -> pa.Table | None:
         return None
     at_once = json.ReadOptions(use_threads=False, block_size=len(data))
     try:
-        rows = json.read_json(pa.BufferReader(data), at_once, _AS_DECLARED)
+        rows = json.read_json(pa.BufferReader(data), at_once, options)
     except pa.ArrowException:
         return None
     return rows if len(rows) == len(lines) else None

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from plans.arrow_walks import Flags
 from plans.columnar.frames import from_arrow
+from plans.tables import TRANSFORMATIONS
 from plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from plans.topology.suspicious_transformation import PHYSICAL
 from plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
@@ -18,9 +19,13 @@ _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
 def plain_transformations(given: pa.StructArray) -> tuple[pa.StructArray, Flags]:
     """The columns after topology_id, defaults filled in; and which rows may be wrong by themselves.
 
-    In: rows of the schema of `lines_as_arrow`, null for keys that are not there. Ids are not checked.
+    In: transformations as `lines_as_arrow` gives them, null for keys that are not there. Ids are not checked.
     """
-    columns = {name: given.field(name) for name in COLUMNS}
+    there = {field.name for field in given.type}
+    columns = {
+        name: given.field(name) if name in there else pa.nulls(len(given), TRANSFORMATIONS.field(name).type)
+        for name in COLUMNS
+    }
     misplaced = _has_what_operators_have(columns)
     columns["name"] = pc.fill_null(columns["name"], "")
     columns["managed_memory"] = _weights(columns["managed_memory"])
