@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import ceil
 
 from pyspark.sql import SparkSession
 
@@ -18,9 +19,13 @@ _TASKS_THAT_READ = "spark.sql.files.minPartitionNum"
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
-    """How many ways to partition that many rows: two rounds of all cores, more where partitions got large."""
+    """How many ways to partition that many rows: two rounds of all cores, more where partitions got large.
+
+    Rounds are whole: with one task more than cores can take, all but one would wait for it in each stage.
+    """
     cores = spark.sparkContext.defaultParallelism
-    return min(MOST_PARTITIONS, max(2 * cores, -(-rows // ROWS_PER_PARTITION)))
+    rounds = max(2, ceil(rows / ROWS_PER_PARTITION / cores))
+    return min(MOST_PARTITIONS, rounds * cores)
 
 
 def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -61,6 +62,10 @@ class DeltaRsTables:
         create_table(table_path(self.store, table), table)
         if table == MANIFEST:
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+
+    def appending(self) -> AbstractContextManager[None]:
+        """Nothing has to."""
+        return nullcontext()
 
     def append(self, table: str, rows: pa.Table, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError."""

@@ -1,6 +1,7 @@
 """The Delta tables of a store through Spark: DataFrames, on any file system that Spark reaches."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -15,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from engine.spark.scoped_settings import scoped_settings
+from engine.store.column_encodings import with_dictionary, without_dictionary
 from engine.store.data_files import DataFile
 from engine.store.delta_rs_table import create_table
 from engine.store.durable_commits import durable_commits
@@ -41,6 +44,13 @@ from plans.joins.spark_schemas import conform
 from plans.tables import TABLES
 
 ROWS_PER_FILE = 250_000
+
+_ENCODINGS = {
+    f"parquet.enable.dictionary#{name}": "false"
+    for name in {name for columns in TABLES.values() for name in without_dictionary(columns)}
+    - {path for columns in TABLES.values() for path in with_dictionary(columns)}
+}
+"""Settings of a session, for all tables: where columns of one name differ, they have dictionaries."""
 
 _CONFLICTS = (
     "ConcurrentModificationException",
@@ -96,6 +106,10 @@ class SparkTables:
             )
         if table == MANIFEST:
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+
+    def appending(self) -> AbstractContextManager[None]:
+        """Spark's writer has the encodings that write_file has."""
+        return scoped_settings(self.spark, _ENCODINGS)
 
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.store.data_files import DataFile
@@ -49,6 +50,9 @@ class StoreTables(Protocol[Rows]):
 
         Another writer may do the same at this moment.
         """
+
+    def appending(self) -> AbstractContextManager[None]:
+        """What must hold while rows are appended."""
 
     def append(self, table: str, rows: Rows, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows`, which must have the declared columns, under `write_id` in one transaction.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from engine.machine.make_durable import make_durable
+from engine.store.column_encodings import with_dictionary
 
 
 class OpenFile:
@@ -27,7 +28,7 @@ class OpenFile:
             self._whole,
             schema,
             compression="zstd",
-            use_dictionary=_with_dictionary(schema),
+            use_dictionary=with_dictionary(schema),
             write_statistics=_with_statistics(schema),
         )
 
@@ -47,36 +48,6 @@ class OpenFile:
             self._writer.close()
         with suppress(OSError):
             os.unlink(self._whole)
-
-
-_HARDLY_REPEATED = ("data_set_id", "edge_id", "operator_id", "uid", "uid_hash", "vertex_id")
-
-
-def _with_dictionary(schema: pa.Schema) -> list[str]:
-    """The paths of columns whose values are numbered by a dictionary in each row group.
-
-    Numbers and texts that hardly repeat take zstd less time without, and come out about as small.
-    """
-    return [
-        path
-        for field in schema
-        if not pa.types.is_integer(field.type) and field.name not in _HARDLY_REPEATED
-        for path in _leaves(field.name, field.type)
-    ]
-
-
-def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """The paths that Parquet gives to the values of a column."""
-    if pa.types.is_struct(kind):
-        for field in kind:
-            yield from _leaves(f"{path}.{field.name}", field.type)
-    elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type)
-    elif pa.types.is_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
-    else:
-        yield path
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:

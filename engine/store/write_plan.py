@@ -122,7 +122,10 @@ def require_plan(tables: Collection[str]) -> None:
 def _append_all(
     delta: StoreTables[Rows], tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]
 ) -> None:
-    with ThreadPoolExecutor(PARALLEL_WRITES, thread_name_prefix="penstock-store") as pool:
+    with (
+        delta.appending(),
+        ThreadPoolExecutor(PARALLEL_WRITES, thread_name_prefix="penstock-store") as pool,
+    ):
         writes = [
             pool.submit(delta.in_thread(delta.append), table, of_table, write_id, rows.get(table))
             for table, of_table in tables.items()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -58,6 +59,23 @@ def made_by_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
 def spark_store(made_by_spark: str, tmp_path: Path) -> str:
     """A store that Spark made, with version 1 of plan_of(a="1")."""
     return shutil.copytree(made_by_spark, str(tmp_path / "spark store"))
+
+
+def test_numbers_and_ids_have_no_dictionary_whoever_writes(spark: SparkSession, tmp_path: Path):
+    tables = {**plan_of(a="1"), "transformations": pa.concat_tables([every_type()] * 500)}
+    write(str(tmp_path / "process"), tables)
+    spark_write(spark, str(tmp_path / "spark"), tables)
+    without = {}
+    for store in ("process", "spark"):
+        for file in (tmp_path / store / "transformations").glob("*/*.parquet"):
+            group = pq.ParquetFile(file).metadata.row_group(0)
+            columns = [group.column(i) for i in range(group.num_columns)]
+            none = {column.path_in_schema for column in columns if not column.has_dictionary_page}
+            without[store] = without.get(store, none) & none
+    numbers = {"topology_id", "id", "buffer_timeout"}
+    assert numbers <= without["process"] & without["spark"]
+    assert not {"kind", "name"} & (without["process"] | without["spark"])
+    assert "parquet.enable.dictionary#id" not in spark.conf.getAll
 
 
 def every_type() -> pa.Table:
