@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.process_memory import process_memory
 from engine.clusters.connect_to_session import connected_to
 from engine.clusters.session_folder import Session, live_session
 from engine.datastream.environment_settings import EnvironmentSettings, use_settings
@@ -56,8 +57,8 @@ def look(session: Session, scratch: Path) -> Look:
     jvm = next(pid for pid in pids if _name(pid) == "java")
     return Look(
         _heap_after_collection(jvm) / _MEBIBYTE,
-        _memory(jvm, "Rss") / _MEBIBYTE,
-        sum(_memory(pid, "Pss") for pid in pids if pid != jvm) / _MEBIBYTE,
+        process_memory(jvm, "Rss") / _MEBIBYTE,
+        sum(process_memory(pid, "Pss") for pid in pids if pid != jvm) / _MEBIBYTE,
         sum(len(_entries(pid, "task")) for pid in pids),
         sum(len(_entries(pid, "fd")) for pid in pids),
         sum(size for size in _sizes(scratch)) / _MEBIBYTE,
@@ -75,16 +76,6 @@ def _entries(pid: int, what: str) -> list[str]:
         return os.listdir(f"/proc/{pid}/{what}")
     except OSError:  # it has ended
         return []
-
-
-def _memory(pid: int, what: str) -> int:
-    """Bytes."""
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    found = re.search(rf"^{what}:\s+(\d+) kB", text, re.MULTILINE)
-    return 0 if found is None else int(found.group(1)) * 1024
 
 
 def _heap_after_collection(jvm: int) -> int:

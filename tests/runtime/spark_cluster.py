@@ -18,9 +18,9 @@ SPARK_HOME = Path(pyspark.__file__).parent
 class Cluster:
     """Its master's URL and the processes of its workers."""
 
-    def __init__(self, url: str, folder: Path, cores: int) -> None:
+    def __init__(self, url: str, folder: Path, cores: int, memory: str) -> None:
         self.url, self.workers = url, list[subprocess.Popen[bytes]]()
-        self._folder, self._cores = folder, cores
+        self._folder, self._cores, self._memory = folder, cores, memory
 
     def start_worker(self) -> None:
         """Start one more worker; it may not have registered yet when this returns."""
@@ -30,7 +30,7 @@ class Cluster:
                 self._folder,
                 self._folder / f"worker{number}.log",
                 "org.apache.spark.deploy.worker.Worker",
-                *("--cores", str(self._cores), "--memory", "1g", "--webui-port", "0"),
+                *("--cores", str(self._cores), "--memory", self._memory, "--webui-port", "0"),
                 *("--work-dir", str(self._folder / f"work{number}"), self.url),
             )
         )
@@ -42,13 +42,13 @@ class Cluster:
 
 
 @contextmanager
-def spark_cluster(folder: Path, workers: int, cores: int) -> Iterator[Cluster]:
-    """A running cluster of `workers` workers with `cores` cores each; it ends with the block."""
+def spark_cluster(folder: Path, workers: int, cores: int, memory: str = "1g") -> Iterator[Cluster]:
+    """A running cluster of `workers` workers, each with `cores` and `memory`; it ends with the block."""
     master_log = folder / "master.log"
     master = _start(
         folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0"
     )
-    cluster = Cluster("", folder, cores)
+    cluster = Cluster("", folder, cores, memory)
     try:
         cluster.url = _wait_for(master_log, r"Starting Spark master at (spark://\S+)")
         for _ in range(workers):
