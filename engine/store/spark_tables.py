@@ -122,7 +122,7 @@ class SparkTables:
             tagged = checked.select(
                 "*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": WRITE_ID_COMMENT})
             )
-            few = tagged if about_rows is None else tagged.coalesce(ceil(about_rows / ROWS_PER_FILE) or 1)
+            few = tagged if about_rows is None else tagged.coalesce(self._files(about_rows))
             writer = (
                 few.write.format("delta")
                 .mode("append")
@@ -204,6 +204,11 @@ class SparkTables:
         """Whether both have the same values in these columns, each as many times."""
         one, other = rows.select(*columns), others.select(*columns)
         return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+
+    def _files(self, rows: int) -> int:
+        """Of ROWS_PER_FILE at most; where cores write several each, all of them as many."""
+        files, cores = ceil(rows / ROWS_PER_FILE) or 1, self.spark.sparkContext.defaultParallelism
+        return files if files <= cores else ceil(files / cores) * cores
 
     def _table(self, table: str) -> DeltaTable:
         return DeltaTable.forPath(self.spark, table_path(self.store, table))
