@@ -65,7 +65,7 @@ def test_numbers_and_ids_have_no_dictionary_whoever_writes(spark: SparkSession, 
     tables = {**plan_of(a="1"), "transformations": pa.concat_tables([every_type()] * 500)}
     write(str(tmp_path / "process"), tables)
     spark_write(spark, str(tmp_path / "spark"), tables)
-    without = {}
+    without: dict[str, set[str]] = {}
     for store in ("process", "spark"):
         for file in (tmp_path / store / "transformations").glob("*/*.parquet"):
             group = pq.ParquetFile(file).metadata.row_group(0)
