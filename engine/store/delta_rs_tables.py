@@ -64,7 +64,7 @@ class DeltaRsTables:
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
 
     def appending(self) -> AbstractContextManager[None]:
-        """Nothing has to."""
+        """An empty context."""
         return nullcontext()
 
     def append(self, table: str, rows: pa.Table, write_id: str, about_rows: int | None = None) -> None:

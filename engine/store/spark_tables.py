@@ -50,7 +50,7 @@ _ENCODINGS = {
     for name in {name for columns in TABLES.values() for name in without_dictionary(columns)}
     - {path for columns in TABLES.values() for path in with_dictionary(columns)}
 }
-"""Settings of a session, for all tables: where columns of one name differ, they have dictionaries."""
+"""Settings of a session hold for all tables: a name that some table wants a dictionary for keeps it in all."""
 
 _CONFLICTS = (
     "ConcurrentModificationException",
@@ -108,7 +108,7 @@ class SparkTables:
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
 
     def appending(self) -> AbstractContextManager[None]:
-        """Spark's writer has the encodings that write_file has."""
+        """Spark then writes with the dictionaries of write_file."""
         return scoped_settings(self.spark, _ENCODINGS)
 
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
@@ -206,7 +206,7 @@ class SparkTables:
         return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
 
     def _files(self, rows: int) -> int:
-        """Of ROWS_PER_FILE at most; where cores write several each, all of them as many."""
+        """How many files that many rows go to: if each core writes several, all of them write as many."""
         files, cores = ceil(rows / ROWS_PER_FILE) or 1, self.spark.sparkContext.defaultParallelism
         return files if files <= cores else ceil(files / cores) * cores
 

@@ -52,7 +52,7 @@ class StoreTables(Protocol[Rows]):
         """
 
     def appending(self) -> AbstractContextManager[None]:
-        """What must hold while rows are appended."""
+        """The context in which `append` is called, maybe by several threads."""
 
     def append(self, table: str, rows: Rows, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows`, which must have the declared columns, under `write_id` in one transaction.
