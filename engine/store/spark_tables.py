@@ -50,7 +50,7 @@ _ENCODINGS = {
     for name in {name for columns in TABLES.values() for name in without_dictionary(columns)}
     - {path for columns in TABLES.values() for path in with_dictionary(columns)}
 }
-"""Settings of a session hold for all tables: a name that some table wants a dictionary for keeps it in all."""
+"""Settings of a session hold for all tables: a name keeps its dictionary if one table wants it."""
 
 _CONFLICTS = (
     "ConcurrentModificationException",
