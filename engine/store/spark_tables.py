@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from engine.spark.scoped_settings import scoped_settings
+from engine.spark.shared_settings import shared_settings
 from engine.store.column_encodings import with_dictionary, without_dictionary
 from engine.store.data_files import DataFile
 from engine.store.delta_rs_table import create_table
@@ -109,7 +109,7 @@ class SparkTables:
 
     def appending(self) -> AbstractContextManager[None]:
         """Spark then writes with the dictionaries of write_file."""
-        return scoped_settings(self.spark, _ENCODINGS)
+        return shared_settings(self.spark, _ENCODINGS)
 
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.

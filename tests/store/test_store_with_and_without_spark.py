@@ -78,6 +78,17 @@ def test_numbers_and_ids_have_no_dictionary_whoever_writes(spark: SparkSession, 
     assert "parquet.enable.dictionary#id" not in spark.conf.getAll
 
 
+def test_settings_of_writes_that_overlap_end_with_the_last_one(spark: SparkSession):
+    key = "parquet.enable.dictionary#id"
+    first, second = (SparkTables(spark, store).appending() for store in ("one", "other"))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert spark.conf.get(key) == "false"
+    second.__exit__(None, None, None)
+    assert spark.conf.get(key, None) is None
+
+
 def every_type() -> pa.Table:
     """Rows of `transformations` that use every type, with nulls and without."""
     resources = {"cpu_cores": 0.5, "task_heap_memory_bytes": 1, "task_off_heap_memory_bytes": 2}

@@ -1,0 +1,43 @@
+"""Spark settings that several threads want at once."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+from pyspark.sql import SparkSession
+
+from engine.spark.scoped_settings import scoped_settings
+
+
+@dataclass(slots=True)
+class _Held:
+    blocks: int = 0
+    settings: ExitStack = field(default_factory=ExitStack)
+
+
+_HELD: dict[str, _Held] = {}
+_LOCK = Lock()
+
+
+@contextmanager
+def shared_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Sets `wanted` on `spark` until the last block that is open at the same time has ended.
+
+    Then what was there before the first of them is put back; with scoped_settings, blocks that overlap would
+    put back each other's settings. All blocks of a session must want the same.
+    """
+    session = str(spark._jsparkSession.sessionUUID())
+    with _LOCK:
+        held = _HELD.setdefault(session, _Held())
+        if not held.blocks:
+            held.settings.enter_context(scoped_settings(spark, wanted))
+        held.blocks += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            held.blocks -= 1
+            if not held.blocks:
+                del _HELD[session]
+                held.settings.close()
