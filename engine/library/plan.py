@@ -163,11 +163,11 @@ def _on_spark(
 
     def write(store: str) -> int:
         from engine.spark.session import require_delta
-        from engine.store.spark_tables import SparkTables
+        from engine.store.tables_of_spark import tables_of_spark
         from engine.store.write_plan import write_plan
 
         return write_plan(
-            SparkTables(require_delta(session), store),
+            tables_of_spark(require_delta(session), store, planned.packed),
             planned.tables,
             planner_version=version("penstock"),
             options=options.recorded,

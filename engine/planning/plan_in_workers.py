@@ -1,9 +1,10 @@
 """Fleets on Spark: each of its Python workers plans whole topologies by columns."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -24,7 +25,8 @@ from plans.columnar.plan_packed_tables import (
     validated_tables,
 )
 from plans.joins.cut_lineage import cut_lineage
-from plans.joins.run_passes import Planned
+from plans.joins.null_lists import with_null_lists, without_null_lists
+from plans.joins.run_passes import PackedPlan, Planned
 from plans.joins.spark_schemas import conform
 from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
 
     from plans.columnar.plan_in_parts import InParts
 
-ARROW_ROWS_PER_BATCH = 512
-"""Few: where a list is null, Arrow's Java writer goes over all rows of the batch since one that is not."""
+ARROW_ROWS_PER_BATCH = 4096
 
 PARTITION = "partition_topologies"
 
@@ -76,10 +77,12 @@ def plan_in_workers(
     tables["rejected"] = _unpacked(planned, "rejected")
     seconds = _seconds(planned, wall, partitions)
     inputs = count_inputs(given, planned)
+    packed = PackedPlan(planned, frozenset(tables))
     if isinstance(given, GivenTables):
-        return Planned(tables, inputs, seconds, [planned], ())
+        return Planned(tables, inputs, seconds, [planned], (), packed=packed)
     tables["rejected"] = given.rejected.unionByName(tables["rejected"])
-    return Planned(tables, inputs, seconds, [planned], given.persisted)
+    packed = packed._replace(tables=packed.tables - {"rejected"})
+    return Planned(tables, inputs, seconds, [planned], given.persisted, packed=packed)
 
 
 def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart) -> DataFrame:
@@ -120,7 +123,12 @@ def planned_by_policies(policies: Policies, until: Layer, choices: Choices) -> P
 
 
 def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:
-    return rows.select(TABLES[table].names).mapInArrow(divide(table, partitions), PACKED)
+    schema, divided = TABLES[table], divide(table, partitions)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return divided(with_null_lists(batch, schema) for batch in batches)
+
+    return without_null_lists(rows, schema).mapInArrow(run, PACKED)
 
 
 def _orphans(planned: DataFrame) -> int:

@@ -196,7 +196,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     """
     from engine.planning.checkpoints_in import checkpoints_in
     from engine.planning.plan_topologies import plan_tables, read_topologies
-    from engine.store.spark_tables import SparkTables
+    from engine.store.tables_of_spark import tables_of_spark
     from engine.store.write_plan import write_plan
 
     options, choice = work.options, work.choice
@@ -210,7 +210,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
         )
         report("write the version")
         number = write_plan(
-            SparkTables(spark, work.out),
+            tables_of_spark(spark, work.out, planned.packed),
             planned.tables,
             planner_version=version("penstock"),
             options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),

@@ -16,7 +16,7 @@ class _Held:
     settings: ExitStack = field(default_factory=ExitStack)
 
 
-_HELD: dict[str, _Held] = {}
+_HELD: dict[tuple[str, frozenset[tuple[str, str]]], _Held] = {}
 _LOCK = Lock()
 
 
@@ -25,9 +25,9 @@ def shared_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[
     """Sets `wanted` on `spark` until the last block that is open at the same time has ended.
 
     Then what was there before the first of them is put back; with scoped_settings, blocks that overlap would
-    put back each other's settings. All blocks of a session must want the same.
+    put back each other's settings. Blocks of a session that want the same keys must want the same values.
     """
-    session = str(spark._jsparkSession.sessionUUID())
+    session = str(spark._jsparkSession.sessionUUID()), frozenset(wanted.items())
     with _LOCK:
         held = _HELD.setdefault(session, _Held())
         if not held.blocks:

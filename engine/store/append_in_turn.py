@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from engine.store.delta_rs_logs import in_files
 from engine.store.delta_rs_table import create_table
-from engine.store.delta_rs_tables import DeltaRsTables, as_stored, in_files, require_rows
+from engine.store.delta_rs_tables import DeltaRsTables, as_stored
 from engine.store.is_local import local_folder
+from engine.store.require_rows import require_rows
 from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
 from engine.store.write_file import OpenFile, make_log_durable
@@ -66,5 +68,5 @@ class AppendInTurn:
         since = grown.before.version()
         if grown.file is not None:
             path = grown.file.close()
-            self.delta.commit_file(grown.before, table, path, grown.rows, self.write_id)
+            self.delta.commit_files(grown.before, table, {path: grown.rows}, self.write_id)
         make_log_durable(local_folder(self.delta.store, table), since)

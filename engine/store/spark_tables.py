@@ -1,32 +1,30 @@
 """The Delta tables of a store through Spark: DataFrames, on any file system that Spark reaches."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import ceil
 from typing import Any
 from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
-from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.spark.shared_settings import shared_settings
+from engine.store.append_side_by_side import append_side_by_side
 from engine.store.column_encodings import with_dictionary, without_dictionary
 from engine.store.data_files import DataFile
 from engine.store.delta_rs_table import create_table
 from engine.store.durable_commits import durable_commits
 from engine.store.is_local import is_local
 from engine.store.manifest import MANIFEST
+from engine.store.spark_rows import SparkRows, files_for
 from engine.store.store_tables import (
     TRANSACTION_VERSION,
     ManifestRead,
-    Result,
     application_id,
     retry,
     retry_conflicts,
@@ -42,8 +40,6 @@ from engine.store.stored_tables import (
 from engine.store.table_path import table_path
 from plans.joins.spark_schemas import conform
 from plans.tables import TABLES
-
-ROWS_PER_FILE = 250_000
 
 _ENCODINGS = {
     f"parquet.enable.dictionary#{name}": "false"
@@ -68,7 +64,7 @@ _CONFLICTS = (
 
 
 @dataclass(frozen=True)
-class SparkTables:
+class SparkTables(SparkRows):
     """StoreTables of DataFrames of `spark`."""
 
     spark: SparkSession
@@ -107,9 +103,13 @@ class SparkTables:
         if table == MANIFEST:
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
 
-    def appending(self) -> AbstractContextManager[None]:
-        """Spark then writes with the dictionaries of write_file."""
-        return shared_settings(self.spark, _ENCODINGS)
+    def append_all(self, tables: Mapping[str, DataFrame], write_id: str, rows: Mapping[str, int]) -> None:
+        """Append the rows of all `tables` under `write_id`, with the dictionaries of write_file.
+
+        Raises SchemaError.
+        """
+        with shared_settings(self.spark, _ENCODINGS):
+            append_side_by_side(self, tables, write_id, rows)
 
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.
@@ -122,7 +122,7 @@ class SparkTables:
             tagged = checked.select(
                 "*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": WRITE_ID_COMMENT})
             )
-            few = tagged if about_rows is None else tagged.coalesce(self._files(about_rows))
+            few = tagged if about_rows is None else tagged.coalesce(files_for(self.spark, about_rows))
             writer = (
                 few.write.format("delta")
                 .mode("append")
@@ -186,29 +186,6 @@ class SparkTables:
         """Update the state of one write in the manifest."""
         with durable_commits(self.store, MANIFEST):
             self._table(MANIFEST).update(F.col("write_id") == write_id, {"state": F.lit(state)})
-
-    def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
-        """`action` with the job group and other local properties of the thread that asks."""
-        inherited: Callable[..., Result] = inheritable_thread_target(self.spark)(action)
-        return inherited
-
-    def count(self, rows: DataFrame) -> int:
-        """How many rows there are."""
-        return rows.count()
-
-    def among(self, rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
-        """Those of `rows` whose key is one of `others`."""
-        return rows.join(others.select(*key), list(key), "left_semi")
-
-    def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:
-        """Whether both have the same values in these columns, each as many times."""
-        one, other = rows.select(*columns), others.select(*columns)
-        return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
-
-    def _files(self, rows: int) -> int:
-        """How many files that many rows go to: if each core writes several, all of them write as many."""
-        files, cores = ceil(rows / ROWS_PER_FILE) or 1, self.spark.sparkContext.defaultParallelism
-        return files if files <= cores else ceil(files / cores) * cores
 
     def _table(self, table: str) -> DeltaTable:
         return DeltaTable.forPath(self.spark, table_path(self.store, table))

@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.store.data_files import DataFile
@@ -24,16 +23,8 @@ class ManifestRead(NamedTuple):
     state: Any
 
 
-class StoreTables(Protocol[Rows]):
-    """The Delta tables of one store, whose rows are of the type Rows.
-
-    There are two: `DeltaRsTables` reads and writes Arrow tables in this process, `SparkTables` DataFrames.
-    Whatever either one writes, both read. A commit to a local store is on disk when a method returns.
-    """
-
-    @property
-    def store(self) -> str:
-        """The path or URI of the store."""
+class Commits(Protocol):
+    """How a library says that it could not commit."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -41,6 +32,19 @@ class StoreTables(Protocol[Rows]):
 
     def is_conflict(self, error: Exception) -> bool:
         """Whether one of `errors` says that another transaction was committed first."""
+
+
+class StoreTables(Commits, Protocol[Rows]):
+    """The Delta tables of one store, whose rows are of the type Rows.
+
+    `DeltaRsTables` reads and writes Arrow tables in this process, `SparkTables` DataFrames anywhere, and
+    `LocalSparkTables` DataFrames on a file system that Spark's workers and this process share.
+    Whatever either one writes, both read. A commit to a local store is on disk when a method returns.
+    """
+
+    @property
+    def store(self) -> str:
+        """The path or URI of the store."""
 
     def has(self, table: str) -> bool:
         """Whether there is such a Delta table."""
@@ -51,9 +55,6 @@ class StoreTables(Protocol[Rows]):
         Another writer may do the same at this moment.
         """
 
-    def appending(self) -> AbstractContextManager[None]:
-        """The context in which `append` is called, maybe by several threads."""
-
     def append(self, table: str, rows: Rows, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows`, which must have the declared columns, under `write_id` in one transaction.
 
@@ -61,6 +62,9 @@ class StoreTables(Protocol[Rows]):
         `about_rows`: how many there are, if the caller knows. Raises SchemaError if columns are not those
         declared.
         """
+
+    def append_all(self, tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]) -> None:
+        """`append` for all tables of a plan; `rows`: about how many a table has, of those that are known."""
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> Rows:
         """The rows of one write, with the declared columns or some of them."""
@@ -104,7 +108,7 @@ def application_id(write_id: str) -> str:
     return f"penstock-{write_id}"
 
 
-def retry_conflicts(tables: StoreTables[Rows], action: Callable[[], Result], doing: str) -> Result:
+def retry_conflicts(tables: Commits, action: Callable[[], Result], doing: str) -> Result:
     """`action`, again while a concurrent transaction wins; StoreError after ATTEMPTS."""
     return retry(action, doing, tables.errors, tables.is_conflict)
 

@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from engine.store.append_in_turn import AppendInTurn
+from engine.store.append_side_by_side import PARALLEL_WRITES
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.discard import discard, set_aside_unreadable
 from engine.store.plan_versions import is_store, start_manifest
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.unchanged_topologies import nothing_changed
-from engine.store.write_plan import PARALLEL_WRITES, new_write_id, publish_write, require_plan
+from engine.store.write_plan import new_write_id, publish_write, require_plan
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 

@@ -1,7 +1,6 @@
 """Write the tables of one plan as a new version, or find that nothing has changed."""
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -17,9 +16,6 @@ from engine.store.store_tables import Rows, StoreTables
 from engine.store.unchanged_topologies import nothing_changed
 from plans.errors import StoreError
 from plans.tables import TABLES
-
-PARALLEL_WRITES = 4
-"""Tables written side by side: the commits of small tables wait for the file system, not for the cores."""
 
 
 def write_plan(
@@ -69,7 +65,7 @@ def write_version(
         try:
             start_manifest(delta)
             set_aside_unreadable(delta.store, tables)
-            _append_all(delta, tables, write_id, rows or {})
+            delta.append_all(tables, write_id, rows or {})
             return publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)
@@ -117,21 +113,6 @@ def require_plan(tables: Collection[str]) -> None:
             else "a plan has the table topologies",
             f"a plan's tables are {', '.join(TABLES)}",
         )
-
-
-def _append_all(
-    delta: StoreTables[Rows], tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]
-) -> None:
-    with (
-        delta.appending(),
-        ThreadPoolExecutor(PARALLEL_WRITES, thread_name_prefix="penstock-store") as pool,
-    ):
-        writes = [
-            pool.submit(delta.in_thread(delta.append), table, of_table, write_id, rows.get(table))
-            for table, of_table in tables.items()
-        ]
-    for write in writes:
-        write.result()
 
 
 def _rows_of(delta: StoreTables[Rows], written: PlanVersion, table: str) -> int:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -24,12 +25,19 @@ Report = Callable[[str], None]
 _LOG = logging.getLogger("penstock.passes")
 
 
+class PackedPlan(NamedTuple):
+    """Tables of a plan that came out of workers: `blocks` are PACKED rows (plans.columnar) of `tables`."""
+
+    blocks: DataFrame
+    tables: frozenset[str]
+
+
 @dataclass(slots=True)
 class Planned:
     """What a run derived: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
 
     `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
-    `planner` made the plan, for the reason `why`.
+    `planner` made the plan, for the reason `why`. `packed`: what the rows of some tables are read from.
     """
 
     tables: dict[str, DataFrame]
@@ -42,6 +50,7 @@ class Planned:
     rows_read: int = 0
     planner: str = ""
     why: str = ""
+    packed: PackedPlan | None = None
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""

@@ -1,0 +1,187 @@
+"""Delta tables and their logs through delta-rs (the `deltalake` package), without a JVM.
+
+delta-rs repeats by itself a commit that came second, even that of a new table: every commit that must be the
+next one, or none, is made with STRICT.
+"""
+
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from engine.store.data_files import DataFile
+from engine.store.delta_rs_table import STRICT, create_table, delta_rs_schema, open_table, to_table
+from engine.store.is_local import is_local, local_folder
+from engine.store.manifest import MANIFEST, PLAN_VERSIONS
+from engine.store.store_tables import TRANSACTION_VERSION, ManifestRead, application_id, retry_conflicts
+from engine.store.stored_tables import WRITE_ID
+from engine.store.table_path import table_path
+from engine.store.write_file import add_action, make_log_durable, write_file
+from operators.common.without_pandas import without_pandas
+from plans.tables import TABLES
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class DeltaRsLogs:
+    """What StoreTables does that is independent of rows: tables, their logs, the manifest."""
+
+    store: str
+    errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether another commit came first."""
+        return isinstance(error, CommitFailedError)
+
+    def has(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return open_table(table_path(self.store, table)) is not None
+
+    def create(self, table: str) -> None:
+        """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
+        create_table(table_path(self.store, table), table)
+        if table == MANIFEST:
+            retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+
+    def commit_files(self, made: DeltaTable, table: str, files: Mapping[str, int], write_id: str) -> None:
+        """Make files of a local store a part of the table, unless this write has some there.
+
+        `files`: their paths in the table's folder, and how many rows each has.
+        """
+        path, folder = table_path(self.store, table), local_folder(self.store, table)
+        actions: list[AddAction | RemoveAction] = [
+            add_action(folder, file, rows, {WRITE_ID: write_id}) for file, rows in files.items()
+        ]
+        newest = [made]
+
+        def commit() -> None:
+            delta = newest.pop() if newest else DeltaTable(path)
+            if delta.transaction_version(application_id(write_id)) is None:
+                delta.create_write_transaction(
+                    actions, "append", delta.schema(), [WRITE_ID], commit_properties=once(write_id)
+                )
+
+        retry_conflicts(self, commit, f"writing {path}")
+
+    def delete(self, table: str, write_ids: Collection[str]) -> None:
+        """Delete what these writes left in `table`."""
+        if not write_ids:
+            return
+        path = table_path(self.store, table)
+        before = open_table(path)
+        if before is None:
+            return
+        listed = ", ".join(f"'{write_id}'" for write_id in sorted(write_ids))
+        retry_conflicts(
+            self, lambda: DeltaTable(path).delete(f"{WRITE_ID} in ({listed})"), f"deleting from {path}"
+        )
+        if is_local(self.store):
+            make_log_durable(local_folder(self.store, table), since=before.version())
+
+    def write_ids(self, table: str) -> set[str]:
+        """The writes that have files in `table`, by its log."""
+        made = open_table(table_path(self.store, table))
+        if made is None:
+            return set()
+        actions = to_table(made.get_add_actions(flatten=True))
+        return set(actions[f"partition.{WRITE_ID}"].to_pylist()) if len(actions) else set()
+
+    def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
+        """The files of a write that the table's log lists; None if there is no table. Raises DeltaError."""
+        made = open_table(table_path(self.store, table))
+        if made is None:
+            return None
+        actions = to_table(made.get_add_actions(flatten=True))
+        if not len(actions):
+            return []
+        columns = ["path", "num_records", "size_bytes", f"partition.{WRITE_ID}"]
+        rows = zip(*(actions[name].to_pylist() for name in columns), strict=True)
+        return [
+            DataFile(table, unquote(path), count, size) for path, count, size, of in rows if of == write_id
+        ]
+
+    def read_manifest(self) -> ManifestRead | None:
+        """The manifest as it is now; None if there is none."""
+        table = open_table(table_path(self.store, MANIFEST))
+        if table is None:
+            return None
+        rows = _manifest_rows(table)
+        # Not to_pylist: where there are timestamps, it imports pandas.
+        written = [
+            _EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()
+        ]
+        others = rows.drop_columns(["published_at"]).to_pylist()
+        return ManifestRead(
+            [{**row, "published_at": at} for row, at in zip(others, written, strict=True)], table
+        )
+
+    @without_pandas()
+    def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
+        """Insert a row in the commit after the one that was `seen`; another commit there is a conflict."""
+        options = list(row["options"].items())
+        rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
+        self._commit(seen.state, rows, "append")
+
+    @without_pandas()
+    def set_state(self, write_id: str, state: str) -> None:
+        """Write the manifest again with another state of one write."""
+        table = DeltaTable(table_path(self.store, MANIFEST))
+        rows = _manifest_rows(table)
+        states = [
+            state if of == write_id else was
+            for of, was in zip(rows["write_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
+        ]
+        place = rows.column_names.index("state")
+        changed = rows.set_column(place, "state", pa.array(states, pa.string()))
+        self._commit(table, changed.cast(in_files(MANIFEST, rows.column_names)), "overwrite")
+
+    def _commit(self, table: DeltaTable, rows: pa.Table, mode: str) -> None:
+        """One commit after the state of `table`, with a file that is durable before."""
+        if not is_local(self.store):
+            write_deltalake(table, rows, mode=mode, commit_properties=STRICT)  # type: ignore[call-overload]
+            return
+        folder = local_folder(self.store, MANIFEST)
+        since = table.version()
+        file = write_file(folder, "", iter([rows]), rows.schema)
+        action = add_action(folder, file, len(rows), {})
+        try:
+            table.create_write_transaction([action], mode, table.schema(), commit_properties=STRICT)
+        except CommitFailedError:
+            os.unlink(os.path.join(folder, file))
+            raise
+        make_log_durable(folder, since)
+
+    def _add_missing_columns(self) -> None:
+        table = DeltaTable(table_path(self.store, MANIFEST))
+        names = {field.name for field in table.schema().fields}
+        lacking = [f for f in delta_rs_schema(MANIFEST).fields if f.name not in names]
+        if lacking:
+            table.alter.add_columns(lacking, commit_properties=STRICT)
+
+
+def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
+    """Columns as Parquet files have them: without comments, and without write_id, which is in their paths."""
+    columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
+    return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])
+
+
+def once(write_id: str) -> CommitProperties:
+    """Properties of a commit by which Delta remembers a table's part of a write."""
+    now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
+    return CommitProperties(
+        app_transactions=[Transaction(application_id(write_id), TRANSACTION_VERSION, now)]
+    )
+
+
+def _manifest_rows(table: DeltaTable) -> pa.Table:
+    known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
+    return to_table(table.scan(known))

@@ -1,0 +1,107 @@
+"""The Delta tables of a local store with DataFrames: workers write the files, this process commits them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.spark.shared_settings import shared_settings
+from engine.store.append_side_by_side import append_side_by_side
+from engine.store.delta_rs_logs import DeltaRsLogs
+from engine.store.delta_rs_table import create_table
+from engine.store.is_local import local_folder
+from engine.store.spark_rows import SparkRows, files_for
+from engine.store.store_tables import application_id
+from engine.store.stored_tables import WRITE_ID
+from engine.store.table_path import table_path
+from engine.store.write_file import make_log_durable
+from engine.store.write_rows_in_workers import write_blocks, write_rows
+from plans.joins.run_passes import PackedPlan
+from plans.tables import TABLES
+
+_FEW_BLOCKS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}
+"""A block may have megabytes."""
+
+
+@dataclass(frozen=True)
+class LocalSparkTables(DeltaRsLogs, SparkRows):
+    """StoreTables of DataFrames of `spark`, on a file system that its workers and this process share.
+
+    Commits and all that concerns logs take no Spark. `packed`: what the plan to be written was derived from;
+    tables in it are written without becoming Spark's rows.
+    """
+
+    spark: SparkSession = field(kw_only=True)
+    packed: PackedPlan | None = field(default=None, kw_only=True)
+    errors: tuple[type[Exception], ...] = (
+        DeltaError,
+        pa.ArrowException,
+        OSError,
+        PySparkException,
+        Py4JJavaError,
+    )
+
+    def append_all(self, tables: Mapping[str, DataFrame], write_id: str, rows: Mapping[str, int]) -> None:
+        """Append the rows of all `tables` under `write_id`. Raises SchemaError."""
+        packed = self.packed.tables & tables.keys() if self.packed else frozenset()
+        if self.packed and packed:
+            self._append_blocks(self.packed.blocks, packed, write_id)
+        others = {table: rows for table, rows in tables.items() if table not in packed}
+        append_side_by_side(self, others, write_id, rows)
+
+    def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
+        """Append `rows` under `write_id` in one transaction. Raises SchemaError.
+
+        `about_rows` decides how many files there are at most.
+        """
+        made = create_table(table_path(self.store, table), table)
+        few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
+        if made.transaction_version(application_id(write_id)) is not None:
+            return
+        written = write_rows(few, table, local_folder(self.store, table), _inside(write_id))
+        self._commit_written(table, {row.path: row.rows for row in written.collect()}, write_id)
+
+    def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
+        """The rows of one write, with the declared columns or some of them."""
+        rows = self.spark.read.format("delta").load(table_path(self.store, table))
+        return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
+
+    def _append_blocks(self, blocks: DataFrame, tables: frozenset[str], write_id: str) -> None:
+        for table in tables:
+            create_table(table_path(self.store, table), table)
+        folders = {table: local_folder(self.store, table) for table in tables}
+        with shared_settings(self.spark, _FEW_BLOCKS):
+            written = write_blocks(blocks, folders, _inside(write_id)).collect()
+        files: dict[str, dict[str, int]] = {table: {} for table in sorted(tables)}
+        for row in written:
+            files[row.table][row.path] = row.rows
+        for table, of_table in files.items():
+            self._commit_written(table, of_table, write_id)
+
+    def _commit_written(self, table: str, files: Mapping[str, int], write_id: str) -> None:
+        made = create_table(table_path(self.store, table), table)
+        folder = local_folder(self.store, table)
+        _remove_others(folder, _inside(write_id), files)
+        since = made.version()
+        if files:
+            self.commit_files(made, table, files, write_id)
+        make_log_durable(folder, since)
+
+
+def _inside(write_id: str) -> str:
+    return f"{WRITE_ID}={write_id}"
+
+
+def _remove_others(folder: str, inside: str, files: Mapping[str, int]) -> None:
+    """Remove what tasks that were run again have left."""
+    with suppress(FileNotFoundError):
+        for name in os.listdir(os.path.join(folder, inside)):
+            if os.path.join(inside, name) not in files:
+                os.unlink(os.path.join(folder, inside, name))

@@ -1,0 +1,20 @@
+"""How DataFrames get into a store."""
+
+from pyspark.sql import SparkSession
+
+from engine.store.is_local import is_local
+from engine.store.local_spark_tables import LocalSparkTables
+from engine.store.spark_tables import SparkTables
+from plans.joins.run_passes import PackedPlan
+
+
+def tables_of_spark(
+    spark: SparkSession, store: str, packed: PackedPlan | None = None
+) -> LocalSparkTables | SparkTables:
+    """The tables of `store` for DataFrames: by way of Spark's workers where it is local.
+
+    `packed`: see LocalSparkTables.
+    """
+    if is_local(store):
+        return LocalSparkTables(store, spark=spark, packed=packed)
+    return SparkTables(spark, store)

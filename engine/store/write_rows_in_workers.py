@@ -1,0 +1,122 @@
+"""Rows of DataFrames to Parquet files of a local store, written by Spark's Python workers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from engine.store.delta_rs_logs import in_files
+from engine.store.require_rows import require_rows
+from engine.store.write_file import OpenFile
+from plans.joins.null_lists import with_null_lists, without_null_lists
+from plans.joins.spark_schemas import conform
+from plans.tables import TABLES
+
+WRITTEN = "table string, path string, rows long"
+"""One row per file: the table that it is of, its path in the table's folder, and how many rows it has."""
+
+BYTES_OF_A_ROW_GROUP = 2**25
+"""How much is kept before it is written, unless ROWS_OF_A_ROW_GROUP are fewer bytes."""
+
+ROWS_OF_A_ROW_GROUP = 131_072
+
+Batches = Iterable[pa.RecordBatch]
+
+_WRITTEN = pa.schema([("table", pa.string()), ("path", pa.string()), ("rows", pa.int64())])
+
+
+def write_rows(rows: DataFrame, table: str, folder: str, inside: str) -> DataFrame:
+    """WRITTEN, one row for each partition of `rows` that is not empty; computing it writes the files.
+
+    They are durable, and in the subfolder `inside` of the table's `folder`. A task that is run again leaves
+    files that no row names. Raises SchemaError where columns are not those declared.
+    """
+    sent = without_null_lists(conform(rows, table), TABLES[table])
+    return sent.mapInArrow(_write_batches(table, folder, inside), WRITTEN)
+
+
+def write_blocks(blocks: DataFrame, folders: Mapping[str, str], inside: str) -> DataFrame:
+    """As `write_rows`, for all tables in `folders` at once, from rows of PACKED (plans.columnar).
+
+    The blocks of a table become one file as long as they follow one another in a partition.
+    """
+    return blocks.mapInArrow(_write_packed(folders, inside), WRITTEN)
+
+
+def _write_batches(table: str, folder: str, inside: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        rows = (with_null_lists(batch, TABLES[table]) for batch in batches if len(batch))
+        parts = ((table, pa.Table.from_batches([some])) for some in rows)
+        yield from _written(parts, {table: folder}, inside)
+
+    return run
+
+
+def _write_packed(folders: Mapping[str, str], inside: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        blocks = (
+            (table.as_py(), pa.ipc.open_stream(block.as_buffer()).read_all())
+            for batch in batches
+            for table, block in zip(batch["table"], batch["block"], strict=True)
+            if table.as_py() in folders
+        )
+        yield from _written(blocks, folders, inside)
+
+    return run
+
+
+def _written(
+    parts: Iterable[tuple[str, pa.Table]], folders: Mapping[str, str], inside: str
+) -> Iterator[pa.RecordBatch]:
+    """Write parts, each of one table, to a file for each run of parts of the same table."""
+    file: _File | None = None
+    try:
+        for table, rows in parts:
+            if file is not None and file.table != table:
+                yield file.close()
+                file = None
+            if file is None:
+                file = _File(table, OpenFile(folders[table], inside, in_files(table)))
+            file.add(rows)
+        if file is not None:
+            yield file.close()
+            file = None
+    finally:
+        if file is not None:
+            file.abandon()
+
+
+class _File:
+    """A file of `table`, and the rows that are not yet a row group of it."""
+
+    def __init__(self, table: str, file: OpenFile) -> None:
+        self.table = table
+        self._file = file
+        self._kept: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        require_rows(rows, self.table)
+        self._kept.append(rows)
+        self._rows += len(rows)
+        kept_rows, kept_bytes = (sum(of(rows) for rows in self._kept) for of in (len, _nbytes))
+        if kept_rows >= ROWS_OF_A_ROW_GROUP or kept_bytes >= BYTES_OF_A_ROW_GROUP:
+            self._write()
+
+    def close(self) -> pa.RecordBatch:
+        if self._kept:
+            self._write()
+        found = [[self.table], [self._file.close()], [self._rows]]
+        return pa.RecordBatch.from_arrays([pa.array(value) for value in found], schema=_WRITTEN)
+
+    def abandon(self) -> None:
+        self._file.abandon()
+
+    def _write(self) -> None:
+        schema = in_files(self.table)
+        self._file.write(pa.concat_tables(self._kept).select(schema.names).cast(schema).combine_chunks())
+        self._kept = []
+
+
+def _nbytes(rows: pa.Table) -> int:
+    return int(rows.nbytes)
