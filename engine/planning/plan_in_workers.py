@@ -1,11 +1,11 @@
 """Fleets on Spark: each of its Python workers plans whole topologies by columns."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -30,6 +30,7 @@ from plans.joins.run_passes import PackedPlan, Planned
 from plans.joins.spark_schemas import conform
 from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
+from plans.topology.joins.local_transformations import RowGroups, read_row_groups
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
@@ -89,7 +90,12 @@ def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_p
     """PACKED rows of what `plan_part` gives for topologies divided into `partitions`; they are kept."""
     read = validate_tables if isinstance(given, GivenTables) else validated_tables
     divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
-    packed = [_packed(rows, name, partitions) for name, rows in divided.items()]
+    packed = [
+        _packed_files(rows.sparkSession, given.ranges, partitions)
+        if name == "transformations" and isinstance(given, GivenTables) and given.ranges
+        else _packed(rows, name, partitions)
+        for name, rows in divided.items()
+    ]
     together = packed[0]
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
@@ -129,6 +135,16 @@ def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:
         return divided(with_null_lists(batch, schema) for batch in batches)
 
     return without_null_lists(rows, schema).mapInArrow(run, PACKED)
+
+
+def _packed_files(spark: SparkSession, ranges: Sequence[RowGroups], partitions: int) -> DataFrame:
+    """As _packed, of transformations that workers read from files."""
+    read, divided = read_row_groups(ranges), divide("transformations", partitions)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return divided(read(batches))
+
+    return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(run, PACKED)
 
 
 def _orphans(planned: DataFrame) -> int:

@@ -180,7 +180,9 @@ def _giants(given: TopologyTables | GivenTables) -> dict[int, int]:
 
 def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:
     """What read_topologies gives, validated by Spark if nobody has."""
-    return read_topology_tables(spark, *given) if isinstance(given, GivenTables) else given
+    if isinstance(given, GivenTables):
+        return read_topology_tables(spark, given.topologies, given.transformations)
+    return given
 
 
 def read_topologies(

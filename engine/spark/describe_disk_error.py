@@ -10,6 +10,9 @@ from engine.spark.local_folders import HINT, said_of_local_folders
 from operators.task.keep_rows import CANNOT_KEEP
 from plans.errors import MachineError, PenstockError
 
+CANNOT_WRITE_TO_STORE = "cannot write to the store"
+"""In front of what a worker says that writes files of a store: reading Spark's blocks is in its stack too."""
+
 _IN_LOCAL_FOLDERS = re.compile(
     r"\bat org\.apache\.spark\.(?:storage|shuffle|io|memory|util\.collection)\."
     r"|/(?:blockmgr|spark)-[0-9a-f]{8}-[0-9a-f-]{27}|Failed to create (?:a temp directory|local dir)"
@@ -33,6 +36,8 @@ def disk_error_of_spark(
     kept = _IN_KEPT.search(text)
     if kept is not None:
         return MachineError(f"writing {kept['path']}: {os.strerror(number)}", hint_of(number))
+    if store is not None and CANNOT_WRITE_TO_STORE in text:
+        return MachineError(f"writing {store}: {os.strerror(number)}", hint_of(number))
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):
         folders = said_of_local_folders(_settings() if settings is None else settings)
         return MachineError(f"writing Spark's local files to {folders}: {os.strerror(number)}", HINT)

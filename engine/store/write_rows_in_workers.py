@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from engine.spark.describe_disk_error import CANNOT_WRITE_TO_STORE
 from engine.store.delta_rs_logs import in_files
 from engine.store.require_rows import require_rows
 from engine.store.write_file import OpenFile
@@ -68,7 +69,10 @@ def _write_packed(folders: Mapping[str, str], inside: str) -> Callable[[Batches]
 def _written(
     parts: Iterable[tuple[str, pa.Table]], folders: Mapping[str, str], inside: str
 ) -> Iterator[pa.RecordBatch]:
-    """Write parts, each of one table, to a file for each run of parts of the same table."""
+    """Write parts, each of one table, to a file for each run of parts of the same table.
+
+    Raises OSError that says CANNOT_WRITE_TO_STORE.
+    """
     file: _File | None = None
     try:
         for table, rows in parts:
@@ -81,6 +85,8 @@ def _written(
         if file is not None:
             yield file.close()
             file = None
+    except OSError as error:
+        raise OSError(error.errno, f"{CANNOT_WRITE_TO_STORE}: {error}") from error
     finally:
         if file is not None:
             file.abandon()

@@ -42,6 +42,10 @@ DELTA = (
     f"Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: {FULL}\n"
     "\tat org.apache.hadoop.fs.RawLocalFileSystem$LocalFSFileOutputStream.write(RawLocalFileSystem.java)\n"
 )
+WORKER = (
+    f"OSError: [Errno 28] cannot write to the store: [Errno 28] {FULL}\n"
+    "\tat org.apache.spark.storage.BlockManager.getOrElseUpdate(BlockManager.scala)\n"
+)
 FILE = "java.io.FileNotFoundException: /full/out/part-0 (Read-only file system)"
 
 
@@ -52,6 +56,7 @@ FILE = "java.io.FileNotFoundException: /full/out/part-0 (Read-only file system)"
         (SHUFFLE, "store", "Spark's local files to /small (1 MiB, of which 0 MiB are free now)"),
         (JAR, None, "Spark's local files to /small (1 MiB, of which 0 MiB are free now)"),
         (DELTA, "/full/store", "/full/store"),
+        (WORKER, "/full/store", "/full/store"),
         (FILE, None, "/full/out/part-0"),
     ],
 )

@@ -127,13 +127,13 @@ def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(s
 
 
 def test_a_running_write_that_was_given_up_is_not_published(spark, store, monkeypatch):
-    append_all = writing._append_all
+    append_all = SparkTables.append_all
 
     def append_and_be_given_up(*args):
         append_all(*args)
         remove_unfinished(SparkTables(spark, store), NOW)
 
-    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    monkeypatch.setattr(SparkTables, "append_all", append_and_be_given_up)
     with pytest.raises(StoreError, match="removed as unfinished"):
         write(spark, store, plan_of(spark, b="1"))
     assert names(spark, store) == {"a"}

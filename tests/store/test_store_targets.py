@@ -122,7 +122,8 @@ def test_a_write_to_a_full_disk_leaves_nothing_and_can_be_tried_again(
         return written
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta_rs_tables, "write_file", full)
+        for module in (delta_rs_tables, delta_rs_logs):
+            patch.setattr(module, "write_file", full)
         with pytest.raises(MachineError, match=r"store: No space left on device"):
             write(store, plan_of(b="1"))
     if place == "data":

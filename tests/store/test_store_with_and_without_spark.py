@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from engine.store import write_plan as writing
+from engine.spark.shared_settings import shared_settings
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
+from engine.store.local_spark_tables import LocalSparkTables
 from engine.store.manifest import MANIFEST, PLAN_VERSIONS, PlanVersion
 from engine.store.plan_versions import list_versions, publish
 from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
-from engine.store.spark_tables import SparkTables
+from engine.store.spark_tables import _ENCODINGS, SparkTables
+from engine.store.tables_of_spark import tables_of_spark
 from engine.store.write_plan import new_write_id, write_plan
 from plans.errors import StoreError
 from plans.joins.spark_schemas import spark_schema
@@ -33,11 +36,18 @@ from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologi
 from tests.store.test_store import NOW
 
 ROOT = Path(__file__).parents[2]
+OfSpark = Callable[[SparkSession, str], SparkTables | LocalSparkTables]
 
 
-def spark_write(spark: SparkSession, store: str, tables: dict[str, pa.Table], **options: str) -> int:
+def spark_write(
+    spark: SparkSession,
+    store: str,
+    tables: dict[str, pa.Table],
+    of_spark: OfSpark = tables_of_spark,
+    **options: str,
+) -> int:
     frames = {name: spark.createDataFrame(rows, spark_schema(name)) for name, rows in tables.items()}
-    return write_plan(SparkTables(spark, store), frames, planner_version="1", options=options)
+    return write_plan(of_spark(spark, store), frames, planner_version="1", options=options)
 
 
 @pytest.fixture
@@ -51,7 +61,7 @@ def store(tmp_path: Path) -> str:
 @pytest.fixture(scope="module")
 def made_by_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("spark") / "store")
-    assert spark_write(spark, path, plan_of(a="1")) == 1
+    assert spark_write(spark, path, plan_of(a="1"), SparkTables) == 1
     return path
 
 
@@ -64,23 +74,23 @@ def spark_store(made_by_spark: str, tmp_path: Path) -> str:
 def test_numbers_and_ids_have_no_dictionary_whoever_writes(spark: SparkSession, tmp_path: Path):
     tables = {**plan_of(a="1"), "transformations": pa.concat_tables([every_type()] * 500)}
     write(str(tmp_path / "process"), tables)
-    spark_write(spark, str(tmp_path / "spark"), tables)
+    spark_write(spark, str(tmp_path / "workers"), tables)
+    spark_write(spark, str(tmp_path / "spark"), tables, SparkTables)
     without: dict[str, set[str]] = {}
-    for store in ("process", "spark"):
+    for store in ("process", "workers", "spark"):
         for file in (tmp_path / store / "transformations").glob("*/*.parquet"):
             group = pq.ParquetFile(file).metadata.row_group(0)
             columns = [group.column(i) for i in range(group.num_columns)]
             none = {column.path_in_schema for column in columns if not column.has_dictionary_page}
             without[store] = without.get(store, none) & none
     numbers = {"topology_id", "id", "buffer_timeout"}
-    assert numbers <= without["process"] & without["spark"]
-    assert not {"kind", "name"} & (without["process"] | without["spark"])
+    assert all(numbers <= columns and not {"kind", "name"} & columns for columns in without.values())
     assert "parquet.enable.dictionary#id" not in spark.conf.getAll
 
 
 def test_settings_of_writes_that_overlap_end_with_the_last_one(spark: SparkSession):
     key = "parquet.enable.dictionary#id"
-    first, second = (SparkTables(spark, store).appending() for store in ("one", "other"))
+    first, second = (shared_settings(spark, _ENCODINGS) for _ in range(2))
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -108,21 +118,22 @@ def every_type() -> pa.Table:
     return pa.Table.from_pylist([row, other], schema_of("transformations"))
 
 
-def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str):
+@pytest.mark.parametrize("of_spark", [SparkTables, tables_of_spark])
+def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str, of_spark: OfSpark):
     plan = {**plan_of(a="1", b="1"), "transformations": every_type()}
     assert write(store, plan, until="topology") == 2
-    read = read_plan(SparkTables(spark, store))
+    read = read_plan(of_spark(spark, store))
     for name, rows in plan.items():
         assert rows_of(read[name].toArrow()) == rows_of(rows)
-    assert spark_write(spark, store, plan, until="topology") == 2
-    assert spark_write(spark, store, plan_of(c="1")) == 3
+    assert spark_write(spark, store, plan, of_spark, until="topology") == 2
+    assert spark_write(spark, store, plan_of(c="1"), of_spark) == 3
     assert (names(store), names(store, 2)) == ({"c"}, {"a", "b"})
     assert write(store, plan_of(c="1")) == 3
     drop_version(SparkTables(spark, store), 2)
     assert [v.version for v in list_versions(DeltaRsTables(store))] == [1, 3]
     drop_version(DeltaRsTables(store), 1)
     assert [v.version for v in list_versions(SparkTables(spark, store))] == [3]
-    assert spark_write(spark, store, plan_of(c="1")) == 3
+    assert spark_write(spark, store, plan_of(c="1"), of_spark) == 3
     assert write(store, plan_of(d="1")) == 4
 
 
@@ -226,13 +237,13 @@ def test_spark_and_delta_rs_publish_at_the_same_time(spark: SparkSession, spark_
 def test_a_running_write_that_was_given_up_is_not_published(
     spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch
 ):
-    append_all = writing._append_all
+    append_all = DeltaRsTables.append_all
 
     def append_and_be_given_up(*args):
         append_all(*args)
         remove_unfinished(SparkTables(spark, store), NOW)
 
-    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    monkeypatch.setattr(DeltaRsTables, "append_all", append_and_be_given_up)
     with pytest.raises(StoreError, match="removed as unfinished"):
         write(store, plan_of(b="1"))
     assert (names(store), rows_in(store)) == ({"a"}, 1)

@@ -177,13 +177,13 @@ def test_what_a_killed_write_left_is_removed_and_nothing_else(store: str):
 
 
 def test_a_running_write_that_was_given_up_is_not_published(store: str, monkeypatch: pytest.MonkeyPatch):
-    append_all = writing._append_all
+    append_all = DeltaRsTables.append_all
 
     def append_and_be_given_up(*arguments):
         append_all(*arguments)
         remove_unfinished(DeltaRsTables(store), timedelta(seconds=-60))
 
-    monkeypatch.setattr(writing, "_append_all", append_and_be_given_up)
+    monkeypatch.setattr(DeltaRsTables, "append_all", append_and_be_given_up)
     with pytest.raises(StoreError, match="removed as unfinished"):
         write(store, plan_of(b="1"))
     assert (names(store), rows_in(store)) == ({"a"}, 1)

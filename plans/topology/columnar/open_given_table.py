@@ -69,7 +69,7 @@ def open_given_table(table: Path) -> GivenTable:
         from deltalake import DeltaTable
 
         delta = DeltaTable(table)
-        plain = _plain_files(table, delta)
+        plain = plain_files(table, delta)
         if plain is not None:
             return _of_files(table, dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
         whole = pa.RecordBatchReader.from_stream(delta.scan())
@@ -101,7 +101,7 @@ def _unreadable(table: Path, error: Exception) -> PenstockError:
     return missing_table(str(table), str(error).splitlines()[0][:300])
 
 
-def _plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
+def plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
     """The files of a Delta table whose rows are just what is in them; None if there is more to mind.
 
     Arrow reads them in half the memory that delta-rs takes for it.

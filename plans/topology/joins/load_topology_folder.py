@@ -7,6 +7,7 @@ from plans.errors import SchemaError
 from plans.topology.input_errors import missing_table, unusable_path
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.is_delta_table import is_delta_table
+from plans.topology.joins.local_transformations import local_transformations
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from plans.topology.joins.topology_tables import GivenTables
@@ -30,6 +31,7 @@ def load_topology_folder(
             raise missing_table(table, str(e).splitlines()[0][:300]) from None
     try:
         topologies, transformations = tables
-        return normalized_tables(topologies, transformations, job_defaults)
+        given = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
+    return given._replace(ranges=local_transformations(path))

@@ -37,7 +37,7 @@ def read_topology_tables(
     them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a
     column of another name or type.
     """
-    given, rows = normalized_tables(topologies, transformations)
+    given, rows, _ = normalized_tables(topologies, transformations)
     summary = _summary(given, rows).persist(StorageLevel.MEMORY_AND_DISK)
     total = summary.agg(
         F.count(F.lit(1)).alias("inputs"),

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from plans.topology.joins.local_transformations import RowGroups
+
 
 class TopologyTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, none of them computed yet.
@@ -28,8 +30,10 @@ class TopologyTables(NamedTuple):
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Not validated yet; a function that takes them validates both tables.
+    Not validated yet; a function that takes them validates both tables. `ranges`: what `transformations`
+    is read from, where Spark's workers can do so themselves.
     """
 
     topologies: DataFrame
     transformations: DataFrame
+    ranges: tuple[RowGroups, ...] | None = None

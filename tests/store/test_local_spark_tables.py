@@ -1,0 +1,116 @@
+"""Files of a local store that Spark's workers write, and commits without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.planning.choose_planner import Planner
+from engine.planning.plan_topologies import plan
+from engine.spark.describe_spark_error import describe_spark_error
+from engine.store import local_spark_tables, write_rows_in_workers
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.read_plan import read_plan
+from engine.store.spark_tables import SparkTables
+from engine.store.store_errors import store_errors
+from engine.store.tables_of_spark import tables_of_spark
+from engine.store.write_plan import new_write_id, write_plan
+from plans.joins.spark_schemas import spark_schema
+from plans.tables import TABLES
+from tests.columnar.table_contents import rows_of
+from tests.store.arrow_plans import topologies
+
+GIVEN: list[dict[str, Any]] = [
+    {"name": name, "transformations": [{"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}]}
+    for name in ("a", "b")
+]
+GIVEN += [{"name": "wrong"}]
+
+
+def edges(spark: SparkSession, count: int) -> DataFrame:
+    """Rows of stream_edges, each third of them with names that an output selects."""
+    schema = TABLES["stream_edges"]
+    columns = {field.name: [_value(field, row) for row in range(count)] for field in schema}
+    return spark.createDataFrame(pa.table(columns, schema), spark_schema("stream_edges"))
+
+
+def _value(field: pa.Field, row: int) -> object:
+    if field.name == "selected_names":
+        return [f"n{row}"] if row % 3 == 0 else None
+    if pa.types.is_list(field.type):
+        return []
+    if pa.types.is_integer(field.type):
+        return row
+    return False if pa.types.is_boolean(field.type) else "x"
+
+
+def test_rows_are_the_same_in_any_number_of_partitions_and_files_are_listed(
+    spark: SparkSession, tmp_path: Path
+):
+    rows = edges(spark, 50)
+    for partitions in (1, 2, 7):
+        store, write_id = str(tmp_path / str(partitions)), new_write_id()
+        delta = tables_of_spark(spark, store)
+        delta.append("stream_edges", rows.repartition(partitions), write_id, None)
+        assert rows_of(DeltaRsTables(store).read("stream_edges", write_id)) == rows_of(rows.toArrow())
+        assert rows_of(delta.read("stream_edges", write_id).toArrow()) == rows_of(rows.toArrow())
+        listed = delta.listed_files("stream_edges", write_id) or []
+        found = (tmp_path / str(partitions) / "stream_edges").glob("write_id=*/*.parquet")
+        assert {Path(file.path).name for file in listed} == {file.name for file in found}
+        assert sum(file.rows or 0 for file in listed) == 50
+
+
+def test_what_a_task_that_ran_twice_has_left_is_removed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_rows = write_rows_in_workers.write_rows
+
+    def write_twice(rows: DataFrame, table: str, folder: str, inside: str) -> DataFrame:
+        write_rows(rows, table, folder, inside).collect()
+        return write_rows(rows, table, folder, inside)
+
+    monkeypatch.setattr(local_spark_tables, "write_rows", write_twice)
+    delta, write_id = tables_of_spark(spark, str(tmp_path)), new_write_id()
+    delta.append("stream_edges", edges(spark, 9), write_id, 1)
+    files = list((tmp_path / "stream_edges").glob("write_id=*/*.parquet"))
+    assert [pq.read_metadata(file).num_rows for file in files] == [9]
+
+
+def test_no_rows_leave_a_table_without_files(spark: SparkSession, tmp_path: Path):
+    delta, write_id = tables_of_spark(spark, str(tmp_path)), new_write_id()
+    delta.append("stream_edges", edges(spark, 1).limit(0), write_id, 1)
+    assert delta.has("stream_edges")
+    assert delta.listed_files("stream_edges", write_id) == []
+
+
+def test_a_folder_that_takes_no_files_is_an_error_in_a_line(spark: SparkSession, tmp_path: Path):
+    delta, write_id = tables_of_spark(spark, str(tmp_path)), new_write_id()
+    delta.create("topologies")
+    (tmp_path / "topologies" / f"write_id={write_id}").write_text("in the way")
+    rows = spark.createDataFrame(topologies(a="1"), spark_schema("topologies"))
+    with pytest.raises(PythonException) as error, store_errors(str(tmp_path), "writing"):
+        delta.append("topologies", rows, write_id, 1)
+    said = describe_spark_error(error.value)
+    assert "cannot write to the store" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("planner", [Planner.COLUMNAR, Planner.JOINS])
+def test_a_plan_of_spark_is_stored_as_it_reads(spark: SparkSession, tmp_path: Path, planner: Planner):
+    planned = plan(GIVEN, spark=spark, planner=planner)
+    delta = tables_of_spark(spark, str(tmp_path), planned.packed)
+    assert (planned.packed is not None) == (planner is Planner.COLUMNAR)
+    write_plan(delta, planned.tables, planner_version="1", options={})
+    stored = read_plan(DeltaRsTables(str(tmp_path)))
+    for name, rows in planned.tables.items():
+        assert rows_of(stored[name]) == rows_of(rows.toArrow()), name
+    assert stored["topologies"].num_rows == 2
+    assert stored["rejected"].num_rows == 1
+    assert write_plan(delta, planned.tables, planner_version="1", options={}) == 1
+    of_spark = read_plan(SparkTables(spark, str(tmp_path)))
+    assert of_spark["stream_nodes"].count() == 4
+    planned.release()
