@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from engine.commands.main import app
-from engine.store import delta_rs_tables, plan_versions
+from engine.store import delta_rs_logs, delta_rs_tables, plan_versions
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.manifest import MANIFEST
 from engine.store.plan_versions import is_store, list_versions
