@@ -1,5 +1,6 @@
 """Planners in processes of their own: one for each measurement, or kept where it takes long to start."""
 
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,18 +20,22 @@ from engine.machine.machine import memory_bytes
 Ask = Callable[[str, Sequence[str]], dict[str, Any]]
 """(planner, options of engine.bench.measure_planner) to what ask_child gives."""
 
+Begin = Callable[[str, Sequence[str]], Callable[[], dict[str, Any]]]
+"""As Ask, without waiting: what it gives waits for the answer."""
+
 FREE_SHARE = 0.5
 """Kept processes are ended if less than this share of the memory is left for others."""
 
 
 @contextmanager
-def planner_processes(timeout: float) -> Iterator[Ask]:
-    """An Ask that gives each answer `timeout` seconds; kept processes end with the block.
+def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
+    """An Ask and a Begin that give each answer `timeout` seconds; processes end with the block at the latest.
 
     A planner that is `kept` has one process for all that it is asked, so that Spark starts, and its JVM warms
     up, once. One that fails gets another.
     """
     kept: dict[str, Child] = {}
+    begun: list[Child] = []
 
     def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
         if planner not in kept and available_memory().size_bytes < FREE_SHARE * memory_bytes():
@@ -44,11 +49,28 @@ def planner_processes(timeout: float) -> Iterator[Ask]:
             end_child(kept.pop(planner))
         return found
 
+    def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
+        if PLANNERS[planner].kept:
+            return lambda: ask(planner, options)
+        child = start_child(measure_planner_command(planner, *options), subprocess.DEVNULL)
+        begun.append(child)
+
+        def wait() -> dict[str, Any]:
+            try:
+                return ask_child(child, None, timeout)
+            finally:
+                begun.remove(child)
+                end_child(child)
+
+        return wait
+
     def end_all() -> None:
         while kept:
             end_child(kept.popitem()[1])
 
     try:
-        yield ask
+        yield ask, begin
     finally:
         end_all()
+        while begun:
+            end_child(begun.pop())

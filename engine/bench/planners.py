@@ -66,8 +66,7 @@ PLANNERS: dict[str, Planner] = {
             "Apache Flink's own classes in a JVM with as much heap as Spark's and Java's default stack. "
             "Start-up: Python and the JVM. Reading: JSON lines. Planning: what Flink does for each layer, "
             "which includes serialising operator configurations that Penstock does not make. The plans are "
-            "objects in memory. Warm plans run in a second JVM, after one that is not counted. Memory: "
-            "Python and the JVM.",
+            "objects in memory. Warm plans follow the cold one in the same JVM. Memory: Python and the JVM.",
         ),
     )
 }

@@ -1,12 +1,13 @@
 """Every measurement of a benchmark in turn, and the comparison of plans."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.bench.planner_processes import Ask
+import orjson
+
+from engine.bench.planner_processes import Ask, Begin
 from engine.bench.planners import PLANNERS
 from engine.bench.prepare_inputs import Input
 from engine.bench.run_child import USED
@@ -91,10 +92,13 @@ def compare_plans(
     inputs: Mapping[Case, Input],
     planners: Sequence[str],
     until: Layer,
-    ask: Ask,
+    begin: Begin,
     report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """One entry per suite: its smallest size, `pairs` (see find_differences) and `failures` by planner."""
+    """One entry per suite: its smallest size, `pairs` (see find_differences) and `failures` by planner.
+
+    Nothing is timed here: planners are asked side by side.
+    """
     smallest: dict[str, Case] = {}
     for case, given in inputs.items():
         name = case.suite.name
@@ -102,18 +106,23 @@ def compare_plans(
             smallest[name] = case
     entries = []
     for suite, case in smallest.items():
+        report(f"{suite} compare {', '.join(planners)}")
         digests: dict[str, Digests] = {}
         failures = {}
-        for planner in planners:
-            report(f"{suite} compare {planner}")
-            path = inputs[case].path(PLANNERS[planner].reads_lines)
-            with short_lived_folder("bench") as folder:
-                file = Path(folder) / "digests.json"
-                done = ask(planner, _options(path, until, "--digests", str(file)))
+        with short_lived_folder("bench") as folder:
+            begun = {}
+            for planner in planners:
+                path = inputs[case].path(PLANNERS[planner].reads_lines)
+                file = str(Path(folder) / f"{planner}.json")
+                begun[planner] = begin(planner, _options(path, until, "--digests", file))
+            # Those that are kept are asked while they are waited for: the others are at work by then.
+            for planner in sorted(begun, key=lambda name: not PLANNERS[name].kept):
+                done = begun[planner]()
                 if done["failure"]:
                     failures[planner] = done["failure"]
                 else:
-                    digests[planner] = json.loads(file.read_text())
+                    digests[planner] = orjson.loads((Path(folder) / f"{planner}.json").read_bytes())
+        digests = {planner: digests[planner] for planner in planners if planner in digests}
         entry = {"suite": suite, "operators": inputs[case].operators, "pairs": find_differences(digests)}
         entries.append({**entry, "failures": failures})
     return entries

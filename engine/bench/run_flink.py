@@ -10,7 +10,7 @@ import orjson
 
 from engine.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
 from engine.flink.flink_jars import compiled_planner, flink_jars
-from engine.flink.plan_with_flink import FlinkPlanned, plan_with_flink
+from engine.flink.plan_with_flink import plan_with_flink
 from engine.machine.machine import driver_memory_mebibytes
 from engine.spark.find_java import require_java
 from plans.vocabulary import Layer
@@ -35,20 +35,21 @@ def plan_lines(path: Path, until: Layer) -> Iterator[str]:
 
 
 def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
-    """The cold plan in one JVM; the warm ones in another, after one that is not counted."""
+    """All in one JVM."""
     started = time.monotonic()
-    cold = plan_with_flink(_lines(path), until, heap=_heap(), times_only=True)
-    _require_plans(cold.plans, cold.topologies)
-    times = _times(cold.seconds)
-    start_up = time.monotonic() - started - sum(cold.seconds.values())
-    yield times._replace(start_up=max(0.0, start_up))
-    if warm:
-        enough = max(1, int(ENOUGH_SECONDS / max(0.001, sum(cold.seconds.values()))))
-        planned: FlinkPlanned = plan_with_flink(
-            _lines(path), until, heap=_heap(), times_only=True, repeat=min(warm, enough)
-        )
-        _require_plans(planned.plans, planned.topologies)
-        yield from map(_times, planned.runs)
+    planned = plan_with_flink(
+        _lines(path),
+        until,
+        heap=_heap(),
+        times_only=True,
+        repeat=1 + warm,
+        enough_seconds=ENOUGH_SECONDS,
+    )
+    _require_plans(planned.plans, planned.topologies)
+    start_up = time.monotonic() - started - sum(sum(run.values()) for run in planned.runs)
+    cold, *others = map(_times, planned.runs)
+    yield cold._replace(start_up=max(0.0, start_up))
+    yield from others
 
 
 def _times(seconds: Mapping[str, float]) -> Times:

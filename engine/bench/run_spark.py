@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import polars as pl
-
 from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.commits.temporary_folders import short_lived_folder
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
 from engine.spark.session import get_session
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.read_plan import read_plan
+from engine.store.tables_of_spark import tables_of_spark
+from engine.store.write_plan import write_plan
 from plans.columnar import passes as columnar
+from plans.columnar.frames import from_arrow
 from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
 from plans.joins import passes as joins
 from plans.layers import LAYER_TABLES
@@ -33,14 +36,16 @@ def start(planner: Planner = Planner.JOINS) -> Plans:
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
-    """Plan JSON lines. Spark only writes the tables: its own writer of JSON takes as long as planning."""
+    """Plan JSON lines of a plan that goes by way of a store."""
     session = get_session(app_name="penstock bench", conf=bench_configuration().spark)
     planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
     with short_lived_folder("bench") as folder:
-        for name in _WRITTEN & set(planned.tables):
-            planned.tables[name].write.parquet(f"{folder}/{name}")
+        written = {name: rows for name, rows in planned.tables.items() if name in _WRITTEN}
+        delta = tables_of_spark(session, folder, planned.packed)
+        about = dict.fromkeys(written, planned.rows_read)
+        write_plan(delta, written, planner_version="bench", options={}, rows=about)
         planned.release()
-        tables = {file.name: pl.read_parquet(f"{file}/*.parquet") for file in Path(folder).iterdir()}
+        tables = {name: from_arrow(rows) for name, rows in read_plan(DeltaRsTables(folder)).items()}
     yield from to_plan_lines(tables)["line"]
 
 

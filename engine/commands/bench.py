@@ -227,11 +227,11 @@ def _run(
         write_results(out, results)
         write_page(out, results)
 
-    with progress(1 + len(todo) + len(suites) * len(to_compare)) as report:
+    with progress(1 + len(todo) + (len(suites) if to_compare else 0)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
         try:
-            with planner_processes(timeout) as ask:
+            with planner_processes(timeout) as (ask, begin):
                 measure = measure_with(ask, layer, settings["repeat_in_process"])
                 for record in run_benchmarks(todo, inputs, measure, report):
                     append_line(out, record)
@@ -239,7 +239,7 @@ def _run(
                     measured.append(record)
                     write_what_there_is()
                 if to_compare:
-                    results["equality"] = compare_plans(inputs, to_compare, layer, ask, report)
+                    results["equality"] = compare_plans(inputs, to_compare, layer, begin, report)
         finally:
             write_what_there_is()
             append_rows(out, results, measured)

@@ -17,13 +17,14 @@ import org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator;
  *
  * <p>Reads topology JSON lines; writes plan JSON lines and, for each run over them, a line of what each step
  * took. A topology that Flink refuses, or for which stack or heap are too small, is a line like the others.
- * With --times-only no plans are written, only refusals. With --repeat all is planned once more often than
- * asked, and the times of the first run are dropped.
+ * With --times-only no plans are written, only refusals. With --repeat all is planned that often; there are no
+ * more runs once those after the first have taken as many seconds as --enough says.
  */
 final class PlanTopologies {
     private static final String USAGE =
             "usage: PlanTopologies TOPOLOGIES PLANS TIMES"
-                    + " [--until stream_graph|job_graph|execution_graph|slots] [--times-only] [--repeat N]";
+                    + " [--until stream_graph|job_graph|execution_graph|slots] [--times-only] [--repeat N]"
+                    + " [--enough SECONDS]";
 
     private final Step until;
     private final boolean timesOnly;
@@ -40,27 +41,25 @@ final class PlanTopologies {
         }
         Step until = Step.SLOTS;
         boolean timesOnly = false;
-        int firstRun = 0;
         int runs = 1;
+        double enough = Double.POSITIVE_INFINITY;
         for (int i = 3; i < arguments.length; i++) {
             switch (arguments[i]) {
                 case "--until" -> until = Step.layer(arguments[++i]);
                 case "--times-only" -> timesOnly = true;
-                case "--repeat" -> {
-                    firstRun = -1;
-                    runs = Integer.parseInt(arguments[++i]);
-                }
+                case "--repeat" -> runs = Integer.parseInt(arguments[++i]);
+                case "--enough" -> enough = Double.parseDouble(arguments[++i]);
                 default -> throw new IllegalArgumentException(USAGE);
             }
         }
         initializeClasses();
         try (Writer timesOut = Files.newBufferedWriter(Path.of(arguments[2]))) {
-            for (int run = firstRun; run < runs; run++) {
+            double warm = 0;
+            for (int run = 0; run < runs && warm < enough; run++) {
                 PlanTopologies planner = new PlanTopologies(until, timesOnly);
                 planner.planFile(Path.of(arguments[0]), Path.of(arguments[1]));
-                if (run >= 0) {
-                    planner.times.writeTo(timesOut);
-                }
+                planner.times.writeTo(timesOut);
+                warm += run > 0 ? planner.times.seconds() : 0;
             }
         }
         System.exit(0);

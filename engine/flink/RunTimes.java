@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.Callable;
+import java.util.stream.LongStream;
 
 /** Nanoseconds by step of one run over all topologies; a step that fails counts as well. */
 final class RunTimes {
@@ -25,6 +26,10 @@ final class RunTimes {
     void count(boolean isRefused) {
         topologies++;
         refused += isRefused ? 1 : 0;
+    }
+
+    double seconds() {
+        return LongStream.of(nanoseconds).sum() / 1e9;
     }
 
     /** One line; without the peak of resident memory where the system does not tell it. */

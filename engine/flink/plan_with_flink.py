@@ -74,13 +74,15 @@ def plan_with_flink(
     heap: str = "4g",
     stack: str | None = None,
     times_only: bool = False,
-    repeat: int | None = None,
+    repeat: int = 1,
+    enough_seconds: float | None = None,
 ) -> FlinkPlanned:
     """Plan topology lines (docs/topology-files.md) up to and including layer `until`, by Flink's own classes.
 
     `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, mostly too small for a chain of 3,000
     operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: how many times to
-    plan in one JVM, after one run that warms it up and is not counted.
+    plan in one JVM, which is cold for the first run only; no more often once the later runs have taken
+    `enough_seconds`.
 
     A topology that Flink refuses has error_stage, error (Flink's exception class) and message in its plan; so
     has one for which stack or heap were too small (StackOverflowError, OutOfMemoryError). The stage is
@@ -90,7 +92,7 @@ def plan_with_flink(
     Raises ConfigurationError (the extra `flink`, Java or javac are missing; wrong options), FlinkPlannerError
     (the JVM failed as a whole), LostTopologiesError.
     """
-    options = _options(until, times_only, repeat)
+    options = _options(until, times_only, repeat, enough_seconds)
     memory = _memory_options(heap, stack)
     java, jars = require_java(), flink_jars()
     classes = compiled_planner(jars, java)
@@ -119,16 +121,17 @@ def planner_command(
     ]
 
 
-def _options(until: Layer, times_only: bool, repeat: int | None) -> list[str]:
+def _options(until: Layer, times_only: bool, repeat: int, enough: float | None) -> list[str]:
     if until == Layer.TOPOLOGY:
         raise ConfigurationError("Flink has no layer topology", f"plan until {Layer.STREAM_GRAPH} or further")
-    if repeat is not None and repeat < 1:
+    if repeat < 1:
         raise ConfigurationError(f"repeat: found {repeat}, allowed 1 or more")
     return [
         "--until",
         str(until),
         *(["--times-only"] if times_only else []),
-        *(["--repeat", str(repeat)] if repeat is not None else []),
+        *(["--repeat", str(repeat)] if repeat > 1 else []),
+        *(["--enough", str(enough)] if enough is not None else []),
     ]
 
 

@@ -1,13 +1,15 @@
 """The one runner of all passes: it owns checkpoints, partitioning, timing and logging."""
 
-import inspect
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-from pyspark.sql import DataFrame
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
 
 from plans.choices import Choices
 from plans.joins.blocks import partitioned
@@ -15,6 +17,7 @@ from plans.joins.cut_lineage import cut_lineage, free
 from plans.joins.frames import join_local
 from plans.joins.passes import FixedPoint, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
+from plans.joins.run_steps import Done, inputs_of, run_steps
 from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
@@ -77,47 +80,22 @@ def run_passes(
     wanted = layers_until(until)
     chosen = steps(choices or Choices(), until)
     stored = {source for layer in wanted for source in LAYER_TABLES[layer].values()}
-    last = last_reads(chosen, {*stored, *_READ_AT_THE_END})
-    for name, step in chosen:
-        run.run(name, step)
-        run.free(last.get(name, ()))
+    run_steps(chosen, {*stored, *_READ_AT_THE_END}, run)
     refused = [run.tables[refusals] for layer in wanted if (refusals := f"{layer}_refusals") in run.tables]
-    return run.finish(given, wanted, refused)
+    return run.planned(given, wanted, refused)
 
 
 _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
 
 
-def last_reads(chosen: list[tuple[str, Step]], stored: Collection[str]) -> dict[str, list[str]]:
-    """Step to the tables that nothing reads after it.
+@dataclass(slots=True)
+class _Begun:
+    """A walk in a thread of its own: its rows and seconds, or what it has raised."""
 
-    `stored` are read after all steps. What a view reads is read when the view is.
-    """
-    views = {name: step for name, step in chosen if isinstance(step, View)}
-
-    def read(names: Iterable[str]) -> set[str]:
-        found: set[str] = set()
-        for name in names:
-            found.add(name)
-            if name in views:
-                found |= read(_inputs_of(views[name].derive))
-        return found
-
-    later = read(stored)
-    last: dict[str, list[str]] = {}
-    for name, step in reversed(chosen):
-        if name in views:
-            continue
-        ends = read(_inputs_of(step.derive)) - later
-        last[name] = sorted(ends)
-        later |= ends
-    return last
-
-
-def _inputs_of(derive: Callable[..., DataFrame]) -> list[str]:
-    """The tables that a pass names; its keyword-only parameters are choices and bound already."""
-    parameters = inspect.signature(derive).parameters.values()
-    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    thread: Thread | None = None
+    rows: DataFrame | None = None
+    seconds: float = 0.0
+    error: BaseException | None = None
 
 
 class _Run:
@@ -129,6 +107,13 @@ class _Run:
         self.tables: dict[str, DataFrame] = {}
         self.seconds: dict[str, float] = {}
         self.kept: list[DataFrame] = []
+        self.begun: dict[str, _Begun] = {}
+        self.tag = f"penstock-walks-{uuid4().hex[:12]}"
+
+    @property
+    def session(self) -> SparkSession:
+        """Of the tables."""
+        return next(iter(self.tables.values())).sparkSession
 
     def read(self, given: TopologyTables) -> None:
         self.report("partition topologies")
@@ -140,15 +125,13 @@ class _Run:
         self.seconds["partition_topologies"] = time.monotonic() - started
 
     def run(self, name: str, step: Step) -> None:
+        """Derive a table; a view only names what its readers will compute."""
         if isinstance(step, View):
             self.tables[name] = step.derive(**self._inputs(step.derive))
             return
         self.report(name.replace("_", " "))
         started = time.monotonic()
-        rows = step.derive(**self._inputs(step.derive))
-        if isinstance(step, Walk):
-            rows = partitioned(rows, self.partitions)
-        rows = self._keep(rows)
+        rows = self._derived(step, self._inputs(step.derive))
         if isinstance(step, FixedPoint):
             rounds = 0
             while not rows.filter("open").isEmpty():
@@ -158,19 +141,52 @@ class _Run:
                 rows = further
                 rounds += 1
             _LOG.info("%s: %d rounds", name, rounds)
-        self.tables[name] = rows
-        self.seconds[name] = time.monotonic() - started
-        _LOG.info("%s: %.2f s", name, self.seconds[name])
+        self._add(name, rows, time.monotonic() - started)
 
-    def free(self, names: Iterable[str]) -> None:
-        """Give back the storage of tables that no later step reads."""
-        for name in names:
-            rows = self.tables.pop(name)
-            if rows in self.kept:
-                self.kept.remove(rows)
-                free(rows)
+    def begin(self, name: str, step: Walk, done: Done) -> None:
+        """As `run`, in a thread of its own, which puts the name into `done` at its end."""
+        self.report(name.replace("_", " "))
+        begun = self.begun[name] = _Begun()
+        context, inputs = self.session.sparkContext, self._inputs(step.derive)
 
-    def finish(self, given: TopologyTables, wanted: list[Layer], refused: list[DataFrame]) -> Planned:
+        def walk() -> None:
+            started = time.monotonic()
+            try:
+                context.addJobTag(self.tag)
+                begun.rows = self._derived(step, inputs)
+            except BaseException as error:
+                begun.error = error
+            begun.seconds = time.monotonic() - started
+            done.put(name)
+
+        inherit: Any = inheritable_thread_target(self.session)
+        begun.thread = Thread(target=inherit(walk), name=f"penstock-{name}", daemon=True)
+        begun.thread.start()
+
+    def finish(self, name: str) -> None:
+        """Take the table of a walk that has ended, or raise what it has raised."""
+        begun = self.begun.pop(name)
+        if begun.error is not None:
+            raise begun.error
+        assert begun.rows is not None
+        self._add(name, begun.rows, begun.seconds)
+
+    def cancel(self) -> None:
+        """End the jobs of walks that were begun, and wait for their threads."""
+        if self.begun:
+            self.session.sparkContext.cancelJobsWithTag(self.tag)
+        for begun in self.begun.values():
+            if begun.thread is not None:
+                begun.thread.join()
+
+    def free(self, name: str) -> None:
+        """Give back the storage of a table that no later step reads."""
+        rows = self.tables.pop(name)
+        if rows in self.kept:
+            self.kept.remove(rows)
+            free(rows)
+
+    def planned(self, given: TopologyTables, wanted: list[Layer], refused: list[DataFrame]) -> Planned:
         """The plan's tables without refused topologies.
 
         A topology that two layers refuse is rejected once, for the earlier one: Flink does not get further.
@@ -197,7 +213,16 @@ class _Run:
         )
 
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
-        return {name: self.tables[name] for name in _inputs_of(derive)}
+        return {name: self.tables[name] for name in inputs_of(derive)}
+
+    def _derived(self, step: Step, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        rows = step.derive(**inputs)
+        return self._keep(partitioned(rows, self.partitions) if isinstance(step, Walk) else rows)
+
+    def _add(self, name: str, rows: DataFrame, seconds: float) -> None:
+        self.tables[name] = rows
+        self.seconds[name] = seconds
+        _LOG.info("%s: %.2f s", name, seconds)
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         kept = cut_lineage(rows)

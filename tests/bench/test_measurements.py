@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path,
     file = tmp_path / "one.jsonl"
     file.write_text(json.dumps({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}) + "\n")
     options = ("--until", "stream_graph", "--repeat-in-process", "1", "--input")
-    with planner_processes(60) as ask:
+    with planner_processes(60) as (ask, _):
         first, second = ask("columnar", (*options, str(file))), ask("columnar", (*options, str(file)))
         failed = ask("columnar", (*options, str(tmp_path / "none.jsonl")))
         ended = ask("columnar", ("--no-such-option",))
@@ -204,10 +205,36 @@ def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path,
     assert all(one["cpu_seconds"] < 60 and one["peak_memory_bytes"] > 2**25 for one in (first, second, other))
 
 
+def test_processes_that_are_begun_run_side_by_side_and_end_with_the_block(tmp_path, monkeypatch):
+    file = tmp_path / "met"
+    meet = "import os, sys, time\nopen(sys.argv[1] + sys.argv[2], 'w')\n"
+    meet += "while not os.path.exists(sys.argv[1] + sys.argv[3]): time.sleep(0.01)\n"
+    meet += 'print(\'{"done": true, "failure": null}\')'
+    monkeypatch.setattr(
+        "engine.bench.planner_processes.measure_planner_command",
+        lambda planner, *options: [*python(meet), str(file), *options],
+    )
+    with planner_processes(60) as (_, begin):
+        begun = begin("columnar", ("1", "2")), begin("flink", ("2", "1"))
+        assert [wait()["failure"] for wait in begun] == [None, None]
+    with planner_processes(60) as (_, begin):
+        begin("columnar", ("3", "never"))
+    assert not [line for line in processes() if str(file) in line]
+
+
+def processes() -> list[str]:
+    """Command lines of all processes."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(path.read_text())
+    return lines
+
+
 def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
     code = "import time; time.sleep(100)"
     monkeypatch.setattr("engine.bench.planner_processes.measure_planner_command", lambda *_: python(code))
-    with planner_processes(0.3) as ask:
+    with planner_processes(0.3) as (ask, _):
         found = ask("joins", ())
     assert found["failure"]["error"] == "Timeout"
 

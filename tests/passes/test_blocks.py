@@ -11,15 +11,11 @@ from engine.planning.checkpoints_in import checkpoints_in
 from engine.planning.plan_topologies import read_topologies
 from engine.planning.planning_settings import planning_settings
 from engine.planning.split_by_size import split_by_size
-from plans.choices import Choices
 from plans.errors import ConfigurationError
 from plans.joins import run_passes
 from plans.joins.cut_lineage import cut_lineage, free
 from plans.joins.number_in_order import number_in_order
 from plans.joins.packed_blocks import BLOCK, ROWS, pack_blocks, together, unpack_blocks, unpacked
-from plans.joins.passes import View, steps
-from plans.joins.run_passes import last_reads
-from plans.layers import LAYER_TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
@@ -49,23 +45,6 @@ def test_a_walk_sees_numbers_in_place_of_texts_and_nothing_where_there_is_nothin
     assert pa.types.is_dictionary(whole.schema.field("name").type)
     assert whole.schema.field("tag").type == pa.null()
     assert whole.column("name").to_pylist() == table.column("name").to_pylist()
-
-
-@pytest.mark.parametrize("until", list(Layer))
-def test_a_table_is_freed_after_the_last_step_that_reads_it(until):
-    chosen = steps(Choices(), until)
-    stored = {source for layer in Layer for source in LAYER_TABLES[layer].values()}
-    freed = last_reads(chosen, stored)
-    names = [name for name, _ in chosen]
-    views = {name for name, step in chosen if isinstance(step, View)}
-    gone: set[str] = set()
-    for name, step in chosen:
-        assert name in views or not gone & set(run_passes._inputs_of(step.derive))
-        gone |= set(freed.get(name, ()))
-    assert not gone & stored
-    if until is Layer.SLOTS:
-        assert {"virtual_expansions", "walked", "operators", "marked_edges"} <= gone
-    assert gone <= {*names, "given_stream_nodes", "given_stream_edges"}
 
 
 @pytest.mark.parametrize("rows_per_block", [None, 1, 3])
