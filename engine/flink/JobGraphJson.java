@@ -2,7 +2,10 @@ import java.io.IOException;
 import java.util.IdentityHashMap;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.TreeSet;
 
+import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.OperatorIDPair;
 import org.apache.flink.runtime.jobgraph.IntermediateDataSet;
 import org.apache.flink.runtime.jobgraph.JobEdge;
@@ -94,10 +97,13 @@ final class JobGraphJson {
         json.writeNumberField("chain_index", operator.getChainIndex());
         json.writeObjectFieldStart("managed_memory_fraction");
         // StreamConfig answers for one use case at a time and needs the cluster's weights for it.
-        for (Map.Entry<String, String> entry : new TreeMap<>(operator.getConfiguration().toMap()).entrySet()) {
-            if (entry.getKey().startsWith(MANAGED_MEMORY_FRACTION)) {
-                String useCase = entry.getKey().substring(MANAGED_MEMORY_FRACTION.length());
-                json.writeNumberField(useCase, Double.parseDouble(entry.getValue()));
+        // Not toMap, which makes texts of all values, serialized functions too.
+        Configuration configuration = operator.getConfiguration();
+        for (String key : new TreeSet<>(configuration.keySet())) {
+            if (key.startsWith(MANAGED_MEMORY_FRACTION)) {
+                String useCase = key.substring(MANAGED_MEMORY_FRACTION.length());
+                double fraction = configuration.get(ConfigOptions.key(key).doubleType().noDefaultValue());
+                json.writeNumberField(useCase, fraction);
             }
         }
         json.writeEndObject();
