@@ -1,6 +1,7 @@
 """Every measurement of a benchmark in turn, and the comparison of plans."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,11 +41,21 @@ def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterat
                 yield Turn(repetition, case, planner)
 
 
-def measure_with(ask: Ask, until: Layer, repeat_in_process: int) -> Measure:
-    """A Measure that asks a planner's process."""
+def measure_with(ask: Ask, todo: Sequence[Turn], until: Layer, repeat_in_process: int) -> Measure:
+    """A Measure that asks a planner's process, for all of `todo`.
+
+    If the first turn of a process that is kept is repeated, it is the cold plan alone: the others are warm,
+    and on Spark each plan takes long.
+    """
+    asked: set[str] = set()
+    turns_of = Counter((turn.planner, turn.case) for turn in todo)
+    repeated = {planner for (planner, _), count in turns_of.items() if count > 1}
 
     def measure(planner: str, path: Path) -> dict[str, Any]:
-        return ask(planner, _options(path, until, "--repeat-in-process", str(repeat_in_process)))
+        cold_only = planner in repeated - asked and PLANNERS[planner].kept
+        asked.add(planner)
+        warm = 0 if cold_only else repeat_in_process
+        return ask(planner, _options(path, until, "--repeat-in-process", str(warm)))
 
     return measure
 

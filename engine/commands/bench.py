@@ -70,7 +70,8 @@ def command(
             "--repeat-in-process",
             min=0,
             metavar="N",
-            help="Warm plans in each process, after the cold one; no more after 10 seconds.",
+            help="Warm plans in each process, after the cold one; no more after 10 seconds. Planners on "
+            "Spark: in each repetition but the first, which is cold.",
         ),
     ] = 3,
     out: Annotated[
@@ -232,7 +233,7 @@ def _run(
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
         try:
             with planner_processes(timeout) as (ask, begin):
-                measure = measure_with(ask, layer, settings["repeat_in_process"])
+                measure = measure_with(ask, todo, layer, settings["repeat_in_process"])
                 for record in run_benchmarks(todo, inputs, measure, report):
                     append_line(out, record)
                     records.append(record)

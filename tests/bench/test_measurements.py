@@ -15,11 +15,12 @@ from engine.bench import measure_planner
 from engine.bench.planner_processes import planner_processes
 from engine.bench.planners import PLANNERS, Planner, why_missing
 from engine.bench.prepare_inputs import Input, count_operators, prepare_inputs, repeat_topologies
-from engine.bench.run_benchmarks import run_benchmarks, turns
+from engine.bench.run_benchmarks import measure_with, run_benchmarks, turns
 from engine.bench.run_child import measure_planner_command, run_child
 from engine.bench.suites import NEXMARK, SUITES, Case, cases_of, find_suite, spec_of
 from engine.bench.times import ENOUGH_SECONDS, Times
 from plans.errors import ConfigurationError
+from plans.vocabulary import Layer
 from tests.bench.made_up import times
 
 FLEET, CHAIN = SUITES["fleet"], SUITES["chain"]
@@ -229,6 +230,23 @@ def processes() -> list[str]:
         with suppress(OSError):
             lines.append(path.read_text())
     return lines
+
+
+def test_the_first_repetition_of_a_kept_process_is_cold_and_the_others_are_warm():
+    case = Case(CHAIN, 7)
+    asked = []
+
+    def ask(planner, options):
+        asked.append((planner, options[-1]))
+        return {}
+
+    for repeat in (3, 1):
+        todo = list(turns([case], ["joins", "columnar"], repeat))
+        measure = measure_with(ask, todo, Layer.SLOTS, 2)
+        for turn in todo:
+            measure(turn.planner, Path("topologies"))
+    plans = {name: [times for planner, times in asked if planner == name] for name in ("joins", "columnar")}
+    assert plans == {"joins": ["0", "2", "2", "2"], "columnar": ["2"] * 4}
 
 
 def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
