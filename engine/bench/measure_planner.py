@@ -24,7 +24,7 @@ from typing import Any  # noqa: E402
 
 from engine.bench.peak_memory import own_peak_bytes  # noqa: E402
 from engine.bench.planners import PLANNERS, load_planner  # noqa: E402
-from engine.bench.times import ENOUGH_SECONDS, Plans  # noqa: E402
+from engine.bench.times import Plans, is_enough  # noqa: E402
 from engine.machine.die_with_parent import die_with_parent  # noqa: E402
 from plans.vocabulary import Layer  # noqa: E402
 
@@ -80,7 +80,7 @@ def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
             else:
                 found["warm"].append(times.as_json())
             print(json.dumps(found), flush=True)
-            if sum(one["seconds"] for one in found["warm"]) > ENOUGH_SECONDS:
+            if is_enough([one["seconds"] for one in found["warm"]]):
                 break
     except Exception as error:
         found["failure"] = describe_failure(error)

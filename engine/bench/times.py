@@ -1,6 +1,6 @@
 """How long one plan took, by what was done."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +34,14 @@ class Times(NamedTuple):
 
 
 ENOUGH_SECONDS = 10
-"""Once warm plans in a process have taken this long, there are no more of them: what differs between long
+"""Warm plans in a process take no longer than this, but for the first of them: what differs between long
 plans is seen between repetitions."""
+
+
+def is_enough(seconds: Sequence[float]) -> bool:
+    """Whether one more warm plan, as long as those that took `seconds`, would pass ENOUGH_SECONDS."""
+    return bool(seconds) and sum(seconds) * (1 + 1 / len(seconds)) > ENOUGH_SECONDS
+
 
 Plans = Callable[[Path, Layer, int], Iterator[Times]]
 """(topologies, last layer, N) to the times of one cold plan and at most N warm ones, as they are done."""

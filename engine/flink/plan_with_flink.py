@@ -81,8 +81,8 @@ def plan_with_flink(
 
     `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, mostly too small for a chain of 3,000
     operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: how many times to
-    plan in one JVM, which is cold for the first run only; no more often once the later runs have taken
-    `enough_seconds`.
+    plan in one JVM, which is cold for the first run only; less often if all runs but the first would take
+    longer than `enough_seconds`.
 
     A topology that Flink refuses has error_stage, error (Flink's exception class) and message in its plan; so
     has one for which stack or heap were too small (StackOverflowError, OutOfMemoryError). The stage is

@@ -18,7 +18,7 @@ from engine.bench.prepare_inputs import Input, count_operators, prepare_inputs, 
 from engine.bench.run_benchmarks import measure_with, run_benchmarks, turns
 from engine.bench.run_child import measure_planner_command, run_child
 from engine.bench.suites import NEXMARK, SUITES, Case, cases_of, find_suite, spec_of
-from engine.bench.times import ENOUGH_SECONDS, Times
+from engine.bench.times import ENOUGH_SECONDS, Times, is_enough
 from plans.errors import ConfigurationError
 from plans.vocabulary import Layer
 from tests.bench.made_up import times
@@ -263,4 +263,8 @@ def test_long_plans_are_repeated_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(measure_planner, "_started", {"columnar": plans})
     chosen = Namespace(planner="columnar", input=tmp_path, until="slots", repeat_in_process=9, launched=0)
-    assert len(measure_planner._measure(chosen)["warm"]) == 2
+    assert len(measure_planner._measure(chosen)["warm"]) == 1
+
+
+def test_warm_plans_fill_the_time_that_there_is():
+    assert [is_enough([2.0] * count) for count in range(6)] == [False] * 5 + [True]
