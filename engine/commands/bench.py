@@ -70,8 +70,8 @@ def command(
             "--repeat-in-process",
             min=0,
             metavar="N",
-            help="Warm plans in each process, after the cold one: as many as take 10 seconds, or one. Planners "
-            "on Spark: in each repetition but the first, which is cold.",
+            help="Warm plans in each process, after the cold one: as many as take 10 seconds, or one. "
+            "Planners on Spark: in each repetition but the first, which is cold.",
         ),
     ] = 3,
     out: Annotated[
