@@ -1,8 +1,7 @@
 """Settings of a run: the Flink options that have an effect here, and what Spark needs meanwhile."""
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
@@ -16,7 +15,7 @@ from engine.configuration.run_options import (
 )
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import Job
-from engine.spark.scoped_settings import scoped_settings
+from engine.spark.shared_settings import shared_settings
 from operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough.
@@ -62,27 +61,6 @@ def _number(config: Mapping[str, str], option: Option) -> int:
         raise JobCompileError(f"option {option.key}: {given!r} {error}, allowed {option.allowed}") from None
 
 
-@contextmanager
-def spark_settings_for_runs(spark: SparkSession) -> Iterator[None]:
+def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
     """Set what exchanges rely on while a job is built and runs; runs that overlap share it."""
-    with _changing:
-        if _Runs.number == 0:
-            _Runs.settings.enter_context(scoped_settings(spark, _SPARK))
-        _Runs.number += 1
-    try:
-        yield
-    finally:
-        with _changing:
-            _Runs.number -= 1
-            if _Runs.number == 0:
-                _Runs.settings.close()
-
-
-class _Runs:
-    """The runs of this process that rely on the settings."""
-
-    number = 0
-    settings = ExitStack()
-
-
-_changing = threading.Lock()
+    return shared_settings(spark, _SPARK)

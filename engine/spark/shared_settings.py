@@ -27,7 +27,7 @@ def shared_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[
     Then what was there before the first of them is put back; with scoped_settings, blocks that overlap would
     put back each other's settings. Blocks of a session that want the same keys must want the same values.
     """
-    session = str(spark._jsparkSession.sessionUUID()), frozenset(wanted.items())
+    session = _name_of(spark), frozenset(wanted.items())
     with _LOCK:
         held = _HELD.setdefault(session, _Held())
         if not held.blocks:
@@ -41,3 +41,9 @@ def shared_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[
             if not held.blocks:
                 del _HELD[session]
                 held.settings.close()
+
+
+def _name_of(spark: SparkSession) -> str:
+    """What tells a session from others; several objects of Python may stand for one."""
+    java = getattr(spark, "_jsparkSession", None)
+    return str(java.sessionUUID() if java is not None else spark.session_id)  # type: ignore[attr-defined]

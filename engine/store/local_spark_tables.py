@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.spark.shared_settings import shared_settings
 from engine.store.append_side_by_side import append_side_by_side
 from engine.store.delta_rs_logs import DeltaRsLogs
 from engine.store.delta_rs_table import create_table
@@ -25,9 +24,6 @@ from engine.store.write_file import make_log_durable
 from engine.store.write_rows_in_workers import write_blocks, write_rows
 from plans.joins.run_passes import PackedPlan
 from plans.tables import TABLES
-
-_FEW_BLOCKS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}
-"""A block may have megabytes."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +73,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         for table in tables:
             create_table(table_path(self.store, table), table)
         folders = {table: local_folder(self.store, table) for table in tables}
-        with shared_settings(self.spark, _FEW_BLOCKS):
-            written = write_blocks(blocks, folders, _inside(write_id)).collect()
+        written = write_blocks(blocks, folders, _inside(write_id)).collect()
         files: dict[str, dict[str, int]] = {table: {} for table in sorted(tables)}
         for row in written:
             files[row.table][row.path] = row.rows
