@@ -6,7 +6,7 @@ next one, or none, is made with STRICT.
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,11 +22,10 @@ from engine.store.delta_rs_table import STRICT, create_table, delta_rs_schema, o
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from engine.store.store_tables import TRANSACTION_VERSION, ManifestRead, application_id, retry_conflicts
-from engine.store.stored_tables import WRITE_ID
+from engine.store.stored_tables import WRITE_ID, in_files
 from engine.store.table_path import table_path
 from engine.store.write_file import add_action, make_log_durable, write_file
 from operators.common.without_pandas import without_pandas
-from plans.tables import TABLES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -166,12 +165,6 @@ class DeltaRsLogs:
         lacking = [f for f in delta_rs_schema(MANIFEST).fields if f.name not in names]
         if lacking:
             table.alter.add_columns(lacking, commit_properties=STRICT)
-
-
-def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
-    """Columns as Parquet files have them: without comments, and without write_id, which is in their paths."""
-    columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
-    return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])
 
 
 def once(write_id: str) -> CommitProperties:

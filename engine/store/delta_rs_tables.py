@@ -9,12 +9,12 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from engine.store.append_side_by_side import append_side_by_side
-from engine.store.delta_rs_logs import DeltaRsLogs, in_files, once
+from engine.store.delta_rs_logs import DeltaRsLogs, once
 from engine.store.delta_rs_table import create_table, to_table
 from engine.store.is_local import is_local, local_folder
 from engine.store.require_rows import require_rows
 from engine.store.store_tables import Result, application_id, retry_conflicts
-from engine.store.stored_tables import WRITE_ID
+from engine.store.stored_tables import WRITE_ID, in_files
 from engine.store.table_path import table_path
 from engine.store.write_file import make_log_durable, write_file
 from operators.common.without_pandas import without_pandas

@@ -3,6 +3,7 @@
 Delta and Spark write a schema down as the same JSON, so both adapters make their schemas from it.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -78,3 +79,9 @@ def properties_of(table: str) -> dict[str, str]:
         return {"delta.isolationLevel": "Serializable"}
     # A write_id is retried for as long as its run lives; Delta need not remember it longer.
     return {"delta.setTransactionRetentionDuration": "interval 7 days"}
+
+
+def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
+    """Columns as Parquet files have them: without comments, and without write_id, which is in their paths."""
+    columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
+    return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])

@@ -6,9 +6,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from engine.spark.describe_disk_error import CANNOT_WRITE_TO_STORE
-from engine.store.delta_rs_logs import in_files
+from engine.store.open_file import OpenFile
 from engine.store.require_rows import require_rows
-from engine.store.write_file import OpenFile
+from engine.store.stored_tables import in_files
 from plans.joins.null_lists import with_null_lists, without_null_lists
 from plans.joins.spark_schemas import conform
 from plans.tables import TABLES

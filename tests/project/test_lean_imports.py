@@ -104,6 +104,18 @@ def test_workers_turn_values_into_columns_without_pandas():
     )
 
 
+def test_workers_write_files_of_a_store_with_little_besides_arrow():
+    assert (
+        run(
+            "import sys\n"
+            "import engine.store.write_rows_in_workers\n"
+            "import plans.topology.joins.local_transformations\n"
+            "print({'deltalake', 'polars', 'pandas', 'pydantic'} & set(sys.modules))"
+        )
+        == "set()"
+    )
+
+
 def imports_of(package: str) -> Iterator[tuple[Path, str]]:
     """File and module of every import below a package, those inside functions too."""
     for file in (ROOT / package).rglob("*.py"):
@@ -136,7 +148,11 @@ TAKE_SPARK = {
         "engine/planning/planning_settings.py",
         "engine/planning/memory_of_workers.py",
         "engine/planning/split_by_size.py",
+        "engine/store/local_spark_tables.py",
+        "engine/store/spark_rows.py",
         "engine/store/spark_tables.py",
+        "engine/store/tables_of_spark.py",
+        "engine/store/write_rows_in_workers.py",
         "engine/store/scan_spark_rows.py",
         "engine/store/store_errors.py",
         "engine/commands/main.py",
@@ -149,7 +165,7 @@ TAKE_SPARK = {
         "engine/planning/send_planners.py",
     },
 }
-"""What else needs Spark: its planners, an adapter of stores, what runs in its workers, and what says what its
+"""What else needs Spark: its planners, adapters of stores, what runs in its workers, and what says what its
 errors mean."""
 
 
