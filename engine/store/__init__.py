@@ -7,7 +7,7 @@ the next free version number into `plan_versions`. Readers take write_ids from t
 write that died is never seen, and two writers only ever meet in that last, tiny transaction, where the loser
 takes the next number.
 
-The functions here take the tables of a store as `StoreTables`. There are three adapters: `DeltaRsTables` works
-in this process; for the DataFrames of a Spark session there are `LocalSparkTables`, whose files Spark's workers
-write, and `SparkTables`, for stores elsewhere. Each reads and appends to what the others wrote.
+The functions here take the tables of a store as `StoreTables`. There are three adapters: `DeltaRsTables`
+works in this process; for DataFrames there are `LocalSparkTables`, whose files Spark's workers write, and
+`SparkTables`, for stores elsewhere. Each reads and appends to what the others wrote.
 """

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
 from typing import Any, NamedTuple
@@ -174,7 +175,8 @@ class _Run:
     def cancel(self) -> None:
         """End the jobs of walks that were begun, and wait for their threads."""
         if self.begun:
-            self.session.sparkContext.cancelJobsWithTag(self.tag)
+            with suppress(Exception):  # the JVM may have ended
+                self.session.sparkContext.cancelJobsWithTag(self.tag)
         for begun in self.begun.values():
             if begun.thread is not None:
                 begun.thread.join()
