@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Flags, Ints
 from plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
 
 _NONE = -1
@@ -25,24 +25,36 @@ def find_heads(rows: pa.Table) -> pa.RecordBatch:
     yielding = np.asarray(rows.column("yielding"))
     behind_legacy = np.asarray(rows.column("behind_legacy_source"))
     above = _positions_or_none(topologies, nodes, parents)
+    if not (yielding.any() and behind_legacy.any()):
+        return _heads(topologies, nodes, parents, above, behind_legacy)
 
     first = _first_of_chain(above)
     passed = _sum_to_first(above, yielding.astype(np.int64))
     below_cut = behind_legacy[first] & (passed >= 1)
     is_cut = below_cut & yielding & (passed == 1)
-    cut_above = above.copy()
-    cut_above[(above >= 0) & is_cut[above]] = _NONE
+    above[(above >= 0) & is_cut[above]] = _NONE
+    found = _heads(topologies, nodes, parents, above, behind_legacy, below_cut)
+    return found.filter(pa.array(~is_cut))
 
-    first = _first_of_chain(cut_above)
-    distance = _sum_to_first(cut_above, np.ones(len(nodes), np.int64))
-    kept = ~is_cut
+
+def _heads(
+    topologies: Ints,
+    nodes: Ints,
+    parents: Ints,
+    above: Ints,
+    behind_legacy: Flags,
+    below_cut: Flags | None = None,
+) -> pa.RecordBatch:
+    """HEADS of all rows; `above` is where each row's parent stands, if it has a row."""
+    first = _first_of_chain(above)
+    legacy = behind_legacy[first]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(topologies[kept]),
-            pa.array(nodes[kept], pa.int32()),
-            pa.array(parents[first][kept], pa.int32()),
-            pa.array(distance[kept], pa.int32()),
-            pa.array((behind_legacy[first] & ~below_cut)[kept]),
+            pa.array(topologies),
+            pa.array(nodes, pa.int32()),
+            pa.array(parents[first], pa.int32()),
+            pa.array(_sum_to_first(above, np.ones(len(nodes), np.int64)), pa.int32()),
+            pa.array(legacy if below_cut is None else legacy & ~below_cut),
         ],
         names=HEADS.names,
     )

@@ -109,8 +109,9 @@ def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     node_ids = nodes.column("id").to_numpy()
     for start in range(0, len(nodes), ROWS_OF_A_BATCH):
         yield _node_rows(nodes.slice(start, ROWS_OF_A_BATCH), start, node_ids, ids, order)
+    sources = np.repeat(np.arange(len(nodes), dtype=np.int32), np.diff(graph.out_bounds))
     for start in range(0, len(edges), ROWS_OF_A_BATCH):
-        yield _edge_rows(edges.slice(start, ROWS_OF_A_BATCH), start, graph, node_ids, ids, order)
+        yield _edge_rows(edges.slice(start, ROWS_OF_A_BATCH), start, graph, sources, node_ids, ids, order)
     collisions = nodes.take(pa.array(colliding))
     yield _batch({TOPOLOGY: collisions.column(TOPOLOGY), "colliding_node": collisions.column("id")})
 
@@ -138,12 +139,18 @@ def _node_rows(
 
 
 def _edge_rows(
-    edges: pa.Table, start: int, graph: StreamGraphArrays, node_ids: Ints, ids: Ints, order: DepthFirstOrder
+    edges: pa.Table,
+    start: int,
+    graph: StreamGraphArrays,
+    sources_of_edges: Ints,
+    node_ids: Ints,
+    ids: Ints,
+    order: DepthFirstOrder,
 ) -> pa.RecordBatch:
-    places = np.arange(start, start + len(edges))
-    sources = np.searchsorted(graph.out_bounds, places, side="right") - 1
+    rows = slice(start, start + len(edges))
+    sources = sources_of_edges[rows]
     # Edges of operators that no source leads to connect no vertices.
-    unchained = ~(graph.chainable[places] | graph.chained_source[places]) & (order.postorder[sources] >= 0)
+    unchained = ~(graph.chainable[rows] | graph.chained_source[rows]) & (order.postorder[sources] >= 0)
     sources, kept = sources[unchained], edges.filter(pa.array(unchained))
     heads = order.head[sources]
     lower, upper = data_set_ids(ids[heads, 0], ids[heads, 1], kept.column("edge_hash").to_numpy())
