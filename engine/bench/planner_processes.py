@@ -21,7 +21,7 @@ Ask = Callable[[str, Sequence[str]], dict[str, Any]]
 """(planner, options of engine.bench.measure_planner) to what ask_child gives."""
 
 Begin = Callable[[str, Sequence[str]], Callable[[], dict[str, Any]]]
-"""As Ask, without waiting: what it gives waits for the answer."""
+"""As Ask, without waiting: what it gives waits for the answer, and asks only then if memory is short."""
 
 FREE_SHARE = 0.5
 """Kept processes are ended if less than this share of the memory is left for others."""
@@ -38,7 +38,7 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
     begun: list[Child] = []
 
     def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
-        if planner not in kept and available_memory().size_bytes < FREE_SHARE * memory_bytes():
+        if planner not in kept and is_short_of_memory():
             end_all()
         if not PLANNERS[planner].kept:
             return run_child(measure_planner_command(planner, *options), timeout)
@@ -49,8 +49,11 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
             end_child(kept.pop(planner))
         return found
 
+    def is_short_of_memory() -> bool:
+        return available_memory().size_bytes < FREE_SHARE * memory_bytes()
+
     def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
-        if PLANNERS[planner].kept:
+        if PLANNERS[planner].kept or is_short_of_memory():
             return lambda: ask(planner, options)
         child = start_child(measure_planner_command(planner, *options), subprocess.DEVNULL)
         begun.append(child)

@@ -49,7 +49,8 @@ def measure_with(ask: Ask, todo: Sequence[Turn], until: Layer, repeat_in_process
     """
     asked: set[str] = set()
     turns_of = Counter((turn.planner, turn.case) for turn in todo)
-    repeated = {planner for (planner, _), count in turns_of.items() if count > 1}
+    first = {turn.planner: turn.case for turn in reversed(todo)}
+    repeated = {planner for planner, case in first.items() if turns_of[planner, case] > 1}
 
     def measure(planner: str, path: Path) -> dict[str, Any]:
         cold_only = planner in repeated - asked and PLANNERS[planner].kept

@@ -91,8 +91,8 @@ def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_p
     read = validate_tables if isinstance(given, GivenTables) else validated_tables
     divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
     packed = [
-        _packed_files(rows.sparkSession, given.ranges, partitions)
-        if name == "transformations" and isinstance(given, GivenTables) and given.ranges
+        _packed_files(rows.sparkSession, given.files, partitions)
+        if name == "transformations" and isinstance(given, GivenTables) and given.files
         else _packed(rows, name, partitions)
         for name, rows in divided.items()
     ]
@@ -137,14 +137,14 @@ def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:
     return without_null_lists(rows, schema).mapInArrow(run, PACKED)
 
 
-def _packed_files(spark: SparkSession, ranges: Sequence[RowGroups], partitions: int) -> DataFrame:
+def _packed_files(spark: SparkSession, tasks: Sequence[Sequence[RowGroups]], partitions: int) -> DataFrame:
     """As _packed, of transformations that workers read from files."""
-    read, divided = read_row_groups(ranges), divide("transformations", partitions)
+    read, divided = read_row_groups(tasks), divide("transformations", partitions)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return divided(read(batches))
 
-    return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(run, PACKED)
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, PACKED)
 
 
 def _orphans(planned: DataFrame) -> int:

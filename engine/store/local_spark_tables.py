@@ -66,15 +66,15 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """The rows of one write, with the declared columns or some of them."""
-        rows = self.spark.read.format("delta").load(table_path(self.store, table))
+        rows = self.spark.read.format("delta").load(local_folder(self.store, table))
         return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
 
     def _append_blocks(self, blocks: DataFrame, tables: frozenset[str], write_id: str) -> None:
-        for table in tables:
-            create_table(table_path(self.store, table), table)
-        folders = {table: local_folder(self.store, table) for table in tables}
+        made = {table: create_table(table_path(self.store, table), table) for table in tables}
+        left = [t for t in tables if made[t].transaction_version(application_id(write_id)) is None]
+        folders = {table: local_folder(self.store, table) for table in left}
         written = write_blocks(blocks, folders, _inside(write_id)).collect()
-        files: dict[str, dict[str, int]] = {table: {} for table in sorted(tables)}
+        files: dict[str, dict[str, int]] = {table: {} for table in sorted(left)}
         for row in written:
             files[row.table][row.path] = row.rows
         for table, of_table in files.items():

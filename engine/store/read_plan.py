@@ -21,7 +21,7 @@ def read_plan(
 ) -> dict[str, Rows]:
     """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
 
-    `delta`: the store, as DeltaRsTables for Arrow tables or SparkTables for DataFrames. `tables`: only these,
+    `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). `tables`: only these,
     where not all are wanted. Raises StoreError: not a store, no such version, a damaged one, a table that the
     version does not have, columns of another version of Penstock.
     """

@@ -28,12 +28,12 @@ def write_plan(
 ) -> int:
     """The number of the version that holds `tables` (names of plans.tables.TABLES to their rows).
 
-    `delta`: the store, as DeltaRsTables for Arrow tables or SparkTables for DataFrames. If the newest version
+    `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). If the newest version
     was written by the same planner with the same options from the same topologies (by fingerprint) and has
     the same refusals, nothing is written and its number is returned. Else each table gets its rows in one
     transaction, and a row of the manifest makes all of them visible at once. `options`: what the plan depends
     on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark divides large
-    tables into files by that.
+    tables into files by that, unless they are packed.
 
     What was written to a local store is on disk before its version can be seen. A write that fails deletes
     its rows and files; one that is killed leaves rows that nobody reads and that `remove_unfinished` deletes.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -91,8 +91,12 @@ _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for laye
 
 @dataclass(slots=True)
 class _Begun:
-    """A walk in a thread of its own: its rows and seconds, or what it has raised."""
+    """A walk in a thread of its own: its rows and seconds, or what it has raised.
 
+    `counted` are the seconds of the steps that had ended when it began.
+    """
+
+    counted: float
     thread: Thread | None = None
     rows: DataFrame | None = None
     seconds: float = 0.0
@@ -109,6 +113,7 @@ class _Run:
         self.seconds: dict[str, float] = {}
         self.kept: list[DataFrame] = []
         self.begun: dict[str, _Begun] = {}
+        self.cancelled = Event()
         self.tag = f"penstock-walks-{uuid4().hex[:12]}"
 
     @property
@@ -147,14 +152,14 @@ class _Run:
     def begin(self, name: str, step: Walk, done: Done) -> None:
         """As `run`, in a thread of its own, which puts the name into `done` at its end."""
         self.report(name.replace("_", " "))
-        begun = self.begun[name] = _Begun()
+        begun = self.begun[name] = _Begun(counted=sum(self.seconds.values()))
         context, inputs = self.session.sparkContext, self._inputs(step.derive)
 
         def walk() -> None:
             started = time.monotonic()
             try:
                 context.addJobTag(self.tag)
-                begun.rows = self._derived(step, inputs)
+                begun.rows = self._derived(step, inputs, self.cancelled)
             except BaseException as error:
                 begun.error = error
             begun.seconds = time.monotonic() - started
@@ -170,16 +175,19 @@ class _Run:
         if begun.error is not None:
             raise begun.error
         assert begun.rows is not None
-        self._add(name, begun.rows, begun.seconds)
+        # What passed beside other steps is theirs: together, steps take no longer than the run.
+        beside = sum(self.seconds.values()) - begun.counted
+        self._add(name, begun.rows, max(0.0, begun.seconds - beside))
 
     def cancel(self) -> None:
         """End the jobs of walks that were begun, and wait for their threads."""
-        if self.begun:
-            with suppress(Exception):  # the JVM may have ended
-                self.session.sparkContext.cancelJobsWithTag(self.tag)
+        self.cancelled.set()
         for begun in self.begun.values():
-            if begun.thread is not None:
-                begun.thread.join()
+            while begun.thread is not None and begun.thread.is_alive():
+                with suppress(Exception):  # the JVM may have ended
+                    # Again and again: a walk may be about to begin its next job.
+                    self.session.sparkContext.cancelJobsWithTag(self.tag)
+                begun.thread.join(0.2)
 
     def free(self, name: str) -> None:
         """Give back the storage of a table that no later step reads."""
@@ -217,8 +225,12 @@ class _Run:
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
         return {name: self.tables[name] for name in inputs_of(derive)}
 
-    def _derived(self, step: Step, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    def _derived(
+        self, step: Step, inputs: Mapping[str, DataFrame], cancelled: Event | None = None
+    ) -> DataFrame:
         rows = step.derive(**inputs)
+        if cancelled is not None and cancelled.is_set():
+            raise RuntimeError("the run has failed")
         return self._keep(partitioned(rows, self.partitions) if isinstance(step, Walk) else rows)
 
     def _add(self, name: str, rows: DataFrame, seconds: float) -> None:

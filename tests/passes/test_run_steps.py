@@ -114,8 +114,34 @@ def test_what_a_view_reads_is_kept_for_its_readers():
     assert "after all steps" in reading["execution_job_vertices"]
 
 
+def test_an_error_does_not_wait_for_what_a_walk_would_do_next(spark: SparkSession, monkeypatch):
+    kept = []
+
+    def derived(self, step, inputs, cancelled=None):
+        if step is SLOW:
+            cancelled.wait(60)
+            return derive(self, step, inputs, cancelled)
+        raise ValueError("another step")
+
+    def keep(self, rows):
+        kept.append(rows)
+
+    derive = run_passes._Run._derived
+    monkeypatch.setattr(run_passes._Run, "_derived", derived)
+    monkeypatch.setattr(run_passes._Run, "_keep", keep)
+    run = run_passes._Run(2, lambda stage: None)
+    run.tables["topologies"] = spark.range(1)
+    with pytest.raises(ValueError, match="another step"):
+        run_steps([("slow", SLOW), ("other", Step(lambda topologies: topologies))], (), run)
+    assert not kept
+    assert not [begun for begun in run.begun.values() if begun.thread and begun.thread.is_alive()]
+
+
+SLOW = Walk(lambda topologies: topologies)
+
+
 def test_a_walk_that_fails_ends_the_run_with_its_error(spark: SparkSession, monkeypatch):
-    def fail(self, step, inputs):
+    def fail(self, step, inputs, cancelled=None):
         if isinstance(step, Walk):
             raise ValueError("a walk")
         return derived(self, step, inputs)

@@ -80,6 +80,15 @@ def test_what_a_task_that_ran_twice_has_left_is_removed(
     assert [pq.read_metadata(file).num_rows for file in files] == [9]
 
 
+def test_a_store_with_escapes_in_its_uri_is_written_again(spark: SparkSession, tmp_path: Path):
+    delta = tables_of_spark(spark, f"{tmp_path.as_uri()}/a%20b")
+    rows = spark.createDataFrame(topologies(a="1"), spark_schema("topologies"))
+    write_id = new_write_id()
+    delta.append("topologies", rows, write_id, 1)
+    assert delta.read("topologies", write_id).count() == 1
+    assert (tmp_path / "a b" / "topologies").is_dir()
+
+
 def test_no_rows_leave_a_table_without_files(spark: SparkSession, tmp_path: Path):
     delta, write_id = tables_of_spark(spark, str(tmp_path)), new_write_id()
     delta.append("stream_edges", edges(spark, 1).limit(0), write_id, 1)
@@ -111,6 +120,10 @@ def test_a_plan_of_spark_is_stored_as_it_reads(spark: SparkSession, tmp_path: Pa
     assert stored["topologies"].num_rows == 2
     assert stored["rejected"].num_rows == 1
     assert write_plan(delta, planned.tables, planner_version="1", options={}) == 1
+    write_id = new_write_id()
+    for _ in range(2):
+        delta.append_all(planned.tables, write_id, {})
+        assert delta.read("stream_nodes", write_id).count() == 4
     of_spark = read_plan(SparkTables(spark, str(tmp_path)))
     assert of_spark["stream_nodes"].count() == 4
     planned.release()

@@ -1,5 +1,6 @@
 """The tables of topologies and transformations in a folder."""
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -34,4 +35,16 @@ def load_topology_folder(
         given = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
-    return given._replace(ranges=local_transformations(path))
+    local = _local_folder(spark, path)
+    return given if local is None else given._replace(files=local_transformations(local))
+
+
+def _local_folder(spark: SparkSession, path: str) -> str | None:
+    """The folder that Spark takes `path` for; None if it is on another file system."""
+    try:
+        given = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        files = given.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        found = files.makeQualified(given).toUri()
+        return str(found.getPath()) if found.getScheme() == "file" else None
+    except Py4JJavaError:  # no such file system, or no path
+        return None

@@ -7,14 +7,15 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.errors import InputError
 from plans.tables import TRANSFORMATIONS
 from plans.tables.type_names import type_name
-from plans.topology.columnar.find_topology_files import local_path
 from plans.topology.columnar.open_given_table import is_delta, plain_files
 
-ROWS_OF_A_RANGE = 200_000
+ROWS_OF_A_TASK = 200_000
 """About how many rows one task reads."""
+
+MOST_FILES = 1_000
+"""More are for Spark to read: here they are opened one after the other first."""
 
 _ROWS_OF_A_BATCH = 2**15
 _PLAIN = pa.schema([field.remove_metadata().with_nullable(True) for field in TRANSFORMATIONS])
@@ -30,38 +31,42 @@ class RowGroups(NamedTuple):
     end: int
 
 
-def local_transformations(folder: str) -> tuple[RowGroups, ...] | None:
-    """What the table `transformations` in a folder consists of, some ROWS_OF_A_RANGE rows each.
+def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | None:
+    """What the table `transformations` in a local folder consists of, some ROWS_OF_A_TASK rows each.
 
-    None where its rows are not just those in local files with the declared columns: then Spark reads it.
+    None where its rows are not just those in at most MOST_FILES files, all of them with the same ones of the
+    declared columns: then Spark reads it.
     """
     from deltalake import DeltaTable
     from pyarrow import parquet
 
-    try:
-        table = Path(local_path(folder)) / "transformations"
-    except InputError:
-        return None
+    table = Path(folder) / "transformations"
+    if "%" in folder and is_delta(table):
+        return None  # delta-rs might take it for another folder's name, escaped
     try:
         paths = plain_files(table, DeltaTable(table)) if is_delta(table) else _flat_files(table)
-        ranges: list[RowGroups] = []
-        for path in paths or ():
+        if paths is None or len(paths) > MOST_FILES:
+            return None
+        ranges: list[tuple[RowGroups, int]] = []
+        columns: set[tuple[str, ...]] = set()
+        for path in paths:
             file = parquet.ParquetFile(path)
             if any(
                 type_name(_PLAIN.field(field.name).type) != type_name(field.type)
                 for field in file.schema_arrow
             ):
                 return None
+            columns.add(tuple(sorted(file.schema_arrow.names)))
             ranges += _ranges(path, [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
     except Exception:  # whatever is wrong, Spark's reader says it
         return None
-    return tuple(ranges) or None
+    return tuple(_tasks(ranges)) if len(columns) == 1 else None
 
 
 def read_row_groups(
-    ranges: Sequence[RowGroups],
+    tasks: Sequence[Sequence[RowGroups]],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for mapInArrow over numbers into `ranges` (column id); gives rows of TRANSFORMATIONS.
+    """A function for mapInArrow over numbers into `tasks` (column id); gives rows of TRANSFORMATIONS.
 
     Columns that a file lacks, and null where a column has a default, are filled in.
     """
@@ -70,8 +75,8 @@ def read_row_groups(
         from pyarrow import dataset
 
         for batch in batches:
-            for number in batch.column("id").to_pylist():
-                path, first, end = ranges[number]
+            numbers = batch.column("id").to_pylist()
+            for path, first, end in (of_task for number in numbers for of_task in tasks[number]):
                 file = next(iter(dataset.dataset([path], _PLAIN, format="parquet").get_fragments()))
                 some = file.subset(row_group_ids=list(range(first, end)))
                 for rows in some.to_batches(_PLAIN, batch_size=_ROWS_OF_A_BATCH, use_threads=False):
@@ -88,13 +93,28 @@ def _flat_files(table: Path) -> list[str] | None:
     return None
 
 
-def _ranges(path: str, rows: Sequence[int]) -> Iterator[RowGroups]:
+def _ranges(path: str, rows: Sequence[int]) -> Iterator[tuple[RowGroups, int]]:
+    """Ranges of a file's row groups, with their rows."""
     first = held = 0
     for place, some in enumerate(rows):
         held += some
-        if held >= ROWS_OF_A_RANGE or place + 1 == len(rows):
-            yield RowGroups(path, first, place + 1)
+        if held >= ROWS_OF_A_TASK or place + 1 == len(rows):
+            yield RowGroups(path, first, place + 1), held
             first, held = place + 1, 0
+
+
+def _tasks(ranges: Iterable[tuple[RowGroups, int]]) -> Iterator[tuple[RowGroups, ...]]:
+    """Ranges together: files may be small."""
+    together: list[RowGroups] = []
+    held = 0
+    for one, rows in ranges:
+        if together and held + rows > ROWS_OF_A_TASK:
+            yield tuple(together)
+            together, held = [], 0
+        together.append(one)
+        held += rows
+    if together:
+        yield tuple(together)
 
 
 def _filled(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -30,10 +30,10 @@ class TopologyTables(NamedTuple):
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Not validated yet; a function that takes them validates both tables. `ranges`: what `transformations`
+    Not validated yet; a function that takes them validates both tables. `files`: what `transformations`
     is read from, where Spark's workers can do so themselves.
     """
 
     topologies: DataFrame
     transformations: DataFrame
-    ranges: tuple[RowGroups, ...] | None = None
+    files: tuple[tuple[RowGroups, ...], ...] | None = None
