@@ -30,7 +30,7 @@ from plans.joins.run_passes import PackedPlan, Planned
 from plans.joins.spark_schemas import conform
 from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
-from plans.topology.joins.local_transformations import RowGroups, read_row_groups
+from plans.topology.joins.local_transformations import RowGroups, local_transformations, read_row_groups
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 from plans.vocabulary import Layer
 
@@ -90,9 +90,11 @@ def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_p
     """PACKED rows of what `plan_part` gives for topologies divided into `partitions`; they are kept."""
     read = validate_tables if isinstance(given, GivenTables) else validated_tables
     divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
+    folder = given.folder if isinstance(given, GivenTables) else None
+    files = None if folder is None else local_transformations(folder)
     packed = [
-        _packed_files(rows.sparkSession, given.files, partitions)
-        if name == "transformations" and isinstance(given, GivenTables) and given.files
+        _packed_files(rows.sparkSession, files, partitions)
+        if name == "transformations" and files
         else _packed(rows, name, partitions)
         for name, rows in divided.items()
     ]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -62,7 +63,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         if made.transaction_version(application_id(write_id)) is not None:
             return
         written = write_rows(few, table, local_folder(self.store, table), _inside(write_id))
-        self._commit_written(table, {row.path: row.rows for row in written.collect()}, write_id)
+        self._commit_written(made, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """The rows of one write, with the declared columns or some of them."""
@@ -78,10 +79,9 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         for row in written:
             files[row.table][row.path] = row.rows
         for table, of_table in files.items():
-            self._commit_written(table, of_table, write_id)
+            self._commit_written(made[table], table, of_table, write_id)
 
-    def _commit_written(self, table: str, files: Mapping[str, int], write_id: str) -> None:
-        made = create_table(table_path(self.store, table), table)
+    def _commit_written(self, made: DeltaTable, table: str, files: Mapping[str, int], write_id: str) -> None:
         folder = local_folder(self.store, table)
         _remove_others(folder, _inside(write_id), files)
         since = made.version()

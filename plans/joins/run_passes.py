@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -89,18 +90,15 @@ def run_passes(
 _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
 
 
-@dataclass(slots=True)
-class _Begun:
-    """A walk in a thread of its own: its rows and seconds, or what it has raised.
+class _Begun(NamedTuple):
+    """A walk in a thread of its own, which will give its rows and seconds.
 
     `counted` are the seconds of the steps that had ended when it began.
     """
 
+    thread: Thread
+    found: Future[tuple[DataFrame, float]]
     counted: float
-    thread: Thread | None = None
-    rows: DataFrame | None = None
-    seconds: float = 0.0
-    error: BaseException | None = None
 
 
 class _Run:
@@ -152,38 +150,37 @@ class _Run:
     def begin(self, name: str, step: Walk, done: Done) -> None:
         """As `run`, in a thread of its own, which puts the name into `done` at its end."""
         self.report(name.replace("_", " "))
-        begun = self.begun[name] = _Begun(counted=sum(self.seconds.values()))
+        found: Future[tuple[DataFrame, float]] = Future()
         context, inputs = self.session.sparkContext, self._inputs(step.derive)
 
         def walk() -> None:
             started = time.monotonic()
             try:
                 context.addJobTag(self.tag)
-                begun.rows = self._derived(step, inputs, self.cancelled)
+                rows = self._derived(step, inputs, self.cancelled)
+                found.set_result((rows, time.monotonic() - started))
             except BaseException as error:
-                begun.error = error
-            begun.seconds = time.monotonic() - started
+                found.set_exception(error)
             done.put(name)
 
         inherit: Any = inheritable_thread_target(self.session)
-        begun.thread = Thread(target=inherit(walk), name=f"penstock-{name}", daemon=True)
-        begun.thread.start()
+        thread = Thread(target=inherit(walk), name=f"penstock-{name}", daemon=True)
+        self.begun[name] = _Begun(thread, found, sum(self.seconds.values()))
+        thread.start()
 
     def finish(self, name: str) -> None:
         """Take the table of a walk that has ended, or raise what it has raised."""
         begun = self.begun.pop(name)
-        if begun.error is not None:
-            raise begun.error
-        assert begun.rows is not None
+        rows, seconds = begun.found.result()
         # What passed beside other steps is theirs: together, steps take no longer than the run.
         beside = sum(self.seconds.values()) - begun.counted
-        self._add(name, begun.rows, max(0.0, begun.seconds - beside))
+        self._add(name, rows, max(0.0, seconds - beside))
 
     def cancel(self) -> None:
         """End the jobs of walks that were begun, and wait for their threads."""
         self.cancelled.set()
         for begun in self.begun.values():
-            while begun.thread is not None and begun.thread.is_alive():
+            while begun.thread.is_alive():
                 with suppress(Exception):  # the JVM may have ended
                     # Again and again: a walk may be about to begin its next job.
                     self.session.sparkContext.cancelJobsWithTag(self.tag)

@@ -134,7 +134,7 @@ def test_an_error_does_not_wait_for_what_a_walk_would_do_next(spark: SparkSessio
     with pytest.raises(ValueError, match="another step"):
         run_steps([("slow", SLOW), ("other", Step(lambda topologies: topologies))], (), run)
     assert not kept
-    assert not [begun for begun in run.begun.values() if begun.thread and begun.thread.is_alive()]
+    assert not [begun for begun in run.begun.values() if begun.thread.is_alive()]
 
 
 SLOW = Walk(lambda topologies: topologies)

@@ -8,7 +8,6 @@ from plans.errors import SchemaError
 from plans.topology.input_errors import missing_table, unusable_path
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.is_delta_table import is_delta_table
-from plans.topology.joins.local_transformations import local_transformations
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from plans.topology.joins.topology_tables import GivenTables
@@ -35,8 +34,7 @@ def load_topology_folder(
         given = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
-    local = _local_folder(spark, path)
-    return given if local is None else given._replace(files=local_transformations(local))
+    return given._replace(folder=_local_folder(spark, path))
 
 
 def _local_folder(spark: SparkSession, path: str) -> str | None:

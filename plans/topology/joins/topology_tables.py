@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from plans.topology.joins.local_transformations import RowGroups
-
 
 class TopologyTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, none of them computed yet.
@@ -30,10 +28,10 @@ class TopologyTables(NamedTuple):
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Not validated yet; a function that takes them validates both tables. `files`: what `transformations`
-    is read from, where Spark's workers can do so themselves.
+    Not validated yet; a function that takes them validates both tables. `folder`: where both tables are
+    read from, if it is a folder of this machine.
     """
 
     topologies: DataFrame
     transformations: DataFrame
-    files: tuple[tuple[RowGroups, ...], ...] | None = None
+    folder: str | None = None
