@@ -14,7 +14,7 @@ from engine.planning.require_memory_in_worker import require_memory_in_worker
 from engine.planning.send_planners import send_planners
 from engine.spark.scoped_settings import scoped_settings
 from plans.choices import Choices
-from plans.columnar.packed_tables import PACKED, divide, unpack
+from plans.columnar.packed_tables import PACKED, divide, packed_parts, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
     STAGE_SECONDS,
@@ -26,7 +26,8 @@ from plans.columnar.plan_packed_tables import (
 )
 from plans.joins.cut_lineage import cut_lineage
 from plans.joins.null_lists import with_null_lists, without_null_lists
-from plans.joins.run_passes import PackedPlan, Planned
+from plans.joins.packed_tables import PackedTables
+from plans.joins.run_passes import Planned
 from plans.joins.spark_schemas import conform
 from plans.layers import LAYER_TABLES, layers_until
 from plans.tables import TABLES
@@ -78,12 +79,12 @@ def plan_in_workers(
     tables["rejected"] = _unpacked(planned, "rejected")
     seconds = _seconds(planned, wall, partitions)
     inputs = count_inputs(given, planned)
-    packed = PackedPlan(planned, frozenset(tables))
+    packed = PackedTables(planned, frozenset(tables), packed_parts)
     if isinstance(given, GivenTables):
-        return Planned(tables, inputs, seconds, [planned], (), packed=packed)
+        return Planned(tables, inputs, seconds, [planned], (), packed=(packed,))
     tables["rejected"] = given.rejected.unionByName(tables["rejected"])
     packed = packed._replace(tables=packed.tables - {"rejected"})
-    return Planned(tables, inputs, seconds, [planned], given.persisted, packed=packed)
+    return Planned(tables, inputs, seconds, [planned], given.persisted, packed=(packed,))
 
 
 def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from engine.spark.shared_settings import shared_settings
 from engine.store.append_side_by_side import append_side_by_side
 from engine.store.delta_rs_logs import DeltaRsLogs
 from engine.store.delta_rs_table import create_table
@@ -22,21 +23,28 @@ from engine.store.store_tables import application_id
 from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
 from engine.store.write_file import make_log_durable
-from engine.store.write_rows_in_workers import write_blocks, write_rows
-from plans.joins.run_passes import PackedPlan
+from engine.store.write_rows_in_workers import write_packed, write_rows
+from plans.joins.packed_tables import PackedTables
 from plans.tables import TABLES
+
+_ROWS_TO_WORKERS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""With any other limit of bytes, Spark adds up the bytes of a batch anew for each row, which takes longer
+than putting the row into it. A batch of so few rows does not come near Arrow's limit of 2 GiB."""
 
 
 @dataclass(frozen=True)
 class LocalSparkTables(DeltaRsLogs, SparkRows):
     """StoreTables of DataFrames of `spark`, on a file system that its workers and this process share.
 
-    Commits and all that concerns logs take no Spark. `packed`: what the plan to be written was derived from;
-    tables in it are written without becoming Spark's rows.
+    Commits and all that concerns logs take no Spark. `packed`: tables of the plan to be written that come out
+    of workers; they are written there, without becoming Spark's rows.
     """
 
     spark: SparkSession = field(kw_only=True)
-    packed: PackedPlan | None = field(default=None, kw_only=True)
+    packed: Sequence[PackedTables] = field(default=(), kw_only=True)
     errors: tuple[type[Exception], ...] = (
         DeltaError,
         pa.ArrowException,
@@ -47,11 +55,14 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
     def append_all(self, tables: Mapping[str, DataFrame], write_id: str, rows: Mapping[str, int]) -> None:
         """Append the rows of all `tables` under `write_id`. Raises SchemaError."""
-        packed = self.packed.tables & tables.keys() if self.packed else frozenset()
-        if self.packed and packed:
-            self._append_blocks(self.packed.blocks, packed, write_id)
-        others = {table: rows for table, rows in tables.items() if table not in packed}
-        append_side_by_side(self, others, write_id, rows)
+        others = dict(tables)
+        for packed in self.packed:
+            wanted = packed.tables & others.keys()
+            if wanted:
+                self._append_packed(packed._replace(tables=wanted), write_id)
+                others = {table: rows for table, rows in others.items() if table not in wanted}
+        with shared_settings(self.spark, _ROWS_TO_WORKERS):
+            append_side_by_side(self, others, write_id, rows)
 
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.
@@ -70,11 +81,11 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         rows = self.spark.read.format("delta").load(local_folder(self.store, table))
         return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
 
-    def _append_blocks(self, blocks: DataFrame, tables: frozenset[str], write_id: str) -> None:
-        made = {table: create_table(table_path(self.store, table), table) for table in tables}
-        left = [t for t in tables if made[t].transaction_version(application_id(write_id)) is None]
+    def _append_packed(self, packed: PackedTables, write_id: str) -> None:
+        made = {table: create_table(table_path(self.store, table), table) for table in packed.tables}
+        left = [t for t in packed.tables if made[t].transaction_version(application_id(write_id)) is None]
         folders = {table: local_folder(self.store, table) for table in left}
-        written = write_blocks(blocks, folders, _inside(write_id)).collect()
+        written = write_packed(packed, folders, _inside(write_id)).collect()
         files: dict[str, dict[str, int]] = {table: {} for table in sorted(left)}
         for row in written:
             files[row.table][row.path] = row.rows

@@ -1,15 +1,17 @@
 """How DataFrames get into a store."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from engine.store.is_local import is_local
 from engine.store.local_spark_tables import LocalSparkTables
 from engine.store.spark_tables import SparkTables
-from plans.joins.run_passes import PackedPlan
+from plans.joins.packed_tables import PackedTables
 
 
 def tables_of_spark(
-    spark: SparkSession, store: str, packed: PackedPlan | None = None
+    spark: SparkSession, store: str, packed: Sequence[PackedTables] = ()
 ) -> LocalSparkTables | SparkTables:
     """The tables of `store` for DataFrames: by way of Spark's workers where it is local.
 

@@ -10,6 +10,7 @@ from engine.store.open_file import OpenFile
 from engine.store.require_rows import require_rows
 from engine.store.stored_tables import in_files
 from plans.joins.null_lists import with_null_lists, without_null_lists
+from plans.joins.packed_tables import Batches, PackedTables, Parts
 from plans.joins.spark_schemas import conform
 from plans.tables import TABLES
 
@@ -20,8 +21,6 @@ BYTES_OF_A_ROW_GROUP = 2**25
 """How much is kept before it is written, unless ROWS_OF_A_ROW_GROUP are fewer bytes."""
 
 ROWS_OF_A_ROW_GROUP = 131_072
-
-Batches = Iterable[pa.RecordBatch]
 
 _WRITTEN = pa.schema([("table", pa.string()), ("path", pa.string()), ("rows", pa.int64())])
 
@@ -36,12 +35,12 @@ def write_rows(rows: DataFrame, table: str, folder: str, inside: str) -> DataFra
     return sent.mapInArrow(_write_batches(table, folder, inside), WRITTEN)
 
 
-def write_blocks(blocks: DataFrame, folders: Mapping[str, str], inside: str) -> DataFrame:
-    """As `write_rows`, for all tables in `folders` at once, from rows of PACKED (plans.columnar).
+def write_packed(packed: PackedTables, folders: Mapping[str, str], inside: str) -> DataFrame:
+    """As `write_rows`, for all tables in `folders` at once.
 
-    The blocks of a table become one file as long as they follow one another in a partition.
+    The parts of a table become one file as long as they follow one another in a partition.
     """
-    return blocks.mapInArrow(_write_packed(folders, inside), WRITTEN)
+    return packed.rows.mapInArrow(_write_packed(packed.parts, folders, inside), WRITTEN)
 
 
 def _write_batches(table: str, folder: str, inside: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -53,15 +52,11 @@ def _write_batches(table: str, folder: str, inside: str) -> Callable[[Batches], 
     return run
 
 
-def _write_packed(folders: Mapping[str, str], inside: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _write_packed(
+    parts: Parts, folders: Mapping[str, str], inside: str
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        blocks = (
-            (table.as_py(), pa.ipc.open_stream(block.as_buffer()).read_all())
-            for batch in batches
-            for table, block in zip(batch["table"], batch["block"], strict=True)
-            if table.as_py() in folders
-        )
-        yield from _written(blocks, folders, inside)
+        yield from _written(parts(batches, folders.keys()), folders, inside)
 
     return run
 
@@ -99,14 +94,14 @@ class _File:
         self.table = table
         self._file = file
         self._kept: list[pa.Table] = []
-        self._rows = 0
+        self._kept_rows = self._kept_bytes = self._rows = 0
 
     def add(self, rows: pa.Table) -> None:
         require_rows(rows, self.table)
         self._kept.append(rows)
-        self._rows += len(rows)
-        kept_rows, kept_bytes = (sum(of(rows) for rows in self._kept) for of in (len, _nbytes))
-        if kept_rows >= ROWS_OF_A_ROW_GROUP or kept_bytes >= BYTES_OF_A_ROW_GROUP:
+        self._kept_rows += len(rows)
+        self._kept_bytes += int(rows.nbytes)
+        if self._kept_rows >= ROWS_OF_A_ROW_GROUP or self._kept_bytes >= BYTES_OF_A_ROW_GROUP:
             self._write()
 
     def close(self) -> pa.RecordBatch:
@@ -121,8 +116,5 @@ class _File:
     def _write(self) -> None:
         schema = in_files(self.table)
         self._file.write(pa.concat_tables(self._kept).select(schema.names).cast(schema).combine_chunks())
-        self._kept = []
-
-
-def _nbytes(rows: pa.Table) -> int:
-    return int(rows.nbytes)
+        self._rows += self._kept_rows
+        self._kept, self._kept_rows, self._kept_bytes = [], 0, 0

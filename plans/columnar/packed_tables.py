@@ -1,6 +1,6 @@
 """Tables as blocks that Spark shuffles: many rows of one table, as Arrow, in one cell."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +57,14 @@ def packed_rows(part: int, table: str, rows: pa.Table) -> Iterator[pa.RecordBatc
             pa.Array.from_buffers(pa.binary(), 1, [None, bounds, block]),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=PACKED_ARROW)
+
+
+def packed_parts(batches: Batches, tables: Collection[str]) -> Iterator[tuple[str, pa.Table]]:
+    """(table, rows of it) for each block of PACKED rows that is of one of `tables`."""
+    for batch in batches:
+        for table, block in zip(batch["table"], batch["block"], strict=True):
+            if table.as_py() in tables:
+                yield table.as_py(), pa.ipc.open_stream(block.as_buffer()).read_all()
 
 
 def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:

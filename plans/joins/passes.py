@@ -7,14 +7,17 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from plans.choices import Choices
-from plans.execution_graph.joins.connect_execution_vertices import execution_edges
+from plans.execution_graph.joins.connect_execution_vertices import EXECUTION_EDGES, execution_edges
 from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.joins.create_execution_vertices import execution_vertices
+from plans.execution_graph.joins.create_execution_vertices import EXECUTION_VERTICES, execution_vertices
 from plans.execution_graph.joins.create_intermediate_results import (
+    INTERMEDIATE_RESULT_PARTITIONS,
+    INTERMEDIATE_RESULTS,
     intermediate_result_partitions,
     intermediate_results,
 )
 from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.joins.place_job_edges import place_job_edges
 from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
 from plans.job_graph.joins.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
@@ -34,11 +37,17 @@ from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, s
 from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
+from plans.joins.expand_in_workers import Expansion
 from plans.passes import in_order, produced_by_layer
-from plans.resources.joins.count_network_buffers import count_network_buffers
+from plans.resources.joins.count_network_buffers import count_network_buffers, network_buffers
 from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.slots.joins.balance_tasks import balance_tasks
-from plans.slots.joins.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
+from plans.slots.joins.create_slot_sharing_groups import (
+    EXECUTION_SLOT_SHARING_GROUPS,
+    execution_slot_sharing_groups,
+    grouped_slots,
+    required_slots,
+)
 from plans.slots.joins.prefer_local_inputs import prefer_local_inputs
 from plans.slots.joins.prefer_local_inputs_by_task import prefer_local_inputs_by_task
 from plans.stream_graph.joins import expand_virtual_nodes
@@ -65,6 +74,13 @@ class View(Step):
     """A step without a Spark job of its own: it becomes part of the step that reads it, or of the writing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Expanded(View):
+    """A view with several rows for each row of the table that it reads: what stores it makes them itself."""
+
+    expansion: Expansion
+
+
 class Walk(Step):
     """A step whose rows come out of a walk in Python: they have to be partitioned by topology again."""
 
@@ -88,6 +104,8 @@ OF_ITS_OWN: dict[str, tuple[str, Step]] = {
         "resolved_inputs",
         FixedPoint(expand_virtual_nodes.start, expand_virtual_nodes.step),
     ),
+    "placed_edges": ("intermediate_results", View(place_job_edges)),
+    "grouped_slots": ("execution_slot_sharing_groups", View(grouped_slots)),
 }
 """Tables that only this planner keeps: name to the pass before which it is made, and how."""
 
@@ -139,10 +157,12 @@ _ALWAYS: dict[str, Step] = {
     "job_graph_refusals": Checkpointed(refuse_job_graphs),
     "execution_job_vertices": Checkpointed(create_execution_job_vertices),
     "task_regions": Walk(find_pipelined_regions),
-    "execution_vertices": View(execution_vertices),
-    "intermediate_results": View(intermediate_results),
-    "intermediate_result_partitions": View(intermediate_result_partitions),
-    "execution_edges": View(execution_edges),
+    "execution_vertices": Expanded(execution_vertices, EXECUTION_VERTICES),
+    "intermediate_results": Expanded(intermediate_results, INTERMEDIATE_RESULTS),
+    "intermediate_result_partitions": Expanded(
+        intermediate_result_partitions, INTERMEDIATE_RESULT_PARTITIONS
+    ),
+    "execution_edges": Expanded(execution_edges, EXECUTION_EDGES),
     "execution_graph_refusals": Checkpointed(refuse_execution_graphs),
 }
 
@@ -150,8 +170,12 @@ _ALWAYS: dict[str, Step] = {
 def _slots(choices: Choices) -> dict[str, Step]:
     return {
         "task_slots": Walk(SLOT_SHARING[choices.slot_sharing_strategy]),
-        "execution_slot_sharing_groups": View(execution_slot_sharing_groups),
+        "execution_slot_sharing_groups": Expanded(
+            execution_slot_sharing_groups, EXECUTION_SLOT_SHARING_GROUPS
+        ),
         "required_slots": View(required_slots),
-        "network_buffers": View(partial(count_network_buffers, options=choices.network)),
+        "network_buffers": Expanded(
+            partial(count_network_buffers, options=choices.network), network_buffers(choices.network)
+        ),
         "managed_memory": View(partial(size_managed_memory, task_manager=choices.task_manager)),
     }

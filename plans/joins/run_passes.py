@@ -16,8 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from plans.choices import Choices
 from plans.joins.blocks import partitioned
 from plans.joins.cut_lineage import cut_lineage, free
+from plans.joins.expand_in_workers import Expansion, packed_expansions
 from plans.joins.frames import join_local
-from plans.joins.passes import FixedPoint, Step, View, Walk, steps
+from plans.joins.packed_tables import PackedTables
+from plans.joins.passes import Expanded, FixedPoint, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
 from plans.joins.run_steps import Done, inputs_of, run_steps
 from plans.layers import LAYER_TABLES, layers_until
@@ -30,19 +32,12 @@ Report = Callable[[str], None]
 _LOG = logging.getLogger("penstock.passes")
 
 
-class PackedPlan(NamedTuple):
-    """Tables of a plan that came out of workers: `blocks` are PACKED rows (plans.columnar) of `tables`."""
-
-    blocks: DataFrame
-    tables: frozenset[str]
-
-
 @dataclass(slots=True)
 class Planned:
     """What a run derived: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
 
     `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
-    `planner` made the plan, for the reason `why`. `packed`: what the rows of some tables are read from.
+    `planner` made the plan, for the reason `why`. `packed`: what workers make some of the tables of.
     """
 
     tables: dict[str, DataFrame]
@@ -55,7 +50,7 @@ class Planned:
     rows_read: int = 0
     planner: str = ""
     why: str = ""
-    packed: PackedPlan | None = None
+    packed: tuple[PackedTables, ...] = ()
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
@@ -111,6 +106,7 @@ class _Run:
         self.seconds: dict[str, float] = {}
         self.kept: list[DataFrame] = []
         self.begun: dict[str, _Begun] = {}
+        self.expanded: dict[str, Expanded] = {}
         self.cancelled = Event()
         self.tag = f"penstock-walks-{uuid4().hex[:12]}"
 
@@ -132,6 +128,8 @@ class _Run:
         """Derive a table; a view only names what its readers will compute."""
         if isinstance(step, View):
             self.tables[name] = step.derive(**self._inputs(step.derive))
+            if isinstance(step, Expanded):
+                self.expanded[name] = step
             return
         self.report(name.replace("_", " "))
         started = time.monotonic()
@@ -203,20 +201,38 @@ class _Run:
         for refusals in refused:
             new = refusals if first is None else join_local(refusals, first.select(TOPOLOGY), {}, "left_anti")
             first = new if first is None else first.unionByName(new)
-        planned = {
-            table: self.tables[source].select(*TABLES[table].names)
-            for layer in wanted
-            for table, source in LAYER_TABLES[layer].items()
-        }
+        gone = None
         if first is not None:
             first = self._keep(first)
             rejected = rejected.unionByName(
                 reject_refused(first, self.tables["topologies"], self.tables["job_settings"])
             )
             gone = first.select(TOPOLOGY)
-            planned = {table: join_local(rows, gone, {}, "left_anti") for table, rows in planned.items()}
+
+        def of_planned(rows: DataFrame) -> DataFrame:
+            return rows if gone is None else join_local(rows, gone, {}, "left_anti")
+
+        planned: dict[str, DataFrame] = {}
+        expanded: dict[str, tuple[DataFrame, list[Expansion]]] = {}
+        for layer in wanted:
+            for table, produced in LAYER_TABLES[layer].items():
+                step = self.expanded.get(produced)
+                if step is None:
+                    rows = of_planned(self.tables[produced])
+                else:
+                    # Refused topologies are left out before their rows become several.
+                    (few,) = inputs_of(step.derive)
+                    before, expansions = expanded.setdefault(few, (of_planned(self.tables[few]), []))
+                    expansions.append(step.expansion)
+                    rows = step.derive(before)
+                planned[table] = rows.select(*TABLES[table].names)
         return Planned(
-            {**planned, "rejected": rejected}, given.inputs, self.seconds, self.kept, given.persisted
+            {**planned, "rejected": rejected},
+            given.inputs,
+            self.seconds,
+            self.kept,
+            given.persisted,
+            packed=tuple(packed_expansions(*of_rows) for of_rows in expanded.values()),
         )
 
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:

@@ -1,9 +1,21 @@
 """One execution vertex per subtask, with its scheduling region."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
-from plans.tables.column_types import TOPOLOGY
+from pyspark.sql import DataFrame
+
+from plans.execution_graph.columnar import create_execution_vertices as columnar
+from plans.joins.expand_in_workers import Expansion, expand_in_workers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def _tasks(task_regions: "pl.DataFrame") -> "pl.Series":
+    return task_regions["regions"].list.len()
+
+
+EXECUTION_VERTICES = Expansion("execution_vertices", columnar.execution_vertices, _tasks)
 
 
 def execution_vertices(task_regions: DataFrame) -> DataFrame:
@@ -23,6 +35,4 @@ def execution_vertices(task_regions: DataFrame) -> DataFrame:
                                 3       2        1
                                 3       3        1
     """
-    return task_regions.select(
-        TOPOLOGY, "vertex", F.posexplode("regions").alias("subtask", "pipelined_region")
-    )
+    return expand_in_workers(task_regions, EXECUTION_VERTICES)

@@ -39,20 +39,22 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     in_chain = F.col("chain_index") >= HEAD
     of_chain = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain"))
     sums = of_chain.agg(
+        F.count_if(~in_chain).cast("int").alias("sources_inside"),
         F.bool_or("parallelism_configured").alias("any_configured"),
         F.bool_and("supports_concurrent_execution_attempts").alias("all_concurrent"),
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
         *(_sum_of_resources(column, in_chain) for column in RESOURCES),
     )
     # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
+    # Chained sources are first; what takes a lambda to tell them from others is not compiled.
     texts = members.groupBy(TOPOLOGY, F.col("vertex").alias("named_chain")).agg(
-        F.array_sort(F.collect_list(_name_piece(in_chain))).alias("texts")
+        F.sort_array(F.collect_list(_name_piece(in_chain)))["text"].alias("texts")
     )
     heads = join_local(operators.filter(F.col("chain_index") == HEAD), sums, {"vertex": "chain"}, "left")
     heads = join_local(heads, texts, {"vertex": "named_chain"}, "left").select(
         "*",
-        _texts(F.col("texts"), in_chain=False).alias("sources"),
-        _texts(F.col("texts"), in_chain=True).alias("pieces"),
+        F.slice("texts", 1, F.col("sources_inside")).alias("sources"),
+        F.slice("texts", F.col("sources_inside") + 1, F.size("texts")).alias("pieces"),
     )
     suffix = F.when(
         F.size("sources") > 0, F.concat(F.lit(" ["), F.array_join("sources", ", "), F.lit("]"))
@@ -94,12 +96,6 @@ def _name_piece(in_chain: Column) -> Column:
         F.when(in_chain, F.col("preorder")).otherwise(F.col("chained_source_index")).alias("at"),
         F.when(in_chain, piece).otherwise(F.col("name")).alias("text"),
     )
-
-
-def _texts(pieces: Column, *, in_chain: bool) -> Column:
-    """The texts of those pieces that are, or are not, in the chain, in their order."""
-    chosen = F.filter(pieces, lambda piece: piece["in_chain"] == F.lit(in_chain))
-    return F.transform(chosen, lambda piece: piece["text"])
 
 
 def _sum_of_resources(column: str, in_chain: Column) -> Column:

@@ -6,4 +6,10 @@ from pyspark.sql import functions as F
 
 def hex_id(lower: str, upper: str) -> Column:
     """Flink's AbstractID.toString of an id held as two longs."""
-    return F.lower(F.concat(F.lpad(F.hex(lower), 16, "0"), F.lpad(F.hex(upper), 16, "0")))
+    return F.lower(F.concat(_digits(lower), _digits(upper)))
+
+
+def _digits(half: str) -> Column:
+    # Most longs have all of their digits; lpad looks at each of them.
+    digits = F.hex(half)
+    return F.when(F.shiftrightunsigned(half, 60) != 0, digits).otherwise(F.lpad(digits, 16, "0"))

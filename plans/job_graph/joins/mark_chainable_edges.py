@@ -83,12 +83,17 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     verdict = join_local(with_heads, forced, {"target": "aligned_target"}, "left").select(
         "*", F.col("reasons").bitwiseOR(F.when(behind_legacy, yielding).otherwise(0)).alias("all_reasons")
     )
-    named = F.array_compact(
-        F.array(
-            *(
-                F.when(F.col("all_reasons").bitwiseAND(reason_bit(reason)) != 0, F.lit(reason.value))
-                for reason in REASONS
-            )
+    # Not array_compact: what takes a lambda is not compiled, and slow.
+    named = F.when(F.col("all_reasons") == 0, F.array().cast("array<string>")).otherwise(
+        F.split(
+            F.concat_ws(
+                ",",
+                *(
+                    F.when(F.col("all_reasons").bitwiseAND(reason_bit(reason)) != 0, F.lit(reason.value))
+                    for reason in REASONS
+                ),
+            ),
+            ",",
         )
     )
     computed = {

@@ -11,6 +11,7 @@ from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ManagedMemoryUseCase
 
 _NO_FRACTIONS = "map<string,double>"
+_ENTRIES = "array<struct<col1:string,col2:double>>"
 
 
 def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame) -> DataFrame:
@@ -81,7 +82,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
     for use_case in SLOT_SCOPE:
         nothing_shared &= ~F.coalesce(f"group_{use_case.value}", F.lit(False))
     fractions = F.when(nothing_shared, F.create_map().cast(_NO_FRACTIONS)).otherwise(
-        F.map_from_entries(F.array_compact(F.array(*entries)))
+        F.map_from_entries(F.concat(*(_list_of(entry) for entry in entries)))
     )
     in_chain = Window.partitionBy(TOPOLOGY, "vertex", F.col("chain_index") >= HEAD).orderBy("postorder")
     return joined.select(
@@ -97,6 +98,11 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
         "input_format",
         "output_format",
     )
+
+
+def _list_of(entry: Column) -> Column:
+    """The entry, or nothing where it is null. Not array_compact: what takes a lambda is not compiled."""
+    return F.when(entry.isNotNull(), F.array(entry)).otherwise(F.array().cast(_ENTRIES))
 
 
 def wrapped(total: Column) -> Column:

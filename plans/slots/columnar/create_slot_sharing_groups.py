@@ -27,8 +27,12 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
                              3       1        1
                              3       2        2
     """
-    grouped = task_slots.with_columns(ordered_vertices["slot_sharing_group"])
-    return of_subtasks(grouped, "slots", "execution_slot_sharing_group").select(
+    return slots_of_tasks(task_slots.with_columns(ordered_vertices["slot_sharing_group"]))
+
+
+def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
+    """execution_slot_sharing_groups of rows of task_slots with their slot_sharing_group."""
+    return of_subtasks(grouped_slots, "slots", "execution_slot_sharing_group").select(
         EXECUTION_SLOT_SHARING_GROUPS.names
     )
 

@@ -1,16 +1,36 @@
 """The slot of each task, and the number of slots of each slot sharing group."""
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from plans.joins.expand_in_workers import Expansion, expand_in_workers
 from plans.joins.frames import join_local, rename
+from plans.slots.columnar import create_slot_sharing_groups as columnar
 from plans.tables.column_types import TOPOLOGY
 
+if TYPE_CHECKING:
+    import polars as pl
 
-def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+
+def _tasks(grouped_slots: "pl.DataFrame") -> "pl.Series":
+    return grouped_slots["slots"].list.len()
+
+
+EXECUTION_SLOT_SHARING_GROUPS = Expansion("execution_slot_sharing_groups", columnar.slots_of_tasks, _tasks)
+
+
+def grouped_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+    """The rows of task_slots (see the slot sharing strategies) with the slot_sharing_group of the vertex."""
+    groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
+    return join_local(task_slots, groups, {"vertex": "of_vertex"})
+
+
+def execution_slot_sharing_groups(grouped_slots: DataFrame) -> DataFrame:
     """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
 
-    In: task_slots (see the slot sharing strategies), named_vertices.
+    In: grouped_slots.
 
     Source: ExecutionSlotSharingGroup.
 
@@ -24,24 +44,14 @@ def execution_slot_sharing_groups(task_slots: DataFrame, named_vertices: DataFra
                              3       1        1
                              3       2        2
     """
-    groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
-    return (
-        join_local(task_slots, groups, {"vertex": "of_vertex"})
-        .select(
-            TOPOLOGY,
-            "vertex",
-            "slot_sharing_group",
-            F.posexplode("slots").alias("subtask", "execution_slot_sharing_group"),
-        )
-        .select(TOPOLOGY, "vertex", "subtask", "slot_sharing_group", "execution_slot_sharing_group")
-    )
+    return expand_in_workers(grouped_slots, EXECUTION_SLOT_SHARING_GROUPS)
 
 
 def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group): required_slots.
 
-    In: task_slots (see the slot sharing strategies), named_vertices. A group has as many slots as its tasks
-    were put into, which is the largest parallelism of its vertices unless co-location keeps tasks apart.
+    In: task_slots (see the slot sharing strategies), named_vertices. Every strategy puts the tasks of a group
+    into as many slots as its largest vertex has tasks (see plans.slots.slots_of_groups).
 
     Example: a group needs as many slots as its largest vertex has tasks
     (tests/passes/fixtures/required_slots.txt).
@@ -60,21 +70,20 @@ def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFram
     )
     tasks = F.size("slots")
     sized = join_local(task_slots, vertices, {"vertex": "of_vertex"})
-    of_group = sized.groupBy(TOPOLOGY, "slot_sharing_group").agg(
-        F.sum(tasks.cast("bigint")).alias("tasks"),
-        F.count(F.lit(1)).cast("int").alias("vertices"),
-        F.min(F.struct((-tasks).alias("fewer"), "topological_order", "vertex")).alias("first_by_size"),
-    )
-    # In two steps, because a list of all slots of a group may be very long.
-    slots = sized.select(
-        TOPOLOGY, F.col("slot_sharing_group").alias("in_group"), F.explode("slots").alias("slot")
-    )
-    counted = slots.distinct().groupBy(TOPOLOGY, "in_group").agg(F.count(F.lit(1)).cast("int").alias("slots"))
-    return join_local(of_group, counted, {"slot_sharing_group": "in_group"}).select(
-        TOPOLOGY,
-        "slot_sharing_group",
-        "slots",
-        "tasks",
-        "vertices",
-        F.col("first_by_size.vertex").alias("largest_vertex"),
+    return (
+        sized.groupBy(TOPOLOGY, "slot_sharing_group")
+        .agg(
+            F.max(tasks).alias("slots"),
+            F.sum(tasks.cast("bigint")).alias("tasks"),
+            F.count(F.lit(1)).cast("int").alias("vertices"),
+            F.min(F.struct((-tasks).alias("fewer"), "topological_order", "vertex")).alias("first_by_size"),
+        )
+        .select(
+            TOPOLOGY,
+            "slot_sharing_group",
+            "slots",
+            "tasks",
+            "vertices",
+            F.col("first_by_size.vertex").alias("largest_vertex"),
+        )
     )

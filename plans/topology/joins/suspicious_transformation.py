@@ -27,7 +27,7 @@ def suspicious_transformation() -> Column:
     rules = [
         kind.isin([str(k) for k in Kind]),
         _number_of_inputs(),
-        ~F.exists("inputs", lambda i: i.isNull() | (i < 1) | (i >= F.col("id"))),
+        (F.size("inputs") == 0) | _inputs_are_before(),
         physical | reduce(lambda a, b: a & b, (F.col(c).isNull() for c in OPERATOR_COLUMNS)),
         physical | ((F.size("managed_memory") == 0) & (F.size("slot_scope") == 0)),
         _unset_or("parallelism", F.col("parallelism") >= 1),
@@ -71,6 +71,11 @@ def _number_of_inputs() -> Column:
         lambda a, b: a | b,
         (F.col("kind").isin(kinds) & size.between(*count) for count, kinds in kinds_by_count.items()),
     )
+
+
+def _inputs_are_before() -> Column:
+    # Nulls are sorted first. Not exists: what takes a lambda is not compiled, and here it is for every row.
+    return (F.get(F.sort_array("inputs"), 0) >= 1) & (F.array_max("inputs") < F.col("id"))
 
 
 def _resources() -> Column:

@@ -1,0 +1,84 @@
+"""Tables with several rows for each row of another: Python workers make them, by columns."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from plans.joins.packed_tables import Batches, PackedTables
+from plans.joins.spark_schemas import conform, spark_schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS_AT_A_TIME = 262_144
+"""About how many rows are made at a time: one row may stand for some 30,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """How rows of `table` are made of another one's: `expand` gets some of these at a time, and
+    `rows_of_each` says how many come of each, about."""
+
+    table: str
+    expand: "Callable[[pl.DataFrame], pl.DataFrame]"
+    rows_of_each: "Callable[[pl.DataFrame], pl.Series]"
+
+
+def expand_in_workers(rows: DataFrame, expansion: Expansion) -> DataFrame:
+    """The declared table that `expansion` makes of `rows`; nothing is exchanged."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for found in _expanded(batch, expansion):
+                yield from found.to_batches()
+
+    return conform(rows.mapInArrow(run, spark_schema(expansion.table)), expansion.table)
+
+
+def packed_expansions(rows: DataFrame, expansions: Iterable[Expansion]) -> PackedTables:
+    """All `expansions` of the same rows, which are read once for all of them."""
+    by_table = {expansion.table: expansion for expansion in expansions}
+    return PackedTables(rows, frozenset(by_table), _parts(by_table))
+
+
+def _parts(
+    expansions: Mapping[str, Expansion],
+) -> Callable[[Batches, Collection[str]], Iterator[tuple[str, pa.Table]]]:
+    def parts(batches: Batches, tables: Collection[str]) -> Iterator[tuple[str, pa.Table]]:
+        for rows in _together(batches):
+            for table, expansion in expansions.items():
+                if table in tables:
+                    for found in _expanded(rows, expansion):
+                        yield table, found
+
+    return parts
+
+
+def _together(batches: Batches) -> Iterator[pa.Table]:
+    """Tables of at least ROWS_AT_A_TIME rows, but for the last."""
+    kept: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        kept.append(batch)
+        rows += len(batch)
+        if rows >= ROWS_AT_A_TIME:
+            yield pa.Table.from_batches(kept)
+            kept, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(kept)
+
+
+def _expanded(rows: pa.Table | pa.RecordBatch, expansion: Expansion) -> Iterator[pa.Table]:
+    # Here, so that whoever only names an expansion does not load polars.
+    from plans.columnar.frames import from_arrow, to_arrow
+
+    frame = from_arrow(rows)
+    ends = np.cumsum(expansion.rows_of_each(frame).to_numpy().astype(np.int64))
+    starts = np.flatnonzero(np.diff((ends - 1) // ROWS_AT_A_TIME, prepend=-1))
+    for start, end in pairwise([*starts.tolist(), len(frame)]):
+        yield to_arrow(expansion.expand(frame.slice(start, end - start)), expansion.table)
