@@ -84,6 +84,11 @@ def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> Dat
     return _walk_rows(parts, walk, schema) if size is None else _walk_blocks(parts, walk, schema, size)
 
 
+def nothing_found(rows: DataFrame, schema: pa.Schema) -> DataFrame:
+    """What a walk finds where there is nothing to walk over: it would start workers all the same."""
+    return rows.sparkSession.createDataFrame([], from_arrow_schema(schema))
+
+
 def _walk_rows(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:
     columns = [part.rows.columns for part in parts]
     compacts = [part.compact for part in parts]

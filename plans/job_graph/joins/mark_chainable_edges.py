@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.mark_chainable_edges import REASONS, local_reasons, reason_bit
-from plans.joins.frames import join_local
+from plans.joins.frames import join_local, rename
 from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
@@ -67,21 +67,19 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
         1       2       0          1       2       true       []
         2       4       2560       2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
     """
-    legacy_heads = chain_heads.filter("head_is_legacy_source").select(
-        TOPOLOGY, "node", "head_is_legacy_source"
-    )
-    behind_legacy = F.col("target_yielding") & (
-        F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
-    )
     yielding = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
     forced = (
         marked_edges.filter((F.col("in_degree") > 1) & ~F.col("supports_unaligned_checkpoints"))
         .select(TOPOLOGY, F.col("target").alias("aligned_target"), F.lit(True).alias("aligned"))
         .distinct()
     )
-    with_heads = join_local(marked_edges, legacy_heads, {"source": "node"}, "left")
-    verdict = join_local(with_heads, forced, {"target": "aligned_target"}, "left").select(
-        "*", F.col("reasons").bitwiseOR(F.when(behind_legacy, yielding).otherwise(0)).alias("all_reasons")
+    behind_legacy = _behind_legacy_sources(marked_edges, chain_heads)
+    with_cuts = join_local(
+        marked_edges, behind_legacy, {"target": "cut_target", "in_index": "cut_index"}, "left"
+    )
+    verdict = join_local(with_cuts, forced, {"target": "aligned_target"}, "left").select(
+        "*",
+        F.col("reasons").bitwiseOR(F.when(F.col("cut"), yielding).otherwise(0)).alias("all_reasons"),
     )
     # Not array_compact: what takes a lambda is not compiled, and slow.
     named = F.when(F.col("all_reasons") == 0, F.array().cast("array<string>")).otherwise(
@@ -104,3 +102,21 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     return verdict.select(
         *(computed[name].alias(name) if name in computed else F.col(name) for name in STREAM_EDGES.names)
     )
+
+
+def _behind_legacy_sources(marked_edges: DataFrame, chain_heads: DataFrame) -> DataFrame:
+    """Edges to yielding operators from chains that a legacy source heads: cut_target, cut_index, cut (true).
+
+    Found among the edges to yielding operators: where topologies have blocks, these few are exchanged by
+    source, and no others.
+    """
+    to_yielding = marked_edges.filter("target_yielding").select(
+        TOPOLOGY, "source", "target", "in_index", "source_legacy_source"
+    )
+    legacy_heads = chain_heads.filter("head_is_legacy_source").select(
+        TOPOLOGY, "node", "head_is_legacy_source"
+    )
+    found = join_local(to_yielding, legacy_heads, {"source": "node"}, "left").filter(
+        F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
+    )
+    return rename(found, cut_target="target", cut_index="in_index").withColumn("cut", F.lit(True))

@@ -61,7 +61,7 @@ def refuse_job_graphs(
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices,
-    job_settings.
+    job_settings. What only some settings refuse is not looked for where no job has them.
 
     Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
     validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
@@ -78,9 +78,9 @@ def refuse_job_graphs(
     return first_refusals(
         [
             _uid_collisions(walked, stream_nodes),
-            _unaligned_custom_partitioners(stream_edges, job_settings),
+            *_unaligned_custom_partitioners(stream_edges, job_settings),
             _settings(job_settings),
-            _chained_sources(stream_edges, stream_nodes, job_settings),
+            *_chained_sources(stream_edges, stream_nodes, job_settings),
             _empty_names(operators),
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
@@ -101,17 +101,19 @@ def _uid_collisions(walked: DataFrame, stream_nodes: DataFrame) -> DataFrame:
     return refusals(collisions, Layer.JOB_GRAPH, [F.lit(COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 
-def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFrame) -> DataFrame:
+def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFrame) -> list[DataFrame]:
     unaligned = job_settings.filter(
         (F.col("checkpointing_interval_milliseconds") > 0)
         & F.col("unaligned_checkpoints")
         & ~F.col("force_unaligned_checkpoints")
     ).select(TOPOLOGY)
+    if unaligned.isEmpty():
+        return []
     custom = stream_edges.filter(F.col("partitioner_class") == "CustomPartitionerWrapper")
     message = F.lit(UNALIGNED_CUSTOM_PARTITIONER)
     rows = join_local(custom, unaligned, {}, "left_semi")
     location = F.concat(F.lit("edge "), "edge_id")
-    return refusals(rows, Layer.JOB_GRAPH, [F.lit(UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+    return [refusals(rows, Layer.JOB_GRAPH, [F.lit(UNALIGNED)], UNSUPPORTED_OPERATION, message, location)]
 
 
 def _settings(job_settings: DataFrame) -> DataFrame:
@@ -121,11 +123,15 @@ def _settings(job_settings: DataFrame) -> DataFrame:
     return settings_refused_at(rows, Layer.JOB_GRAPH, [F.col("place")])
 
 
-def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame) -> DataFrame:
+def _chained_sources(
+    stream_edges: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame
+) -> list[DataFrame]:
     """Of a head with several inputs, Flink looks at the sources that may run inside it."""
     settings = refused_settings(job_settings).filter(
         F.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
     )
+    if settings.isEmpty():
+        return []
     refused = settings.select(TOPOLOGY).distinct()
     edges = join_local(
         stream_edges.select(TOPOLOGY, "source", "target", "not_chainable_reasons"), refused, {}, "left_semi"
@@ -140,7 +146,7 @@ def _chained_sources(stream_edges: DataFrame, stream_nodes: DataFrame, job_setti
     read = join_local(checked, sources, {"source": "source_id"}, "left_semi")
     read = join_local(read, heads, {"target": "head_id"}, "left_semi")
     read = join_local(read, single, {"source": "single_source"}, "left_semi")
-    return settings_refused_at(read, Layer.JOB_GRAPH, [F.lit(CHAINED_SOURCE)])
+    return [settings_refused_at(read, Layer.JOB_GRAPH, [F.lit(CHAINED_SOURCE)])]
 
 
 def _empty_names(operators: DataFrame) -> DataFrame:

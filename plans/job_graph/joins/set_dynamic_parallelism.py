@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from plans.arrow_walks import positions
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.joins.arrow_walks import Part, walk_topologies
+from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from plans.joins.frames import join_groups, join_local, rename
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 from plans.union_find import smallest_in_component
@@ -41,6 +41,8 @@ def find_forward_groups(
                                           5       5
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
+    if dynamic.isEmpty():
+        return nothing_found(dynamic, FORWARD_GROUPS)
     nodes = chain_vertices.select(TOPOLOGY, "vertex")
     edges = typed_edges.filter("forward").select(TOPOLOGY, F.col("source_vertex").alias("vertex"), "target")
     parts = [Part(join_local(rows, dynamic, {}, "left_semi"), "vertex") for rows in (nodes, edges)]

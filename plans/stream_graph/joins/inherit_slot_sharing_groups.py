@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
 from plans.arrow_walks import positions
-from plans.joins.arrow_walks import Part, walk_topologies
+from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from plans.joins.frames import join_local
 from plans.stream_graph.inherit_slot_sharing_groups import (
     DEFAULT_SLOT_SHARING_GROUP,
@@ -71,6 +71,8 @@ def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: Dat
     """
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()
+    if grouped.isEmpty():
+        return nothing_found(grouped, GROUPS)
     nodes = join_local(physical.select(TOPOLOGY, "id", "slot_sharing_group"), grouped, {}, "left_semi")
     inputs = join_local(
         resolved_inputs.select(TOPOLOGY, F.col("target").alias("id"), "source", "in_index"),

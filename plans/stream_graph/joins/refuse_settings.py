@@ -34,6 +34,8 @@ def refuse_settings(
     BatchExecutionUtils.applyBatchExecutionSettings, StreamingJobGraphGenerator.isChainable.
     """
     settings = refused_settings(job_settings)
+    if settings.isEmpty():
+        return []
     return [
         _of_operators(transformations, resolved_inputs, settings),
         _of_inputs(resolved_inputs, settings),

@@ -30,7 +30,8 @@ def refuse_stream_graphs(
     """One row per refused topology (see first_refusals).
 
     In: transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates operators
-    in creation order, each one's sources just before it; it raises what it meets first on that way.
+    in creation order, each one's sources just before it; it raises what it meets first on that way. What only
+    some settings refuse is not looked for where no job has them.
 
     Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
     MultipleInputSelectionHandler.checkSupportedInputCount,
@@ -56,9 +57,9 @@ def refuse_stream_graphs(
     return first_refusals(
         [
             _forward_changes(marked_edges),
-            _missing_uids(transformations, resolved_inputs, job_settings),
+            *_missing_uids(transformations, resolved_inputs, job_settings),
             _too_many_inputs(transformations),
-            _conflicting_weights(transformations, resolved_inputs, job_settings),
+            *_conflicting_weights(transformations, resolved_inputs, job_settings),
             *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
         ]
     )
@@ -87,8 +88,10 @@ def _forward_changes(marked_edges: DataFrame) -> DataFrame:
 
 def _missing_uids(
     transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
-) -> DataFrame:
+) -> list[DataFrame]:
     strict = job_settings.filter(~F.col("auto_generate_uids")).select(TOPOLOGY)
+    if strict.isEmpty():
+        return []
     unnamed = transformations.filter(
         F.col("kind").isin(*OPERATOR_KINDS) & F.col("uid").isNull() & F.col("uid_hash").isNull()
     )
@@ -108,7 +111,7 @@ def _missing_uids(
         F.lit(UID),
     ]
     translated = placed.filter(~is_source | F.col("use").isNotNull())
-    return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())
+    return [refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())]
 
 
 def _too_many_inputs(transformations: DataFrame) -> DataFrame:
@@ -120,10 +123,12 @@ def _too_many_inputs(transformations: DataFrame) -> DataFrame:
 
 def _conflicting_weights(
     transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
-) -> DataFrame:
+) -> list[DataFrame]:
     sorting = job_settings.filter((F.col("job_type") == JobType.BATCH) & F.col("sort_inputs")).select(
         TOPOLOGY, "sorted_inputs_memory_mebibytes"
     )
+    if sorting.isEmpty():
+        return []
     keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target").distinct()
     own = F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value]
     weighing = transformations.filter(F.size("managed_memory") > 0)
@@ -133,7 +138,7 @@ def _conflicting_weights(
     before, between, behind = map(F.lit, CONFLICTING_WEIGHTS)
     message = F.concat(before, "sorted_inputs_memory_mebibytes", between, own, behind)
     order = [F.col("id"), F.lit(MEMORY), F.lit(0)]
-    return refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())
+    return [refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())]
 
 
 def _transformation() -> Column:

@@ -36,22 +36,29 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
         F.col("kind"),
         F.posexplode("inputs").alias("position", "input"),
     )
-    behind_virtual = virtual_expansions.drop("open").withColumnRenamed("input", "behind")
+    # A sink's translator gives no stream node ids to transformations that have it as an input.
+    sinks = transformations.filter(F.col("kind") == Kind.SINK).select(
+        TOPOLOGY, "id", F.lit(True).alias("sink")
+    )
+    behind_virtual = join_local(
+        virtual_expansions.drop("open").withColumnRenamed("input", "behind"), sinks, {"behind": "id"}, "left"
+    ).withColumnRenamed("sink", "behind_is_sink")
     keyed = (
         (F.col("kind") == Kind.ONE_INPUT)
         & (F.col("partition") == F.col("input"))
         & (F.col("partitioner") == Partitioner.HASH)
     )
-    ends = join_local(inputs, behind_virtual, {"input": "node"}, "left").select(
+    # Both by input, so that edges are exchanged once.
+    looked_up = join_local(inputs, behind_virtual, {"input": "node"}, "left")
+    ends = join_local(looked_up, sinks, {"input": "id"}, "left").select(
         "*",
         F.coalesce("behind", "input").alias("source"),
         F.when(F.col("kind").isin(MULTIPLE_INPUTS), F.col("position") + 1).otherwise(0).alias("type_number"),
         F.coalesce(keyed, F.lit(False)).alias("keyed"),
     )
-    # A sink's translator gives no stream node ids to transformations that have it as an input.
-    sinks = transformations.filter(F.col("kind") == Kind.SINK).select(TOPOLOGY, "id")
+    reads_sink = F.when(F.col("behind").isNull(), F.col("sink")).otherwise(F.col("behind_is_sink"))
     return number_edges(
-        join_local(ends, sinks, {"source": "id"}, "left_anti").select(
+        ends.filter(reads_sink.isNull()).select(
             TOPOLOGY,
             "target",
             "source",

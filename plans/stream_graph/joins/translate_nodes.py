@@ -59,7 +59,9 @@ def translate_nodes(
         physical.filter(F.col("kind").isin(*SOURCE_KINDS)), read, {"id": "source"}, "left_semi"
     )
     operators = physical.filter(~F.col("kind").isin(*SOURCE_KINDS)).unionByName(sources)
-    keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target", "keyed").distinct()
+    keyed = (
+        resolved_inputs.filter("keyed").select(TOPOLOGY, "target").distinct().withColumn("keyed", F.lit(True))
+    )
     settings = job_settings.select(
         TOPOLOGY,
         F.col("parallelism").alias("job_parallelism"),
