@@ -1,12 +1,19 @@
 """How much there is to plan: rows of all topologies, and of the largest one."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.joins.local_transformations import local_transformations
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_TOPOLOGIES_HERE = 1_000_000
+"""Of so many, the default parallelism may be brought to this process."""
 
 
 class Rows(NamedTuple):
@@ -19,11 +26,14 @@ class Rows(NamedTuple):
 
 
 def count_rows(given: TopologyTables | GivenTables) -> Rows:
-    """Counted by one query."""
+    """Counted by one query, or in this process where its files are here (see local_transformations)."""
     defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    here = _sizes_here(given)
+    if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
+        return _counted_here(here, defaults)
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
     found = (
-        sizes_of_topologies(given)
+        _sizes(given)
         .join(defaults, TOPOLOGY, "left")
         .agg(F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks"))
     )
@@ -31,7 +41,17 @@ def count_rows(given: TopologyTables | GivenTables) -> Rows:
     return Rows(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0)
 
 
-def sizes_of_topologies(given: TopologyTables | GivenTables) -> DataFrame:
+def larger_topologies(given: TopologyTables | GivenTables, rows: int) -> dict[int, int]:
+    """Topologies of more than `rows` transformations or given stream nodes, and how many each has."""
+    here = _sizes_here(given)
+    if here is not None:
+        large = here.filter(here["size"] > rows)
+        return dict(zip(large[TOPOLOGY], large["size"], strict=True))
+    found = _sizes(given).filter(F.col("size") > rows).select(TOPOLOGY, "size").collect()
+    return {row[TOPOLOGY]: row["size"] for row in found}
+
+
+def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
     """One row per topology: size (transformations or given stream nodes), tasks, unset (a parallelism is)."""
     rows = given.transformations.select(TOPOLOGY, "parallelism")
     if isinstance(given, TopologyTables):
@@ -41,3 +61,40 @@ def sizes_of_topologies(given: TopologyTables | GivenTables) -> DataFrame:
         F.sum(F.col("parallelism").cast("long")).alias("tasks"),
         F.count_if(F.col("parallelism").isNull()).alias("unset"),
     )
+
+
+def _sizes_here(given: TopologyTables | GivenTables) -> "pl.DataFrame | None":
+    """As _sizes, read without Spark; None where the files are not here."""
+    folder = given.folder if isinstance(given, GivenTables) else None
+    tasks = None if folder is None else local_transformations(folder)
+    if not tasks:
+        return None
+    import polars as pl
+
+    files = sorted({group.path for task in tasks for group in task})
+    is_said = "parallelism" in pl.read_parquet_schema(files[0])
+    parallelism = pl.col("parallelism") if is_said else pl.lit(None, pl.Int64)
+    return (
+        pl.scan_parquet(files, glob=False)
+        .select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"))
+        .group_by(TOPOLOGY)
+        .agg(
+            pl.len().cast(pl.Int64).alias("size"),
+            pl.col("parallelism").sum().alias("tasks"),
+            pl.col("parallelism").null_count().cast(pl.Int64).alias("unset"),
+        )
+        .collect(engine="streaming")
+    )
+
+
+def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame) -> Rows:
+    import polars as pl
+
+    of_topologies = pl.from_arrow(defaults.toArrow())
+    assert isinstance(of_topologies, pl.DataFrame)
+    found = sizes.join(of_topologies, on=TOPOLOGY, how="left").select(
+        pl.col("size").sum().alias("rows"),
+        pl.col("size").max().alias("largest"),
+        (pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)).max().alias("most_tasks"),
+    )
+    return Rows(*(count or 0 for count in found.row(0)))

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from engine.planning.count_rows import count_rows, sizes_of_topologies
+from engine.planning.count_rows import count_rows, larger_topologies
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
@@ -128,7 +128,7 @@ def plan_tables(
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
-        giants = _giants(given) if largest > ROWS_PER_PARTITION else {}
+        giants = larger_topologies(given, ROWS_PER_PARTITION) if largest > ROWS_PER_PARTITION else {}
         planned = _by_joins(spark, given, giants, rows, until, report, choices)
     else:
         with planning_settings(spark, partitions):
@@ -154,7 +154,7 @@ def _by_joins(
     report: Callable[[str], None],
     choices: Choices | None,
 ) -> Planned:
-    """Topologies that a partition holds are partitioned whole; `giants` (see _giants) have blocks."""
+    """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
     of_giants = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
         others, large = split_by_size(validated(spark, given), list(giants))
@@ -165,17 +165,6 @@ def _by_joins(
             with planning_settings(spark, partitions, block):
                 plans.append(run_passes(found, until, partitions, report, choices))
     return joined_plans(plans)
-
-
-def _giants(given: TopologyTables | GivenTables) -> dict[int, int]:
-    """Topologies that are larger than a partition should be, and how many rows each has."""
-    found = (
-        sizes_of_topologies(given)
-        .filter(F.col("size") > ROWS_PER_PARTITION)
-        .select(TOPOLOGY, "size")
-        .collect()
-    )
-    return {row[TOPOLOGY]: row["size"] for row in found}
 
 
 def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:

@@ -1,9 +1,10 @@
-"""Checkpoints without lineage and without Spark's estimate of their size."""
+"""Checkpoints without lineage, without Spark's estimate of their size, and without reading them back."""
 
 from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from plans.joins.blocks import rows_per_block
 
@@ -21,10 +22,18 @@ def free(kept: DataFrame) -> None:
 
 
 def cut_lineage(rows: DataFrame) -> DataFrame:
-    """`rows`, computed now and kept, with their partitioning and without their history.
+    """`rows`, computed now and kept, with their partitioning and without their history (see keep)."""
+    kept = keep(rows)
+    compute(kept)
+    return kept
 
-    They are kept in the checkpoint directory of the Spark context, if it has one. If not, the executors keep
-    them, on a cluster two of them each block, so that the loss of one ends nothing. Giants are kept on disks.
+
+def keep(rows: DataFrame) -> DataFrame:
+    """`rows` with their partitioning, kept from when they are computed: by `compute`, or by who reads them.
+
+    They are kept in the checkpoint directory of the Spark context, if it has one; then they are computed at
+    once. If not, the executors keep them, on a cluster two of them each block, so that the loss of one ends
+    nothing. Giants are kept on disks.
 
     Spark's checkpoint forgets the partitioning where its optimizer has taken out aliases: the columns are
     named as before, the partitioning as without them. It is said here by the columns.
@@ -39,16 +48,15 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
     if context.getCheckpointDir() is not None:
         kept = rows.checkpoint()
     elif not str(context.master).startswith("local"):
-        kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY_2)
+        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
     elif rows_per_block(rows) is not None:
         # Rows of a giant that are kept as objects leave the heap too small for the joins.
-        kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
     else:
-        kept = rows.localCheckpoint()
+        kept = rows.localCheckpoint(eager=False)
     jvm: Any = spark._jvm
-    session = kept._jdf.sparkSession()
     cut = kept._jdf.logicalPlan()
-    none = getattr(jvm, "scala.None$").__getattr__("MODULE$")
+    none = _object(jvm, "scala.None")
     computed = rows._jdf.queryExecution().executedPlan().output()
     partitioning, ordering = cut.outputPartitioning(), cut.outputOrdering()
     if computed.toString() != cut.output().toString():
@@ -61,12 +69,35 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
         ordering,
         False,
         none,
-        session,
+        kept._jdf.sparkSession(),
         none,
         none,
     )
-    of_rows = getattr(jvm, "org.apache.spark.sql.classic.Dataset$").__getattr__("MODULE$").ofRows
-    return DataFrame(of_rows(session, plan), spark)
+    return _of_plan(plan, rows)
+
+
+def compute(kept: DataFrame) -> None:
+    """Compute what `keep` gave, if that has not been done.
+
+    Of each partition a row is read: Spark's own eager checkpoint reads all that it has just written.
+    """
+    if not kept._jdf.logicalPlan().rdd().isCheckpointed():
+        jvm: Any = kept.sparkSession._jvm
+        one = _object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
+        first = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(one, kept._jdf.logicalPlan())
+        _of_plan(first, kept).select(F.lit(1)).collect()
+
+
+def _of_plan(plan: Any, like: DataFrame) -> DataFrame:
+    spark = like.sparkSession
+    jvm: Any = spark._jvm
+    dataset = _object(jvm, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(like._jdf.sparkSession(), plan), spark)
+
+
+def _object(jvm: Any, name: str) -> Any:
+    """The object of Scala that has this name."""
+    return getattr(jvm, f"{name}$").__getattr__("MODULE$")
 
 
 def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any:

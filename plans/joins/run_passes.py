@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from plans.choices import Choices
 from plans.joins.blocks import partitioned
-from plans.joins.cut_lineage import cut_lineage, free
+from plans.joins.cut_lineage import compute, free, keep
 from plans.joins.expand_in_workers import Expansion, packed_expansions
 from plans.joins.frames import join_local
 from plans.joins.packed_tables import PackedTables
@@ -86,7 +86,7 @@ _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for laye
 
 
 class _Begun(NamedTuple):
-    """A walk in a thread of its own, which will give its rows and seconds.
+    """A step in a thread of its own, which will give its rows and seconds.
 
     `counted` are the seconds of the steps that had ended when it began.
     """
@@ -108,7 +108,7 @@ class _Run:
         self.begun: dict[str, _Begun] = {}
         self.expanded: dict[str, Expanded] = {}
         self.cancelled = Event()
-        self.tag = f"penstock-walks-{uuid4().hex[:12]}"
+        self.tag = f"penstock-steps-{uuid4().hex[:12]}"
 
     @property
     def session(self) -> SparkSession:
@@ -121,61 +121,51 @@ class _Run:
         names = {"stream_nodes": "given_stream_nodes", "stream_edges": "given_stream_edges"}
         for name in ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges"):
             rows: DataFrame = getattr(given, name)
-            self.tables[names.get(name, name)] = self._keep(partitioned(rows, self.partitions))
+            kept = self._keep(partitioned(rows, self.partitions))
+            compute(kept)
+            self.tables[names.get(name, name)] = kept
         self.seconds["partition_topologies"] = time.monotonic() - started
 
-    def run(self, name: str, step: Step) -> None:
-        """Derive a table; a view only names what its readers will compute."""
-        if isinstance(step, View):
-            self.tables[name] = step.derive(**self._inputs(step.derive))
-            if isinstance(step, Expanded):
-                self.expanded[name] = step
-            return
-        self.report(name.replace("_", " "))
-        started = time.monotonic()
-        rows = self._derived(step, self._inputs(step.derive))
-        if isinstance(step, FixedPoint):
-            rounds = 0
-            while not rows.filter("open").isEmpty():
-                further = self._keep(step.step(rows))
-                self.kept.remove(rows)
-                free(rows)
-                rows = further
-                rounds += 1
-            _LOG.info("%s: %d rounds", name, rounds)
-        self._add(name, rows, time.monotonic() - started)
+    def name(self, name: str, step: View) -> None:
+        """As plans.joins.run_steps.Steps, like the next five."""
+        self.tables[name] = step.derive(**self._inputs(step.derive))
+        if isinstance(step, Expanded):
+            self.expanded[name] = step
 
-    def begin(self, name: str, step: Walk, done: Done) -> None:
-        """As `run`, in a thread of its own, which puts the name into `done` at its end."""
+    def prepare(self, name: str, step: Step) -> None:
+        self.tables[name] = self._keep(step.derive(**self._inputs(step.derive)))
+
+    def begin(self, name: str, step: Step, done: Done) -> None:
         self.report(name.replace("_", " "))
         found: Future[tuple[DataFrame, float]] = Future()
         context, inputs = self.session.sparkContext, self._inputs(step.derive)
+        prepared = self.tables.get(name)
 
-        def walk() -> None:
+        def run() -> None:
             started = time.monotonic()
             try:
                 context.addJobTag(self.tag)
-                rows = self._derived(step, inputs, self.cancelled)
+                rows = self._computed(name, step, inputs, prepared)
                 found.set_result((rows, time.monotonic() - started))
             except BaseException as error:
                 found.set_exception(error)
             done.put(name)
 
         inherit: Any = inheritable_thread_target(self.session)
-        thread = Thread(target=inherit(walk), name=f"penstock-{name}", daemon=True)
+        thread = Thread(target=inherit(run), name=f"penstock-{name}", daemon=True)
         self.begun[name] = _Begun(thread, found, sum(self.seconds.values()))
         thread.start()
 
     def finish(self, name: str) -> None:
-        """Take the table of a walk that has ended, or raise what it has raised."""
         begun = self.begun.pop(name)
-        rows, seconds = begun.found.result()
+        self.tables[name], seconds = begun.found.result()
         # What passed beside other steps is theirs: together, steps take no longer than the run.
         beside = sum(self.seconds.values()) - begun.counted
-        self._add(name, rows, max(0.0, seconds - beside))
+        self.seconds[name] = max(0.0, seconds - beside)
+        _LOG.info("%s: %.2f s", name, self.seconds[name])
 
     def cancel(self) -> None:
-        """End the jobs of walks that were begun, and wait for their threads."""
+        # Their jobs end, and their threads are waited for.
         self.cancelled.set()
         for begun in self.begun.values():
             while begun.thread.is_alive():
@@ -185,7 +175,6 @@ class _Run:
                 begun.thread.join(0.2)
 
     def free(self, name: str) -> None:
-        """Give back the storage of a table that no later step reads."""
         rows = self.tables.pop(name)
         if rows in self.kept:
             self.kept.remove(rows)
@@ -204,6 +193,7 @@ class _Run:
         gone = None
         if first is not None:
             first = self._keep(first)
+            compute(first)
             rejected = rejected.unionByName(
                 reject_refused(first, self.tables["topologies"], self.tables["job_settings"])
             )
@@ -238,20 +228,32 @@ class _Run:
     def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
         return {name: self.tables[name] for name in inputs_of(derive)}
 
-    def _derived(
-        self, step: Step, inputs: Mapping[str, DataFrame], cancelled: Event | None = None
+    def _computed(
+        self, name: str, step: Step, inputs: Mapping[str, DataFrame], prepared: DataFrame | None
     ) -> DataFrame:
-        rows = step.derive(**inputs)
-        if cancelled is not None and cancelled.is_set():
-            raise RuntimeError("the run has failed")
-        return self._keep(partitioned(rows, self.partitions) if isinstance(step, Walk) else rows)
+        if prepared is None:
+            rows = step.derive(**inputs)
+            self._go_on()
+            prepared = self._keep(partitioned(rows, self.partitions) if isinstance(step, Walk) else rows)
+        compute(prepared)
+        if isinstance(step, FixedPoint):
+            rounds = 0
+            while not prepared.filter("open").isEmpty():
+                self._go_on()
+                further = self._keep(step.step(prepared))
+                compute(further)
+                self.kept.remove(prepared)
+                free(prepared)
+                prepared = further
+                rounds += 1
+            _LOG.info("%s: %d rounds", name, rounds)
+        return prepared
 
-    def _add(self, name: str, rows: DataFrame, seconds: float) -> None:
-        self.tables[name] = rows
-        self.seconds[name] = seconds
-        _LOG.info("%s: %.2f s", name, seconds)
+    def _go_on(self) -> None:
+        if self.cancelled.is_set():
+            raise RuntimeError("the run has failed")
 
     def _keep(self, rows: DataFrame) -> DataFrame:
-        kept = cut_lineage(rows)
+        kept = keep(rows)
         self.kept.append(kept)
         return kept

@@ -1,4 +1,5 @@
-"""The order in which steps run: one after another, and walks beside the steps that do not wait for them."""
+"""The order in which steps run: one after another, each planned while the one before is computed, and walks
+beside the steps that do not wait for them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import signature
@@ -7,80 +8,130 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from plans.joins.passes import Step, View, Walk
+from plans.joins.passes import FixedPoint, Step, View, Walk
 
 AFTER_ALL_STEPS = "after all steps"
 """Who reads tables that are wanted when all steps are done."""
 
 Done = SimpleQueue[str]
-"""Names of walks, as they end."""
+"""Names of steps, as they end."""
 
 
 class Steps(Protocol):
     """What runs a step and keeps its rows."""
 
-    def run(self, name: str, step: Step) -> None:
-        """Derive a table."""
+    def name(self, name: str, step: View) -> None:
+        """Name what the readers of a view will compute."""
 
-    def begin(self, name: str, step: Walk, done: Done) -> None:
-        """Start to derive a table; its name is put into `done` when that has ended, or has failed."""
+    def prepare(self, name: str, step: Step) -> None:
+        """Plan how a table is computed."""
+
+    def begin(self, name: str, step: Step, done: Done) -> None:
+        """Start to compute a table; its name is put into `done` when that has ended, or has failed."""
 
     def finish(self, name: str) -> None:
-        """Take the table that was begun, or raise what its walk has raised."""
+        """Take the table that was begun, or raise what its computation has raised."""
 
     def free(self, name: str) -> None:
         """Give back the storage of a table that no later step reads."""
 
     def cancel(self) -> None:
-        """End the walks that were begun."""
+        """End what was begun."""
 
 
 def run_steps(chosen: Sequence[tuple[str, Step]], stored: Collection[str], steps: Steps) -> None:
     """Run all steps, each when the tables that it reads are there, and free tables after their last reader.
 
-    A walk keeps one core busy, mostly: it begins as soon as it can, and other steps run meanwhile, in the
-    order of `chosen`. `stored` are tables that are read after all steps.
+    Steps are computed one after another in the order of `chosen`; while one is, Spark's driver plans the
+    next. A walk keeps one core busy, mostly: it begins as soon as it can, beside them. `stored` are tables
+    that are read after all steps.
     """
-    left, walking, done = dict(chosen), set[str](), Done()
-    reading = readers(chosen, stored)
-
-    def has_read(reader: str) -> None:
-        for table in [table for table, of_table in reading.items() if reader in of_table]:
-            reading[table].discard(reader)
-            if not reading[table]:
-                del reading[table]
-                steps.free(table)
-
-    def take(name: str) -> None:
-        walking.discard(name)
-        steps.finish(name)
-        has_read(name)
-
+    order = _Order(chosen, stored, steps)
     try:
-        while left or walking:
-            while not done.empty():
-                take(done.get())
-            ready = [name for name in left if not (left.keys() | walking) & set(inputs_of(left[name].derive))]
-            others = []
-            for name in ready:
-                step = left[name]
-                if isinstance(step, Walk):
-                    walking.add(name)
-                    steps.begin(name, step, done)
-                    del left[name]
-                else:
-                    others.append(name)
-            if others:
-                name, step = others[0], left[others[0]]
-                steps.run(name, step)
-                del left[name]
-                if not isinstance(step, View):
-                    has_read(name)
-            else:
-                take(done.get())
+        while not order.ended():
+            order.go_on()
     except BaseException:
         steps.cancel()
         raise
+
+
+class _Order:
+    """What is left, what is being computed (`running`, and walks), and what comes then (`ahead`)."""
+
+    def __init__(self, chosen: Sequence[tuple[str, Step]], stored: Collection[str], steps: Steps) -> None:
+        self.steps = steps
+        self.left = dict(chosen)
+        self.reading = readers(chosen, stored)
+        views = {name: step for name, step in chosen if isinstance(step, View)}
+        self.needs = {n: _with_views(inputs_of(step.derive), views) - views.keys() for n, step in chosen}
+        self.unnamed = set(self.left)
+        self.uncomputed = self.left.keys() - views.keys()
+        self.walking = set[str]()
+        self.running: str | None = None
+        self.ahead: tuple[str, Step] | None = None
+        self.done = Done()
+
+    def ended(self) -> bool:
+        return not self.left and not self.uncomputed
+
+    def go_on(self) -> None:
+        """Begin what can be, prepare one step more, or wait for one that was begun."""
+        while not self.done.empty():
+            self._take(self.done.get())
+        for name, step in list(self.left.items()):
+            if isinstance(step, View) and self._is_named(step):
+                self.steps.name(name, step)
+                del self.left[name]
+                self.unnamed.discard(name)
+            elif isinstance(step, Walk) and self._is_computed(name):
+                del self.left[name]
+                self.walking.add(name)
+                self.steps.begin(name, step, self.done)
+        if self.ahead is not None and self.running is None:
+            (self.running, step), self.ahead = self.ahead, None
+            self.steps.begin(self.running, step, self.done)
+        is_begun = self.walking or self.running is not None
+        if (self.ahead is not None or not self._look_ahead()) and is_begun:
+            self._take(self.done.get())
+
+    def _look_ahead(self) -> bool:
+        """Whether there was a step to prepare, or to begin."""
+        for name, step in self.left.items():
+            if isinstance(step, View | Walk) or not self._is_named(step):
+                continue
+            if isinstance(step, FixedPoint):
+                if self.running is not None or not self._is_computed(name):
+                    continue
+                self.running = name
+                self.steps.begin(name, step, self.done)
+            elif self.needs[name] & self.uncomputed <= {self.running}:
+                self.steps.prepare(name, step)
+                self.ahead = name, step
+                self.unnamed.discard(name)
+            else:
+                continue
+            del self.left[name]
+            return True
+        return False
+
+    def _is_named(self, step: Step) -> bool:
+        return not self.unnamed & set(inputs_of(step.derive))
+
+    def _is_computed(self, name: str) -> bool:
+        return not self.needs[name] & self.uncomputed
+
+    def _take(self, name: str) -> None:
+        self.walking.discard(name)
+        if self.running == name:
+            self.running = None
+        self.steps.finish(name)
+        self.unnamed.discard(name)
+        self.uncomputed.discard(name)
+        for table in [table for table, of_table in self.reading.items() if name in of_table]:
+            self.reading[table].discard(name)
+            if not self.reading[table]:
+                del self.reading[table]
+                self.steps.free(table)
 
 
 def readers(chosen: Sequence[tuple[str, Step]], stored: Collection[str]) -> dict[str, set[str]]:

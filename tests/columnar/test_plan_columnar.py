@@ -15,7 +15,7 @@ from engine.planning.plan_topologies import plan as plan_on_spark
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.joins import run_passes
-from plans.joins.cut_lineage import cut_lineage
+from plans.joins.cut_lineage import keep
 from plans.joins.passes import Walk, steps
 from plans.layers import LAYER_TABLES
 from plans.metrics.operator_costs import drawn_costs, operator_costs
@@ -89,14 +89,14 @@ def both(spark, exchanges):
 
     def counted(rows):
         exchanges["kept"].append(exchanges_of(rows))
-        return cut_lineage(rows)
+        return keep(rows)
 
     topologies = [
         random_topology(50_000 + seed, 2 + seed % 50, mode=mode) for mode in MODES for seed in range(40)
     ]
     topologies += [line["topology"] for path in GOLDEN for line in golden_lines(path)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(run_passes, "cut_lineage", counted)
+        patched.setattr(run_passes, "keep", counted)
         planned = plan_on_spark(topologies, spark=spark, planner=Planner.JOINS)
     exchanges["tables"] = {name: exchanges_of(frame) for name, frame in planned.tables.items()}
     rows = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}

@@ -14,6 +14,7 @@ from plans.columnar import passes as columnar
 from plans.columnar.read_topologies import read_topologies
 from plans.joins import passes as joins
 from plans.joins.run_passes import _Run
+from plans.joins.run_steps import inputs_of, run_steps
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.read_topology_objects import read_topology_objects
 from plans.vocabulary import Layer
@@ -69,15 +70,15 @@ def derived_on_spark(spark: SparkSession, topologies: Iterable[Mapping[str, Any]
     """By the steps of joins, all of them in one run."""
     run = _Run(2, lambda stage: None)
     run.read(read_topology_objects(spark, topologies))
-    for name, step in joins.steps(Choices(), Layer.SLOTS):
-        run.run(name, step)
+    chosen = joins.steps(Choices(), Layer.SLOTS)
+    run_steps(chosen, [name for name, _ in chosen], run)
 
     @cache
     def table(name: str, choices: Choices) -> pa.Table:
         derived = run.tables[name]
         if choices != Choices():
-            run.run(name, joins.implementations(choices)[name])
-            derived, run.tables[name] = run.tables[name], derived
+            step = joins.implementations(choices)[name]
+            derived = step.derive(**{read: run.tables[read] for read in inputs_of(step.derive)})
         return derived.toArrow()
 
     return _by_name(table)

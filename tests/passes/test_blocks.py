@@ -13,7 +13,7 @@ from engine.planning.planning_settings import planning_settings
 from engine.planning.split_by_size import split_by_size
 from plans.errors import ConfigurationError
 from plans.joins import run_passes
-from plans.joins.cut_lineage import cut_lineage, free
+from plans.joins.cut_lineage import cut_lineage, free, keep
 from plans.joins.number_in_order import number_in_order
 from plans.joins.packed_blocks import BLOCK, ROWS, pack_blocks, together, unpack_blocks, unpacked
 from plans.tables.column_types import TOPOLOGY
@@ -99,7 +99,7 @@ def test_without_others_or_giants_there_is_one_part(read):
     assert split_by_size(read, ids) == (None, read)
 
 
-EXCHANGES_IN_BLOCKS = 129
+EXCHANGES_IN_BLOCKS = 95
 
 
 def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
@@ -108,9 +108,9 @@ def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
 
     def counted(rows):
         kept.append(exchanges_of(rows))
-        return cut_lineage(rows)
+        return keep(rows)
 
-    monkeypatch.setattr(run_passes, "cut_lineage", counted)
+    monkeypatch.setattr(run_passes, "keep", counted)
     with planning_settings(spark, 3, rows_per_block=4):
         planned = run_passes.run_passes(read, Layer.SLOTS, 3)
     planned.release()

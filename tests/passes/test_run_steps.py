@@ -1,4 +1,4 @@
-"""Walks beside other steps, and tables freed after their last reader."""
+"""Steps planned while others run, walks beside them, and tables freed after their last reader."""
 
 import random
 
@@ -9,7 +9,7 @@ from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan
 from plans.choices import Choices
 from plans.joins import run_passes
-from plans.joins.passes import Step, View, Walk, steps
+from plans.joins.passes import Checkpointed, FixedPoint, Step, View, Walk, steps
 from plans.joins.run_steps import Done, inputs_of, readers, run_steps
 from plans.layers import LAYER_TABLES
 from plans.vocabulary import Layer
@@ -18,36 +18,45 @@ GIVEN = {"topologies", "transformations", "job_settings", "given_stream_nodes", 
 
 
 class Recorded:
-    """Steps whose walks end when told, in an order drawn by `seed`; fails where a table is not there."""
+    """Steps that end when told, in an order drawn by `seed`; fails where a table is not there."""
 
     def __init__(self, chosen: list[tuple[str, Step]], seed: int, failing: str = "") -> None:
         self.chosen, self.failing = dict(chosen), failing
         self.views = {name for name, step in chosen if isinstance(step, View)}
         self.random = random.Random(seed)
-        self.tables = set(GIVEN)
-        self.walking: list[tuple[str, Done]] = []
+        self.named, self.computed = set(GIVEN), set(GIVEN)
+        self.running: list[tuple[str, Done]] = []
         self.beside: set[tuple[str, str]] = set()
+        self.ahead: set[tuple[str, str]] = set()
         self.cancelled = False
 
-    def run(self, name: str, step: Step) -> None:
-        self.need(name)
-        self.beside |= {(walk, name) for walk, _ in self.walking if name not in self.views}
-        self.tables.add(name)
-        if self.walking and self.random.random() < 0.5:
+    def name(self, name: str, step: View) -> None:
+        assert set(inputs_of(step.derive)) <= self.named
+        self.named.add(name)
+
+    def prepare(self, name: str, step: Step) -> None:
+        assert not isinstance(step, Walk | View | FixedPoint)
+        assert set(inputs_of(step.derive)) <= self.named
+        self.named.add(name)
+        self.ahead |= {(running, name) for running, _ in self.running}
+        if self.running and self.random.random() < 0.3:
             self.end_one()
 
-    def begin(self, name: str, step: Walk, done: Done) -> None:
+    def begin(self, name: str, step: Step, done: Done) -> None:
+        assert isinstance(step, Walk | FixedPoint) or name in self.named
         self.need(name)
-        self.beside |= {(walk, name) for walk, _ in self.walking}
-        self.walking.append((name, done))
+        self.beside |= {(running, name) for running, _ in self.running}
+        self.running.append((name, done))
+        assert sum(not isinstance(self.chosen[name], Walk) for name, _ in self.running) <= 1
 
     def finish(self, name: str) -> None:
         if name == self.failing:
             raise ValueError(name)
-        self.tables.add(name)
+        self.named.add(name)
+        self.computed.add(name)
 
     def free(self, name: str) -> None:
-        self.tables.remove(name)
+        (self.named if name in self.views else self.computed).remove(name)
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -55,12 +64,12 @@ class Recorded:
     def need(self, name: str) -> None:
         read = set(inputs_of(self.chosen[name].derive))
         while views := read & self.views:
-            assert views <= self.tables
+            assert views <= self.named
             read = read - views | {table for view in views for table in inputs_of(self.chosen[view].derive)}
-        assert read <= self.tables, (name, read - self.tables)
+        assert read <= self.computed, (name, read - self.computed)
 
     def end_one(self) -> None:
-        name, done = self.walking.pop(self.random.randrange(len(self.walking)))
+        name, done = self.running.pop(self.random.randrange(len(self.running)))
         done.put(name)
 
 
@@ -72,17 +81,17 @@ def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(unti
     recorded = Recorded(chosen, seed)
     monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, stored, recorded)
-    assert not recorded.walking
-    assert stored & {name for name, _ in chosen} <= recorded.tables
+    assert not recorded.running
+    assert (stored & {name for name, _ in chosen}) - recorded.views <= recorded.computed
     if until is Layer.SLOTS:
-        assert not {"virtual_expansions", "walked", "operators", "marked_edges"} & recorded.tables
+        assert not {"virtual_expansions", "walked", "operators", "marked_edges"} & recorded.computed
         assert {("walked", "stream_graph_refusals"), ("task_regions", "task_slots")} <= {
             pair for one in recorded.beside for pair in (one, one[::-1])
         }
 
 
 class Ending:
-    """A queue of walks that have ended; where nothing has, waiting for one ends one."""
+    """A queue of steps that have ended; where nothing has, waiting for one ends one."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded, self.names = recorded, list[str]()
@@ -114,41 +123,43 @@ def test_what_a_view_reads_is_kept_for_its_readers():
     assert "after all steps" in reading["execution_job_vertices"]
 
 
+def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
+    recorded = Recorded(chosen := steps(Choices(), Layer.SLOTS), 3)
+    monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
+    monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
+    run_steps(chosen, (), recorded)
+    assert {("stream_nodes", "marked_edges"), ("vertices", "connected_edges")} <= recorded.ahead
+
+
 def test_an_error_does_not_wait_for_what_a_walk_would_do_next(spark: SparkSession, monkeypatch):
     kept = []
+    run = run_passes._Run(2, lambda stage: None)
 
-    def derived(self, step, inputs, cancelled=None):
-        if step is SLOW:
-            cancelled.wait(60)
-            return derive(self, step, inputs, cancelled)
+    def walk(topologies):
+        run.cancelled.wait(60)
+        return topologies
+
+    def other(topologies):
         raise ValueError("another step")
 
-    def keep(self, rows):
-        kept.append(rows)
-
-    derive = run_passes._Run._derived
-    monkeypatch.setattr(run_passes._Run, "_derived", derived)
-    monkeypatch.setattr(run_passes._Run, "_keep", keep)
-    run = run_passes._Run(2, lambda stage: None)
+    monkeypatch.setattr(run_passes, "keep", kept.append)
     run.tables["topologies"] = spark.range(1)
     with pytest.raises(ValueError, match="another step"):
-        run_steps([("slow", SLOW), ("other", Step(lambda topologies: topologies))], (), run)
+        run_steps([("slow", Walk(walk)), ("other", Step(other))], (), run)
     assert not kept
     assert not [begun for begun in run.begun.values() if begun.thread.is_alive()]
 
 
-SLOW = Walk(lambda topologies: topologies)
+@pytest.mark.parametrize("kind", [Walk, Checkpointed])
+def test_a_step_that_fails_ends_the_run_with_its_error(spark: SparkSession, monkeypatch, kind):
+    def fail(self, name, step, inputs, prepared):
+        if isinstance(step, kind):
+            raise ValueError("a step")
+        return computed(self, name, step, inputs, prepared)
 
-
-def test_a_walk_that_fails_ends_the_run_with_its_error(spark: SparkSession, monkeypatch):
-    def fail(self, step, inputs, cancelled=None):
-        if isinstance(step, Walk):
-            raise ValueError("a walk")
-        return derived(self, step, inputs)
-
-    derived = run_passes._Run._derived
-    monkeypatch.setattr(run_passes._Run, "_derived", fail)
-    with pytest.raises(ValueError, match="a walk"):
+    computed = run_passes._Run._computed
+    monkeypatch.setattr(run_passes._Run, "_computed", fail)
+    with pytest.raises(ValueError, match="a step"):
         plan(
             [{"name": "a", "transformations": [{"id": 1, "kind": "source"}]}],
             spark=spark,
