@@ -6,8 +6,9 @@
 
 LOG is the event log of an application (not compressed, not rolled). Every task takes the seconds that it
 took in the run, so the run should have had a core for each task that ran at once. The tasks of a stage are
-given to cores as they become free, in the order of the log; a stage begins when the stages that were
-complete at its submission are complete; what the driver does while no stage runs stays as it is. Exchanges
+given to cores as they become free, in the order of the log; a stage begins when the stages that it reads,
+and the jobs that were complete when its own was submitted, are complete, and the driver has taken the time in
+between that it took. Exchanges
 cost what they cost in the run: networks are not simulated. A stage with fewer tasks than cores leaves cores
 idle, which is what limits a run sooner or later: the stages that take longest on the most cores are listed,
 and those with a task above `--skew` times the mean.
@@ -17,7 +18,7 @@ import argparse
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -33,13 +34,20 @@ LEAST_SKEWED_SECONDS = 0.5
 
 
 class Stage(NamedTuple):
-    """A stage of the run: times are seconds since the epoch, `tasks` are the seconds of each."""
+    """A stage of the run: times are seconds since the epoch, `tasks` are the seconds of each.
+
+    `reads` are the numbers of the stages whose shuffles it reads, `job` is when its job was submitted and
+    completed.
+    """
 
     name: str
     submitted: float
     completed: float
     tasks: Sequence[float]
     shuffled_bytes: int
+    number: int
+    reads: frozenset[int]
+    job: tuple[float, float]
 
     def seconds_on(self, cores: int) -> float:
         """The time until the last of its tasks ends."""
@@ -66,9 +74,18 @@ def main() -> None:
 def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
     """The stages that were completed, by submission, out of the events of an application."""
     tasks: dict[Key, list[tuple[int, float, int]]] = defaultdict(list)
+    submitted: dict[int, float] = {}
+    completed: dict[int, float] = {}
+    job_of: dict[int, int] = {}
     found = []
     for event in events:
         match event["Event"]:
+            case "SparkListenerJobStart":
+                submitted[event["Job ID"]] = event["Submission Time"] / 1000
+                for stage in event["Stage IDs"]:
+                    job_of.setdefault(stage, event["Job ID"])
+            case "SparkListenerJobEnd":
+                completed[event["Job ID"]] = event["Completion Time"] / 1000
             case "SparkListenerTaskEnd":
                 info, metrics = event["Task Info"], event.get("Task Metrics") or {}
                 if not info["Failed"] and not info.get("Killed"):
@@ -80,53 +97,62 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
                 info = event["Stage Info"]
                 if "Completion Time" in info:
                     found.append(info)
-    return sorted(
-        (_stage(info, sorted(tasks[info["Stage ID"], info["Stage Attempt ID"]])) for info in found),
-        key=lambda stage: stage.submitted,
-    )
 
+    def stage(info: dict[str, Any]) -> Stage:
+        number = info["Stage ID"]
+        times = info["Submission Time"] / 1000, info["Completion Time"] / 1000
+        of_stage = sorted(tasks[number, info["Stage Attempt ID"]])
+        job = job_of.get(number, -1)
+        return Stage(
+            f"{number} {info['Stage Name']}",
+            *times,
+            [spent for _, spent, _ in of_stage],
+            sum(written for *_, written in of_stage),
+            number,
+            frozenset(info.get("Parent IDs", ())),
+            (submitted.get(job, times[0]), completed.get(job, times[1])),
+        )
 
-def _stage(info: dict[str, Any], tasks: Sequence[tuple[int, float, int]]) -> Stage:
-    times = info["Submission Time"] / 1000, info["Completion Time"] / 1000
-    name = f"{info['Stage ID']} {info['Stage Name']}"
-    return Stage(name, *times, [spent for _, spent, _ in tasks], sum(written for *_, written in tasks))
+    return sorted(map(stage, found), key=lambda stage: stage.submitted)
 
 
 def seconds_on(stages: Sequence[Stage], cores: int) -> float:
     """The run's seconds from its first stage to its last, on that many cores.
 
-    Stages that overlapped in the run share the cores: none of them is given less than its tasks need alone,
-    and together they take no less than all their tasks need.
+    A stage can begin as long after those it waits for as it did in the run: that is the driver's time. Those
+    that can begin first are given cores first.
     """
-    total, end = 0.0, None
-    for group in _overlapping(stages):
-        begun = min(stage.submitted for stage in group)
-        total += 0.0 if end is None else begun - end
-        end = max(stage.completed for stage in group)
-        together = sum(sum(stage.tasks) for stage in group) / cores
-        total += max(together, _longest_way(group, cores))
-    return total
+    waits = {s.number: [o for o in stages if o is not s and _waits(s, o)] for s in stages}
+    ends: dict[int, float] = {}
+    free = [0.0] * cores
+    left = list(stages)
+    while left:
+        ready = {
+            stage.number: _ready(stage, waits[stage.number], ends, stages[0].submitted)
+            for stage in left
+            if all(other.number in ends for other in waits[stage.number])
+        }
+        stage = min((stage for stage in left if stage.number in ready), key=lambda s: ready[s.number])
+        left.remove(stage)
+        ends[stage.number] = ready[stage.number]
+        for seconds in stage.tasks:
+            end = max(free[0], ready[stage.number]) + seconds
+            heapq.heapreplace(free, end)
+            ends[stage.number] = max(ends[stage.number], end)
+    return max(ends.values(), default=0.0)
 
 
-def _longest_way(group: Sequence[Stage], cores: int) -> float:
-    """The longest sum of stages of which each was submitted when the one before was complete."""
-    ends: list[tuple[float, float]] = []
-    for stage in group:
-        before = max((end for completed, end in ends if completed <= stage.submitted), default=0.0)
-        ends.append((stage.completed, before + stage.seconds_on(cores)))
-    return max(end for _, end in ends)
+def _ready(stage: Stage, waits: Sequence[Stage], ends: Mapping[int, float], start: float) -> float:
+    if not waits:
+        return stage.submitted - start
+    return max(ends[o.number] for o in waits) + stage.submitted - max(o.completed for o in waits)
 
 
-def _overlapping(stages: Sequence[Stage]) -> Iterable[list[Stage]]:
-    """Stages by stretches of time in which there always was one."""
-    group: list[Stage] = []
-    for stage in stages:
-        if group and stage.submitted > max(other.completed for other in group):
-            yield group
-            group = []
-        group.append(stage)
-    if group:
-        yield group
+def _waits(stage: Stage, other: Stage) -> bool:
+    """Two jobs that were under way at once do not wait for one another, though they shared the cores."""
+    return other.completed <= stage.submitted and (
+        other.number in stage.reads or other.job[1] <= stage.job[0]
+    )
 
 
 def skewed(stages: Sequence[Stage], times: float) -> list[tuple[Stage, float]]:

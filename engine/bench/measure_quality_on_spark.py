@@ -23,7 +23,7 @@ from engine.planning.memory_of_workers import is_local, memory_of_workers
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_workers import call_in_workers, count_inputs
 from engine.planning.plan_topologies import read_topologies
-from engine.planning.planning_settings import partitions_for, planning_settings
+from engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
 from engine.planning.send_planners import send_planners
 from plans.choices import Choices
 from plans.columnar.plan_packed_tables import PlanPart
@@ -57,7 +57,7 @@ def measure_quality_on_spark(
     send_planners(spark, [p for name in planners if name not in FLINKS_RULES for p in find_policies(name)])
     report("read topologies")
     given = read_topologies(spark, path, job_defaults=job_defaults)
-    rows, largest, _ = count_rows(given)
+    rows, largest, *_ = count_rows(given, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
     at_once = min(partitions, spark.sparkContext.defaultParallelism)
     if is_local(spark.sparkContext):  # on a cluster, memory is the executors'

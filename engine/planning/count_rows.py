@@ -18,19 +18,23 @@ MOST_TOPOLOGIES_HERE = 1_000_000
 
 class Rows(NamedTuple):
     """Transformations and given stream nodes of all topologies, and of the largest one; tasks of the one that
-    has most, if nothing is chained."""
+    has most, if nothing is chained; and of `giants`, the topologies of more than that many rows, how many."""
 
     rows: int
     largest: int
     most_tasks: int
+    giants: dict[int, int]
 
 
-def count_rows(given: TopologyTables | GivenTables) -> Rows:
-    """Counted by one query, or in this process where its files are here (see local_transformations)."""
+def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
+    """Counted by a query or two, or in this process where the files are here (see local_transformations).
+
+    A giant has more than `of_giants` rows.
+    """
     defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(given)
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
-        return _counted_here(here, defaults)
+        return _counted_here(here, defaults, of_giants)
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
     found = (
         _sizes(given)
@@ -38,17 +42,11 @@ def count_rows(given: TopologyTables | GivenTables) -> Rows:
         .agg(F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks"))
     )
     row = found.collect()[0]
-    return Rows(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0)
-
-
-def larger_topologies(given: TopologyTables | GivenTables, rows: int) -> dict[int, int]:
-    """Topologies of more than `rows` transformations or given stream nodes, and how many each has."""
-    here = _sizes_here(given)
-    if here is not None:
-        large = here.filter(here["size"] > rows)
-        return dict(zip(large[TOPOLOGY], large["size"], strict=True))
-    found = _sizes(given).filter(F.col("size") > rows).select(TOPOLOGY, "size").collect()
-    return {row[TOPOLOGY]: row["size"] for row in found}
+    giants = {}
+    if (row["largest"] or 0) > of_giants:
+        large = _sizes(given).filter(F.col("size") > of_giants).select(TOPOLOGY, "size").collect()
+        giants = {one[TOPOLOGY]: one["size"] for one in large}
+    return Rows(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
 def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
@@ -87,7 +85,7 @@ def _sizes_here(given: TopologyTables | GivenTables) -> "pl.DataFrame | None":
     )
 
 
-def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame) -> Rows:
+def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) -> Rows:
     import polars as pl
 
     of_topologies = pl.from_arrow(defaults.toArrow())
@@ -97,4 +95,7 @@ def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame) -> Rows:
         pl.col("size").max().alias("largest"),
         (pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)).max().alias("most_tasks"),
     )
-    return Rows(*(count or 0 for count in found.row(0)))
+    large = sizes.filter(sizes["size"] > of_giants)
+    giants = dict(zip(large[TOPOLOGY], large["size"], strict=True))
+    rows, largest, most_tasks = (count or 0 for count in found.row(0))
+    return Rows(rows, largest, most_tasks, giants)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from engine.planning.count_rows import count_rows, larger_topologies
+from engine.planning.count_rows import count_rows
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
@@ -107,7 +107,7 @@ def plan_tables(
 
     `policies`: planners of others, who decide in place of Flink's rules, in the workers.
     """
-    rows, largest, most_tasks = count_rows(given)
+    rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
@@ -128,7 +128,6 @@ def plan_tables(
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
-        giants = larger_topologies(given, ROWS_PER_PARTITION) if largest > ROWS_PER_PARTITION else {}
         planned = _by_joins(spark, given, giants, rows, until, report, choices)
     else:
         with planning_settings(spark, partitions):

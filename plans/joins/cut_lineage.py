@@ -31,6 +31,8 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
 def keep(rows: DataFrame) -> DataFrame:
     """`rows` with their partitioning, kept from when they are computed: by `compute`, or by who reads them.
 
+    Until then somebody has to hold `rows`: tasks report to metrics of its plan, and Spark complains if these
+    are gone.
     They are kept in the checkpoint directory of the Spark context, if it has one; then they are computed at
     once. If not, the executors keep them, on a cluster two of them each block, so that the loss of one ends
     nothing. Giants are kept on disks.

@@ -107,6 +107,7 @@ class _Run:
         self.kept: list[DataFrame] = []
         self.begun: dict[str, _Begun] = {}
         self.expanded: dict[str, Expanded] = {}
+        self.planned_from: dict[str, DataFrame] = {}
         self.cancelled = Event()
         self.tag = f"penstock-steps-{uuid4().hex[:12]}"
 
@@ -120,8 +121,8 @@ class _Run:
         started = time.monotonic()
         names = {"stream_nodes": "given_stream_nodes", "stream_edges": "given_stream_edges"}
         for name in ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges"):
-            rows: DataFrame = getattr(given, name)
-            kept = self._keep(partitioned(rows, self.partitions))
+            rows = partitioned(getattr(given, name), self.partitions)
+            kept = self._keep(rows)
             compute(kept)
             self.tables[names.get(name, name)] = kept
         self.seconds["partition_topologies"] = time.monotonic() - started
@@ -133,7 +134,8 @@ class _Run:
             self.expanded[name] = step
 
     def prepare(self, name: str, step: Step) -> None:
-        self.tables[name] = self._keep(step.derive(**self._inputs(step.derive)))
+        self.planned_from[name] = rows = self._derived(step, self._inputs(step.derive))
+        self.tables[name] = self._keep(rows)
 
     def begin(self, name: str, step: Step, done: Done) -> None:
         self.report(name.replace("_", " "))
@@ -158,6 +160,7 @@ class _Run:
 
     def finish(self, name: str) -> None:
         begun = self.begun.pop(name)
+        self.planned_from.pop(name, None)
         self.tables[name], seconds = begun.found.result()
         # What passed beside other steps is theirs: together, steps take no longer than the run.
         beside = sum(self.seconds.values()) - begun.counted
@@ -192,8 +195,9 @@ class _Run:
             first = new if first is None else first.unionByName(new)
         gone = None
         if first is not None:
-            first = self._keep(first)
+            first, planned_from = self._keep(first), first
             compute(first)
+            del planned_from
             rejected = rejected.unionByName(
                 reject_refused(first, self.tables["topologies"], self.tables["job_settings"])
             )
@@ -232,15 +236,16 @@ class _Run:
         self, name: str, step: Step, inputs: Mapping[str, DataFrame], prepared: DataFrame | None
     ) -> DataFrame:
         if prepared is None:
-            rows = step.derive(**inputs)
+            rows = self._derived(step, inputs)
             self._go_on()
-            prepared = self._keep(partitioned(rows, self.partitions) if isinstance(step, Walk) else rows)
+            prepared = self._keep(rows)
         compute(prepared)
         if isinstance(step, FixedPoint):
             rounds = 0
             while not prepared.filter("open").isEmpty():
                 self._go_on()
-                further = self._keep(step.step(prepared))
+                rows = step.step(prepared)
+                further = self._keep(rows)
                 compute(further)
                 self.kept.remove(prepared)
                 free(prepared)
@@ -248,6 +253,10 @@ class _Run:
                 rounds += 1
             _LOG.info("%s: %d rounds", name, rounds)
         return prepared
+
+    def _derived(self, step: Step, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        rows = step.derive(**inputs)
+        return partitioned(rows, self.partitions) if isinstance(step, Walk) else rows
 
     def _go_on(self) -> None:
         if self.cancelled.is_set():

@@ -85,11 +85,10 @@ class _Order:
                 self.unnamed.discard(name)
             elif isinstance(step, Walk) and self._is_computed(name):
                 del self.left[name]
-                self.walking.add(name)
-                self.steps.begin(name, step, self.done)
-        if self.ahead is not None and self.running is None:
-            (self.running, step), self.ahead = self.ahead, None
-            self.steps.begin(self.running, step, self.done)
+                self._begin(name, step)
+        if self.ahead is not None and self._may_begin(*self.ahead):
+            (name, step), self.ahead = self.ahead, None
+            self._begin(name, step)
         is_begun = self.walking or self.running is not None
         if (self.ahead is not None or not self._look_ahead()) and is_begun:
             self._take(self.done.get())
@@ -97,13 +96,12 @@ class _Order:
     def _look_ahead(self) -> bool:
         """Whether there was a step to prepare, or to begin."""
         for name, step in self.left.items():
-            if isinstance(step, View | Walk) or not self._is_named(step):
+            if isinstance(step, View) or not self._is_named(step):
                 continue
             if isinstance(step, FixedPoint):
-                if self.running is not None or not self._is_computed(name):
+                if not self._may_begin(name, step):
                     continue
-                self.running = name
-                self.steps.begin(name, step, self.done)
+                self._begin(name, step)
             elif self.needs[name] & self.uncomputed <= {self.running}:
                 self.steps.prepare(name, step)
                 self.ahead = name, step
@@ -113,6 +111,16 @@ class _Order:
             del self.left[name]
             return True
         return False
+
+    def _begin(self, name: str, step: Step) -> None:
+        if isinstance(step, Walk):
+            self.walking.add(name)
+        else:
+            self.running = name
+        self.steps.begin(name, step, self.done)
+
+    def _may_begin(self, name: str, step: Step) -> bool:
+        return self._is_computed(name) and (isinstance(step, Walk) or self.running is None)
 
     def _is_named(self, step: Step) -> bool:
         return not self.unnamed & set(inputs_of(step.derive))

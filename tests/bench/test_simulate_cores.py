@@ -5,7 +5,14 @@ import pytest
 from benchmarks.simulate_cores import seconds_on, skewed, stages_of
 
 
-def stage(number, submitted, completed, tasks, failed=()):
+def job(number, submitted, completed, *stages):
+    """The events of a job; those of its stages are not among them."""
+    times = {"Submission Time": 1000 * submitted}, {"Completion Time": 1000 * completed}
+    start = {"Event": "SparkListenerJobStart", "Job ID": number, "Stage IDs": stages} | times[0]
+    return [start, {"Event": "SparkListenerJobEnd", "Job ID": number} | times[1]]
+
+
+def stage(number, submitted, completed, tasks, failed=(), reads=()):
     """The events of a stage; times in seconds, a task each of `tasks` seconds."""
     ends = [
         {
@@ -28,6 +35,7 @@ def stage(number, submitted, completed, tasks, failed=()):
         "Stage Name": "collect",
         "Submission Time": 1000 * submitted,
         "Completion Time": 1000 * completed,
+        "Parent IDs": reads,
     }
     return [*ends, {"Event": "SparkListenerStageCompleted", "Stage Info": info}]
 
@@ -45,6 +53,16 @@ def test_stages_side_by_side_share_cores_and_follow_each_other_as_they_did():
     assert [seconds_on(beside, cores) for cores in (1, 2, 9)] == [8, 4, 4]
     chained = stages_of([*stage(0, 0, 2, [2]), *stage(1, 2, 5, [3]), *stage(2, 0, 5, [1, 1])])
     assert [seconds_on(chained, cores) for cores in (1, 9)] == [7, 5]
+
+
+def test_jobs_that_were_under_way_at_once_do_not_wait_for_one_another():
+    """Each of two jobs reads a stage of its own; they took turns, as there was one core."""
+    first = [*job(0, 0, 6, 0, 2), *stage(0, 0, 2, [2]), *stage(2, 2, 6, [2], reads=[0])]
+    second = [*job(1, 0, 8, 1, 3), *stage(1, 0, 4, [2]), *stage(3, 4, 8, [2], reads=[1])]
+    beside = stages_of([*first, *second])
+    assert [seconds_on(beside, cores) for cores in (1, 2, 9)] == [8, 4, 4]
+    then = [*job(2, 7, 10, 4), *stage(4, 7, 10, [3])]
+    assert seconds_on(stages_of([*then, *first, *second]), 9) == 4 + 1 + 3
 
 
 def test_skew_counts_where_it_costs_time():

@@ -13,7 +13,7 @@ from engine.planning.planning_settings import planning_settings
 from engine.planning.split_by_size import split_by_size
 from plans.errors import ConfigurationError
 from plans.joins import run_passes
-from plans.joins.cut_lineage import cut_lineage, free, keep
+from plans.joins.cut_lineage import compute, cut_lineage, free, keep
 from plans.joins.number_in_order import number_in_order
 from plans.joins.packed_blocks import BLOCK, ROWS, pack_blocks, together, unpack_blocks, unpacked
 from plans.tables.column_types import TOPOLOGY
@@ -115,6 +115,28 @@ def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
         planned = run_passes.run_passes(read, Layer.SLOTS, 3)
     planned.release()
     assert sum(kept) == EXCHANGES_IN_BLOCKS
+
+
+def test_a_checkpoint_keeps_its_partitioning_where_aliases_are_optimized_away(spark):
+    said = F.col("id").alias("id", metadata={"comment": "as declared"})
+    given = cut_lineage(spark.range(20).select(said))
+    rows = given.select(said).repartition(3, "id")
+    kept = cut_lineage(rows)
+    assert exchanges_of(rows.localCheckpoint().groupBy("id").count()) == 1
+    counted = kept.groupBy("id").count()
+    assert exchanges_of(counted) == 0
+    assert sorted(map(tuple, counted.collect())) == [(number, 1) for number in range(20)]
+    free(kept)
+    free(given)
+
+
+def test_what_is_kept_is_computed_by_who_reads_it_first(spark):
+    rows = keep(spark.range(5).repartition(2, "id"))
+    assert not rows._jdf.logicalPlan().rdd().isCheckpointed()
+    assert rows.count() == 5
+    assert rows._jdf.logicalPlan().rdd().isCheckpointed()
+    compute(rows)
+    free(rows)
 
 
 def test_a_checkpoint_dir_holds_tables_as_long_as_steps_read_them(spark, tmp_path):

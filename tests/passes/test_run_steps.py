@@ -35,7 +35,7 @@ class Recorded:
         self.named.add(name)
 
     def prepare(self, name: str, step: Step) -> None:
-        assert not isinstance(step, Walk | View | FixedPoint)
+        assert not isinstance(step, View | FixedPoint)
         assert set(inputs_of(step.derive)) <= self.named
         self.named.add(name)
         self.ahead |= {(running, name) for running, _ in self.running}
@@ -128,7 +128,7 @@ def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
     monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
     monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, (), recorded)
-    assert {("stream_nodes", "marked_edges"), ("vertices", "connected_edges")} <= recorded.ahead
+    assert {("stream_nodes", "marked_edges"), ("connected_edges", "sorted_vertices")} <= recorded.ahead
 
 
 def test_an_error_does_not_wait_for_what_a_walk_would_do_next(spark: SparkSession, monkeypatch):
