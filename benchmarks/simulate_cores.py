@@ -82,8 +82,8 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
         match event["Event"]:
             case "SparkListenerJobStart":
                 submitted[event["Job ID"]] = event["Submission Time"] / 1000
-                for stage in event["Stage IDs"]:
-                    job_of.setdefault(stage, event["Job ID"])
+                for number in event["Stage IDs"]:
+                    job_of.setdefault(number, event["Job ID"])
             case "SparkListenerJobEnd":
                 completed[event["Job ID"]] = event["Completion Time"] / 1000
             case "SparkListenerTaskEnd":
