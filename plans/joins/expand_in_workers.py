@@ -1,19 +1,18 @@
 """Tables with several rows for each row of another: Python workers make them, by columns."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from plans.columnar.frames import from_arrow, to_arrow
 from plans.joins.packed_tables import Batches, PackedTables
 from plans.joins.spark_schemas import conform, spark_schema
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ROWS_AT_A_TIME = 262_144
 """About how many rows are made at a time: one row may stand for some 30,000."""
@@ -25,8 +24,8 @@ class Expansion:
     `rows_of_each` says how many come of each, about."""
 
     table: str
-    expand: "Callable[[pl.DataFrame], pl.DataFrame]"
-    rows_of_each: "Callable[[pl.DataFrame], pl.Series]"
+    expand: Callable[[pl.DataFrame], pl.DataFrame]
+    rows_of_each: Callable[[pl.DataFrame], pl.Series]
 
 
 def expand_in_workers(rows: DataFrame, expansion: Expansion) -> DataFrame:
@@ -74,9 +73,8 @@ def _together(batches: Batches) -> Iterator[pa.Table]:
 
 
 def _expanded(rows: pa.Table | pa.RecordBatch, expansion: Expansion) -> Iterator[pa.Table]:
-    # Here, so that whoever only names an expansion does not load polars.
-    from plans.columnar.frames import from_arrow, to_arrow
-
+    # A worker is one of several on its machine. polars reads this before it uses threads for the first time.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     frame = from_arrow(rows)
     ends = np.cumsum(expansion.rows_of_each(frame).to_numpy().astype(np.int64))
     starts = np.flatnonzero(np.diff((ends - 1) // ROWS_AT_A_TIME, prepend=-1))

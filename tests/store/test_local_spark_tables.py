@@ -112,7 +112,9 @@ def test_a_folder_that_takes_no_files_is_an_error_in_a_line(spark: SparkSession,
 def test_a_plan_of_spark_is_stored_as_it_reads(spark: SparkSession, tmp_path: Path, planner: Planner):
     planned = plan(GIVEN, spark=spark, planner=planner)
     delta = tables_of_spark(spark, str(tmp_path), planned.packed)
-    assert (planned.packed is not None) == (planner is Planner.COLUMNAR)
+    packed = {table for of_rows in planned.packed for table in of_rows.tables}
+    assert {"execution_edges", "execution_vertices", "network_buffers"} <= packed
+    assert ("transformations" in packed) == (planner is Planner.COLUMNAR)
     write_plan(delta, planned.tables, planner_version="1", options={})
     stored = read_plan(DeltaRsTables(str(tmp_path)))
     for name, rows in planned.tables.items():

@@ -1,17 +1,13 @@
 """One execution vertex per subtask, with its scheduling region."""
 
-from typing import TYPE_CHECKING
-
+import polars as pl
 from pyspark.sql import DataFrame
 
 from plans.execution_graph.columnar import create_execution_vertices as columnar
 from plans.joins.expand_in_workers import Expansion, expand_in_workers
 
-if TYPE_CHECKING:
-    import polars as pl
 
-
-def _tasks(task_regions: "pl.DataFrame") -> "pl.Series":
+def _tasks(task_regions: pl.DataFrame) -> pl.Series:
     return task_regions["regions"].list.len()
 
 

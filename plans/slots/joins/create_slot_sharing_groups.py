@@ -1,7 +1,6 @@
 """The slot of each task, and the number of slots of each slot sharing group."""
 
-from typing import TYPE_CHECKING
-
+import polars as pl
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -10,11 +9,8 @@ from plans.joins.frames import join_local, rename
 from plans.slots.columnar import create_slot_sharing_groups as columnar
 from plans.tables.column_types import TOPOLOGY
 
-if TYPE_CHECKING:
-    import polars as pl
 
-
-def _tasks(grouped_slots: "pl.DataFrame") -> "pl.Series":
+def _tasks(grouped_slots: pl.DataFrame) -> pl.Series:
     return grouped_slots["slots"].list.len()
 
 
