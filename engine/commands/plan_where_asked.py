@@ -17,10 +17,12 @@ def plan_where_asked(work: WorkOnSpark, master: str | None, session: str | None,
     """
     cluster = chosen_cluster(master, session, work.conf, verbose=False)
     if cluster.session is None:
+        from engine.planning.planning_settings import settings_for_planner
         from engine.spark.session import get_session
 
+        conf = {**settings_for_planner(work.choice.planner), **work.conf}
         return plan_into_store_on_spark(
-            work, lambda: get_session(master=cluster.master, conf=work.conf, app_name="penstock plan"), report
+            work, lambda: get_session(master=cluster.master, conf=conf, app_name="penstock plan"), report
         )
     name = cluster.session.name
     if work.policies is not None:

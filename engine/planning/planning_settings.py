@@ -6,6 +6,7 @@ from math import ceil
 
 from pyspark.sql import SparkSession
 
+from engine.planning.choose_planner import Planner
 from engine.spark.scoped_settings import scoped_settings
 from plans.joins.blocks import ROWS_PER_BLOCK
 
@@ -16,6 +17,18 @@ ROWS_OF_A_BLOCK = 65_536
 ARROW_ROWS_PER_BATCH = 131_072
 
 _TASKS_THAT_READ = "spark.sql.files.minPartitionNum"
+
+
+_OF_LITTLE_WORK = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Java's second compiler takes longer than what it speeds up."""
+
+
+def settings_for_planner(planner: Planner) -> dict[str, str]:
+    """What the JVM of a process that does nothing but plan is started with.
+
+    Where the columnar planner was asked for, Python workers do the work.
+    """
+    return dict(_OF_LITTLE_WORK) if planner is Planner.COLUMNAR else {}
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
