@@ -8,7 +8,7 @@ LOG is the event log of an application (not compressed, not rolled). Every task 
 took in the run, so the run should have had a core for each task that ran at once. The tasks of a stage are
 given to cores as they become free, in the order of the log; a stage begins when the stages that it reads,
 and the jobs that were complete when its own was submitted, are complete, and the driver has taken the time in
-between that it took. Exchanges
+between that it took. A job that ran beside the one whose rows it reads is taken not to wait for it. Exchanges
 cost what they cost in the run: networks are not simulated. A stage with fewer tasks than cores leaves cores
 idle, which is what limits a run sooner or later: the stages that take longest on the most cores are listed,
 and those with a task above `--skew` times the mean.

@@ -1,16 +1,20 @@
 """How much there is to plan: rows of all topologies, and of the largest one."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.tables.column_types import TOPOLOGY
-from plans.topology.joins.local_transformations import local_transformations
+from plans.topology.joins.local_transformations import RowGroups, local_transformations
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
 
 if TYPE_CHECKING:
     import polars as pl
+
+MOST_ROWS_HERE = 20_000_000
+"""More are counted by Spark: each might be a topology of its own."""
 
 MOST_TOPOLOGIES_HERE = 1_000_000
 """Of so many, the default parallelism may be brought to this process."""
@@ -62,19 +66,28 @@ def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
 
 
 def _sizes_here(given: TopologyTables | GivenTables) -> "pl.DataFrame | None":
-    """As _sizes, read without Spark; None where the files are not here."""
+    """As _sizes, read without Spark; None where the files are not here, or polars cannot read them."""
     folder = given.folder if isinstance(given, GivenTables) else None
     tasks = None if folder is None else local_transformations(folder)
     if not tasks:
         return None
+    try:
+        return _sizes_in_files(tasks)
+    except Exception:  # whatever is wrong, Spark's reader says it
+        return None
+
+
+def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | None":
     import polars as pl
 
     files = sorted({group.path for task in tasks for group in task})
     is_said = "parallelism" in pl.read_parquet_schema(files[0])
     parallelism = pl.col("parallelism") if is_said else pl.lit(None, pl.Int64)
+    rows = pl.scan_parquet(files, glob=False)
+    if rows.select(pl.len()).collect().item() > MOST_ROWS_HERE:
+        return None
     return (
-        pl.scan_parquet(files, glob=False)
-        .select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"))
+        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"))
         .group_by(TOPOLOGY)
         .agg(
             pl.len().cast(pl.Int64).alias("size"),

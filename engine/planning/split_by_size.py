@@ -30,7 +30,10 @@ def split_by_size(
 
 
 def joined_plans(plans: Sequence[Planned]) -> Planned:
-    """One plan of all: the tables of each after another, and seconds added up."""
+    """One plan of all: the tables of each after another, and seconds added up.
+
+    Nothing of it is packed: whoever writes a table takes its rows from one place.
+    """
     first, *further = plans
     for plan in further:
         tables = {name: rows.unionByName(plan.tables[name]) for name, rows in first.tables.items()}

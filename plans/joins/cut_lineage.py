@@ -108,7 +108,10 @@ def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any
         return partitioning
     place = {computed.apply(i).exprId().id(): i for i in range(computed.size())}
     by = partitioning.expressions()
-    ids = [by.apply(i).references().head().exprId().id() for i in range(by.size())]
+    kinds = {by.apply(i).getClass().getSimpleName() for i in range(by.size())}
+    if kinds != {"AttributeReference"}:
+        return partitioning
+    ids = [by.apply(i).exprId().id() for i in range(by.size())]
     if not place.keys() >= set(ids):
         return partitioning
     return partitioning.withNewChildren(jvm.PythonUtils.toSeq([columns.apply(place[one]) for one in ids]))

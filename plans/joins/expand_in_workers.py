@@ -17,6 +17,9 @@ from plans.joins.spark_schemas import conform, spark_schema
 ROWS_AT_A_TIME = 262_144
 """About how many rows are made at a time: one row may stand for some 30,000."""
 
+BYTES_AT_A_TIME = 2**26
+"""About how much is read for that at a time: a row may hold a list of as many numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
@@ -59,15 +62,15 @@ def _parts(
 
 
 def _together(batches: Batches) -> Iterator[pa.Table]:
-    """Tables of at least ROWS_AT_A_TIME rows, but for the last."""
+    """Tables of at least ROWS_AT_A_TIME rows or BYTES_AT_A_TIME, but for the last."""
     kept: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         kept.append(batch)
-        rows += len(batch)
-        if rows >= ROWS_AT_A_TIME:
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= ROWS_AT_A_TIME or size >= BYTES_AT_A_TIME:
             yield pa.Table.from_batches(kept)
-            kept, rows = [], 0
+            kept, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(kept)
 

@@ -116,6 +116,11 @@ class _Run:
         """Of the tables."""
         return next(iter(self.tables.values())).sparkSession
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Not where a checkpoint directory is: Spark computes what it keeps there as it plans it."""
+        return self.session.sparkContext.getCheckpointDir() is None
+
     def read(self, given: TopologyTables) -> None:
         self.report("partition topologies")
         started = time.monotonic()
@@ -143,18 +148,24 @@ class _Run:
         context, inputs = self.session.sparkContext, self._inputs(step.derive)
         prepared = self.tables.get(name)
 
-        def run() -> None:
+        def compute_step() -> None:
             started = time.monotonic()
-            try:
-                context.addJobTag(self.tag)
-                rows = self._computed(name, step, inputs, prepared)
-                found.set_result((rows, time.monotonic() - started))
-            except BaseException as error:
-                found.set_exception(error)
-            done.put(name)
+            context.addJobTag(self.tag)
+            rows = self._computed(name, step, inputs, prepared)
+            found.set_result((rows, time.monotonic() - started))
 
         inherit: Any = inheritable_thread_target(self.session)
-        thread = Thread(target=inherit(run), name=f"penstock-{name}", daemon=True)
+        inherited = inherit(compute_step)
+
+        def run() -> None:
+            try:
+                inherited()  # which may fail before the step does, if the JVM takes no more connections
+            except BaseException as error:
+                found.set_exception(error)
+            finally:
+                done.put(name)
+
+        thread = Thread(target=run, name=f"penstock-{name}", daemon=True)
         self.begun[name] = _Begun(thread, found, sum(self.seconds.values()))
         thread.start()
 

@@ -20,6 +20,10 @@ Done = SimpleQueue[str]
 class Steps(Protocol):
     """What runs a step and keeps its rows."""
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether a step may be planned while the one before it is computed."""
+
     def name(self, name: str, step: View) -> None:
         """Name what the readers of a view will compute."""
 
@@ -98,7 +102,7 @@ class _Order:
         for name, step in self.left.items():
             if isinstance(step, View) or not self._is_named(step):
                 continue
-            if isinstance(step, FixedPoint):
+            if isinstance(step, FixedPoint) or not self.steps.plans_ahead:
                 if not self._may_begin(name, step):
                     continue
                 self._begin(name, step)

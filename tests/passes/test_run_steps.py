@@ -20,6 +20,8 @@ GIVEN = {"topologies", "transformations", "job_settings", "given_stream_nodes", 
 class Recorded:
     """Steps that end when told, in an order drawn by `seed`; fails where a table is not there."""
 
+    plans_ahead = True
+
     def __init__(self, chosen: list[tuple[str, Step]], seed: int, failing: str = "") -> None:
         self.chosen, self.failing = dict(chosen), failing
         self.views = {name for name, step in chosen if isinstance(step, View)}
@@ -43,7 +45,7 @@ class Recorded:
             self.end_one()
 
     def begin(self, name: str, step: Step, done: Done) -> None:
-        assert isinstance(step, Walk | FixedPoint) or name in self.named
+        assert isinstance(step, Walk | FixedPoint) or (name in self.named) == self.plans_ahead
         self.need(name)
         self.beside |= {(running, name) for running, _ in self.running}
         self.running.append((name, done))
@@ -73,12 +75,16 @@ class Recorded:
         done.put(name)
 
 
+@pytest.mark.parametrize("plans_ahead", [True, False])
 @pytest.mark.parametrize("until", list(Layer))
 @pytest.mark.parametrize("seed", range(8))
-def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(until, seed, monkeypatch):
+def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(
+    until, seed, plans_ahead, monkeypatch
+):
     chosen = steps(Choices(), until)
     stored = {source for layer in Layer for source in LAYER_TABLES[layer].values()}
     recorded = Recorded(chosen, seed)
+    recorded.plans_ahead = plans_ahead
     monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, stored, recorded)
     assert not recorded.running
