@@ -8,6 +8,7 @@ from plans.columnar.cells import NONE, Places
 from plans.columnar.look_up import places
 from plans.columnar.runs import runs
 from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED
+from plans.execution_graph.place_job_edges import CARRIED
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
 
@@ -26,12 +27,7 @@ def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFram
     parallelism = ordered_vertices["parallelism"].to_numpy()
     return connected_edges.select(
         TOPOLOGY,
-        "source_vertex",
-        "target_vertex",
-        "input_index",
-        "output_index",
-        "consumer_index",
-        "result_partition_type",
+        *CARRIED,
         pl.col("result_partition_type").is_in(MUST_BE_PIPELINED).alias("pipelined"),
         (pl.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
         pl.Series("source_rank", ranks[sources]),

@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from plans.execution_graph.place_job_edges import CARRIED
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
@@ -19,12 +20,7 @@ def place_job_edges(connected_edges: DataFrame, execution_job_vertices: DataFram
     of_target = rename(execution_job_vertices, consumer="vertex", consumers="parallelism")
     edges = connected_edges.select(
         TOPOLOGY,
-        "source_vertex",
-        "target_vertex",
-        "input_index",
-        "output_index",
-        "consumer_index",
-        "result_partition_type",
+        *CARRIED,
         (F.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
     )
     known = join_local(edges, of_source, {"source_vertex": "producer"})
