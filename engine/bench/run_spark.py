@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.commits.temporary_folders import short_lived_folder
@@ -34,13 +32,17 @@ _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 def start(planner: Planner = Planner.JOINS) -> Plans:
     """A local session."""
-    _session(planner)
+    get_session(
+        app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
+    )
     return again_and_again(partial(_plan, planner=planner))
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
     """Plan JSON lines of a plan that goes by way of a store."""
-    session = _session(planner)
+    session = get_session(
+        app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
+    )
     planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
     with short_lived_folder("bench") as folder:
         written = {name: rows for name, rows in planned.tables.items() if name in _WRITTEN}
@@ -50,11 +52,6 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
         planned.release()
         tables = {name: from_arrow(rows) for name, rows in read_plan(DeltaRsTables(folder)).items()}
     yield from to_plan_lines(tables)["line"]
-
-
-def _session(planner: Planner) -> SparkSession:
-    conf = {**settings_for_planner(planner), **bench_configuration().spark}
-    return get_session(app_name="penstock bench", conf=conf)
 
 
 def _plan(path: Path, until: Layer, planner: Planner) -> Times:

@@ -20,9 +20,13 @@ def plan_where_asked(work: WorkOnSpark, master: str | None, session: str | None,
         from engine.planning.planning_settings import settings_for_planner
         from engine.spark.session import get_session
 
-        conf = {**settings_for_planner(work.choice.planner), **work.conf}
+        of_jvm = settings_for_planner(work.choice.planner)
         return plan_into_store_on_spark(
-            work, lambda: get_session(master=cluster.master, conf=conf, app_name="penstock plan"), report
+            work,
+            lambda: get_session(
+                master=cluster.master, conf=work.conf, app_name="penstock plan", of_jvm=of_jvm
+            ),
+            report,
         )
     name = cluster.session.name
     if work.policies is not None:

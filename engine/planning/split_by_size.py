@@ -32,7 +32,7 @@ def split_by_size(
 def joined_plans(plans: Sequence[Planned]) -> Planned:
     """One plan of all: the tables of each after another, and seconds added up.
 
-    Nothing of it is packed: whoever writes a table takes its rows from one place.
+    Nothing of it is packed: the rows of a table are in one place.
     """
     first, *further = plans
     for plan in further:

@@ -37,11 +37,15 @@ from plans.errors import ConfigurationError, PenstockError
 
 
 def get_session(
-    *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    app_name: str = "penstock",
+    of_jvm: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """As `any_session`, but ConfigurationError for a session that cannot read and write Delta tables."""
     running = _running_session()
-    spark = any_session(master=master, conf=conf, app_name=app_name)
+    spark = any_session(master=master, conf=conf, app_name=app_name, of_jvm=of_jvm)
     try:
         return require_delta(spark)
     except ConfigurationError:
@@ -51,13 +55,18 @@ def get_session(
 
 
 def any_session(
-    *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    app_name: str = "penstock",
+    of_jvm: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session, whether it knows Delta or not.
 
     If the process has a running session, that one: `conf` is set on it, and it is the caller's to stop. Else
     a new one on `master` (a Spark master URL; default spark.master of the settings, else local[*]) with the
-    settings of SPARK_CONF_DIR, or Penstock's own `spark-conf/` if that is not set, below `conf`.
+    settings of SPARK_CONF_DIR, or Penstock's own `spark-conf/` if that is not set, below `conf`. `of_jvm` are
+    settings below `conf` that a JVM which starts for this is given; one that runs is left as it is.
 
     Raises ConfigurationError: no Java or one too old, the Delta jar cannot be had, a value Spark refuses, a
     master or a static setting that the running session does not have.
@@ -68,7 +77,7 @@ def any_session(
     if running is not None:
         apply_settings(running, master, settings)
         return running
-    return _start(master, settings, app_name)
+    return _start(master, {**(of_jvm or {}), **settings}, app_name)
 
 
 def require_delta(spark: SparkSession) -> SparkSession:

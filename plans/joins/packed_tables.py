@@ -1,4 +1,4 @@
-"""Tables of a plan that Python workers make of other rows: whoever writes them does it there, too."""
+"""Tables of a plan that Python workers make of other rows, and can write as they make them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple

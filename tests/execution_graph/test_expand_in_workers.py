@@ -12,6 +12,15 @@ from plans.joins.expand_in_workers import packed_expansions
 from plans.joins.passes import Expanded, implementations
 from tests.columnar.table_contents import rows_of
 
+pytestmark = pytest.mark.usefixtures("own_environment")
+
+
+@pytest.fixture
+def own_environment(monkeypatch):
+    """What workers set in their environment is not left in this one."""
+    monkeypatch.setenv("POLARS_MAX_THREADS", "1")
+
+
 EXPANSIONS = {
     name: step.expansion
     for name, step in implementations(Choices()).items()

@@ -1,6 +1,6 @@
 """Small tables by hand, and the table that a pass of either planner derives of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -22,7 +22,11 @@ Rows = list[dict[str, Any]]
 OfChoices = Mapping[Choices, Sequence[int] | None] | None
 ONE = {TOPOLOGY: 1}
 OF_DATA_SETS = pa.schema(
-    [*TABLES["job_edges"], ("result_partition_type", pa.string()), ("output_index", pa.int32())]
+    [
+        *TABLES["job_edges"],
+        ("result_partition_type", pa.string()),
+        pa.field("output_index", pa.int32(), nullable=False),
+    ]
 )
 """Columns of connected_edges that passes of tasks read."""
 
@@ -87,13 +91,19 @@ def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choic
 def derive_on_spark(produces: str, given: Mapping[str, DataFrame], of_choices: OfChoices = None) -> Rows:
     """Rows of the table that the pass on Spark derives, in one job; otherwise as derive_in_process."""
     kept = {name: frame.localCheckpoint() for name, frame in given.items()}
+
+    def derived(derive: Callable[..., DataFrame], tables: dict[str, DataFrame]) -> DataFrame:
+        for name in columnar.inputs_of(derive):
+            if name not in tables:
+                tables[name] = derived(joins.OF_ITS_OWN[name][1].derive, tables)
+        return derive(**{name: tables[name] for name in columnar.inputs_of(derive)})
+
     found = []
     for choices, topologies in (of_choices or {Choices(): None}).items():
-        derive = joins.implementations(choices)[produces].derive
-        frames = {name: kept[name] for name in columnar.inputs_of(derive)}
+        frames = dict(kept)
         if topologies is not None:
-            frames = {name: f.filter(F.col(TOPOLOGY).isin(*topologies)) for name, f in frames.items()}
-        found.append(derive(**frames))
+            frames = {name: f.filter(F.col(TOPOLOGY).isin(*topologies)) for name, f in kept.items()}
+        found.append(derived(joins.implementations(choices)[produces].derive, frames))
     return [row.asDict() for row in reduce(DataFrame.unionByName, found).collect()]
 
 
