@@ -71,7 +71,7 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
     """side_by_side that takes parts, and keeps results, only for as many parts as run at once."""
     threads = pl.thread_pool_size()
     if threads == 1:
-        yield from map(work, parts)
+        yield from map(without_pandas()(work), parts)
         return
     pending: deque[Future[Done]] = deque()
     with ThreadPoolExecutor(threads) as pool:

@@ -13,9 +13,15 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = ("pyspark", "py4j", "delta", "pandas")
 
 
-def run(code: str) -> str:
+def run(code: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     return done.stdout.strip()
 
@@ -27,13 +33,15 @@ def run(code: str) -> str:
         "plan_in_process([{'name': 'a', 'transformations': [{'id': 1, 'kind': 'source'}]}])",
     ],
 )
-def test_planning_in_process(work):
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_planning_in_process(work, threads):
     assert (
         run(
             "import sys\n"
             "from engine.planning.plan_in_process import plan_in_process\n"
             f"{work}\n"
-            f"print({{name.split('.')[0] for name in sys.modules}} & set({LEFT_OUT}))"
+            f"print({{name.split('.')[0] for name in sys.modules}} & set({LEFT_OUT}))",
+            POLARS_MAX_THREADS=threads,
         )
         == "set()"
     )
