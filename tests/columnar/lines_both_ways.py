@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from plans.topology.columnar import canonical_texts, lines_as_arrow, parse_block
+from plans.topology.columnar.find_plain_lines import find_plain_lines
 from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.parse_block import Block
 from plans.topology.parse_lines import parse_lines
@@ -48,7 +49,9 @@ def _rows(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 def plain(lines: Sequence[bytes]) -> int:
     """How many lines are read all at once."""
-    return len(parse_block._plain_lines(lines, FILE, 0)[1])
+    block = Block(b"".join(line + b"\n" for line in lines), FILE, 0)
+    found_lines = find_plain_lines(block.data, lines_as_arrow.RARE_KEYS)
+    return len(parse_block._plain_lines(block, found_lines)[1])
 
 
 def random_lines(seed: int, count: int) -> list[dict[str, Any]]:

@@ -173,7 +173,7 @@ def test_special_lines(line: bytes):
         assert found(data) == expected(data)
 
 
-@pytest.mark.parametrize("key", lines_as_arrow._RARE)
+@pytest.mark.parametrize("key", lines_as_arrow.RARE_KEYS)
 def test_rare_keys_in_one_line_of_several(key: str):
     value = ["a"] if key == "names" else {"cpu_cores": 1, "task_heap_memory_bytes": 2**40}
     rare = orjson.dumps(simple("rare")).replace(

@@ -8,6 +8,7 @@ from pyarrow import json
 
 from plans.arrow_walks import Ints
 from plans.tables import TRANSFORMATIONS
+from plans.topology.columnar.find_plain_lines import Bytes, FoundLines
 from plans.topology.operator_rules import OPERATOR_SCOPE
 from plans.topology.transformation_columns import COLUMNS
 
@@ -26,31 +27,31 @@ _LINE = pa.schema(
         (_NESTED, pa.list_(_TRANSFORMATION)),
     ]
 )
-# Seldom used, and nested: together they are a third of what Arrow would note as absent in each row.
-_RARE = ("min_resources", "preferred_resources", "names")
+# Nested: together they are a third of what Arrow would note as absent in each row.
+RARE_KEYS = ("min_resources", "preferred_resources", "names")
+"""Keys of transformations that are seldom used."""
+
 _LONGEST = 2**31 - 1
 _LINES_AT_ONCE = (256, 16)
 
-# Arrow takes null for an absent key, and a zero byte for the end of the text; stream graphs it does not know.
-_SURPRISES = (b"null", b'"stream_graph"')
-_END = b"\0"
-_SPACES = b" \t\r"
 
-
-def lines_as_arrow(lines: Sequence[bytes]) -> tuple[Ints, pa.Table]:
+def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
     """Which of the lines are read, and a row for each, null for what is not there.
 
-    Lines that are read are JSON, one object each, with no other keys than those of transformations and none
-    twice, and values of the right types; but a configuration has to be empty. Others may be right or wrong:
-    Arrow refuses all that it is given for one line, so a few lines beside a wrong one are not read either.
-    Transformations lack the fields of rare keys that no line has.
+    In: lines that were found with RARE_KEYS; only plain ones are read. Lines that are read are JSON, one
+    object each, with no other keys than those of transformations and none twice, and values of the right
+    types. Others may be right or wrong: Arrow refuses all that it is given for one line, so a few lines
+    beside a wrong one are not read either. Transformations lack the fields of rare keys that no line has.
     """
-    text = b"\n".join(lines)
-    options = _options([key for key in _RARE if b'"%s"' % key.encode() not in text])
-    places = np.flatnonzero([_without_surprises(line) for line in lines])
+    options = _options([key for key in RARE_KEYS if key not in lines.keys])
+    places = np.flatnonzero(lines.is_plain)
+    bounds = np.append(0, np.cumsum((lines.ends - lines.starts + 1)[places]))
+    text = lines.text
+    if len(places) < len(lines.is_plain):
+        text = text[np.repeat(lines.is_plain, lines.ends - lines.starts + 1)]
     taken, tables = [places[:0]], [options.explicit_schema.empty_table()]
-    for piece, rows in _read_pieces(lines, places, _LINES_AT_ONCE, options):
-        taken.append(piece)
+    for first, last, rows in _read_pieces(text, bounds, 0, len(places), _LINES_AT_ONCE, options):
+        taken.append(places[first:last])
         tables.append(rows)
     return np.concatenate(taken), pa.concat_tables(tables).combine_chunks()
 
@@ -62,47 +63,42 @@ def _options(left_out: Sequence[str]) -> json.ParseOptions:
     return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
 
 
-def _without_surprises(line: bytes) -> bool:
-    text = line.strip(_SPACES)
-    return text[:1] == b"{" and text[-1:] == b"}" and not any(surprise in text for surprise in _SURPRISES)
-
-
 def _read_pieces(
-    lines: Sequence[bytes], places: Ints, sizes: Sequence[int], options: json.ParseOptions
-) -> Iterator[tuple[Ints, pa.Table]]:
-    """The pieces of the first size that are read, those of the next size of the others, and so on."""
+    text: Bytes, bounds: Ints, begin: int, end: int, sizes: Sequence[int], options: json.ParseOptions
+) -> Iterator[tuple[int, int, pa.Table]]:
+    """Of lines from `begin` to `end` the pieces of the first size that are read, those of the next of the
+    others, and so on."""
     size, *smaller = sizes
-    for first in range(0, len(places), size):
-        piece = places[first : first + size]
-        rows = _read([lines[place] for place in piece.tolist()], options)
+    for first in range(begin, end, size):
+        last = min(first + size, end)
+        rows = _read(text[bounds[first] : bounds[last]], last - first, options)
         if rows is not None:
-            yield piece, rows
+            yield first, last, rows
         elif smaller:
-            yield from _read_pieces(lines, piece, smaller, options)
+            yield from _read_pieces(text, bounds, first, last, smaller, options)
 
 
-def _read(lines: Sequence[bytes], options: json.ParseOptions) -> pa.Table | None:
+def _read(text: Bytes, lines: int, options: json.ParseOptions) -> pa.Table | None:
     """One row per line; None if Arrow cannot read one of them.
 
     Nothing that spans lines is JSON where each line begins and ends with a brace: so each holds one object
     if there are as many as lines.
     """
-    data = b"\n".join(lines)
-    if not data or len(data) > _LONGEST or _END in data or not _is_utf8(data):
+    if len(text) > _LONGEST or not _is_utf8(text):
         return None
-    at_once = json.ReadOptions(use_threads=False, block_size=len(data))
+    at_once = json.ReadOptions(use_threads=False, block_size=len(text))
     try:
-        rows = json.read_json(pa.BufferReader(data), at_once, options)
+        rows = json.read_json(pa.BufferReader(pa.py_buffer(text)), at_once, options)
     except pa.ArrowException:
         return None
-    return rows if len(rows) == len(lines) else None
+    return rows if len(rows) == lines else None
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(text: Bytes) -> bool:
     """Arrow's JSON reader does not look."""
-    bounds = pa.py_buffer(np.array([0, len(data)], np.int32))
+    bounds = pa.py_buffer(np.array([0, len(text)], np.int32))
     try:
-        pa.StringArray.from_buffers(1, bounds, pa.py_buffer(data)).validate(full=True)
+        pa.StringArray.from_buffers(1, bounds, pa.py_buffer(text)).validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True

@@ -1,6 +1,5 @@
 """A block of topology lines as PARSED: plain lines all at once, others one by one."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,8 @@ import pyarrow.compute as pc
 from plans.arrow_walks import Flags, Ints
 from plans.compiled import is_worth_compiling
 from plans.topology.columnar.canonical_texts import canonical_texts
-from plans.topology.columnar.cut_config import cut_config
-from plans.topology.columnar.lines_as_arrow import lines_as_arrow
+from plans.topology.columnar.find_plain_lines import FoundLines, find_plain_lines
+from plans.topology.columnar.lines_as_arrow import RARE_KEYS, lines_as_arrow
 from plans.topology.columnar.lines_batch import lines_batch
 from plans.topology.columnar.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
 from plans.topology.columnar.plain_transformations import plain_transformations
@@ -41,15 +40,16 @@ def parse_block(block: Block, job_defaults: JobDefaults = NO_DEFAULTS) -> list[p
     or all, go through `parse_lines`.
     """
     data, file, first = block
-    values = data.split(b"\n")[:-1]
     if not is_worth_compiling(len(data) // BYTES_OF_A_ROW):
+        values = data.split(b"\n")[:-1]
         whole = lines_batch(values, file, range(first, first + len(values)))
         return list(parse_lines([whole], job_defaults=job_defaults))
-    plain, lines = _plain_lines(values, file, first, job_defaults)
-    others = np.setdiff1d(np.arange(len(values)), lines)
+    found = find_plain_lines(data, RARE_KEYS)
+    plain, lines = _plain_lines(block, found, job_defaults)
+    others = np.setdiff1d(np.arange(len(found.starts)), lines)
     if not len(others):
         return [plain]
-    left = [values[line] for line in others.tolist()]
+    left = _texts(data, found.starts[others], found.ends[others])
     batch = lines_batch(left, file, (first + others).tolist())
     one_by_one = parse_lines([batch], job_defaults=job_defaults)
     rows = pa.Table.from_batches([plain, *one_by_one])
@@ -57,13 +57,18 @@ def parse_block(block: Block, job_defaults: JobDefaults = NO_DEFAULTS) -> list[p
     return batches
 
 
+def _texts(data: bytes, starts: Ints, ends: Ints) -> list[bytes]:
+    return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
 def _plain_lines(
-    values: Sequence[bytes], file: str, first: int, job_defaults: JobDefaults = NO_DEFAULTS
+    block: Block, found: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[pa.RecordBatch, Ints]:
-    """PARSED of the plain lines; and which lines they are."""
-    cut = [cut_config(line) for line in values]
-    lines, read = lines_as_arrow([line for line, _ in cut])
-    topologies, wrong = plain_topologies(read, [cut[line][1] for line in lines.tolist()], job_defaults)
+    """PARSED of the plain lines that are right; and which lines they are."""
+    data, file, first = block
+    lines, read = lines_as_arrow(found)
+    configs = [text or b"{}" for text in _texts(data, found.config_starts[lines], found.config_ends[lines])]
+    topologies, wrong = plain_topologies(read, configs, job_defaults)
     nested = read["transformations"].combine_chunks()
     sizes = np.diff(nested.offsets.to_numpy()).astype(np.int64)
     rows, wrong_rows = plain_transformations(nested.flatten())
@@ -83,7 +88,7 @@ def _plain_lines(
         topologies = topologies.at(np.flatnonzero(~refused))
     starts = np.cumsum(sizes) - sizes
     digests = transformations_fingerprints(topologies.headers(), canonical_texts(rows), starts, sizes)
-    found = {
+    columns_found = {
         "source_file": pa.array([file] * len(lines), pa.string()),
         "block_start": pa.array(np.zeros(len(lines), np.int64)),
         "ordinal": pa.array(lines + first),
@@ -96,7 +101,7 @@ def _plain_lines(
         "fingerprint": pa.array(digests, pa.string()),
         "settings": settings,
     }
-    columns = {name: found.get(name, pa.nulls(len(lines), kind)) for name, kind in ROW_TYPES.items()}
+    columns = {name: columns_found.get(name, pa.nulls(len(lines), kind)) for name, kind in ROW_TYPES.items()}
     bounds = np.append(starts, len(rows)).astype(np.int32)
     columns["transformations"] = pa.ListArray.from_arrays(pa.array(bounds), rows)
     for name in _NESTED:
