@@ -1,5 +1,6 @@
 """Rows of all tables of a write, as they come: a file and a transaction for each table, whatever the turn."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -35,6 +36,17 @@ class AppendInTurn:
     delta: DeltaRsTables
     write_id: str
     _tables: dict[str, _Growing] = field(default_factory=dict)
+
+    def add_all(self, tables: Mapping[str, pa.Table], threads: int) -> None:
+        """`add` for all tables, several at a time; the first error of any, after those begun have ended."""
+        with ThreadPoolExecutor(threads, thread_name_prefix="penstock-store") as pool:
+            writes = [pool.submit(self.add, table, rows) for table, rows in tables.items()]
+            try:
+                for done in writes:
+                    done.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Write `rows` to the end of the table's file. Raises SchemaError and OSError."""

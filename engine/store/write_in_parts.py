@@ -18,6 +18,7 @@ from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 
 _COMPARED = ("topologies", "rejected")
+_TABLES_AT_A_TIME = 2
 
 
 class WriteInParts:
@@ -39,8 +40,7 @@ class WriteInParts:
     def add(self, tables: Mapping[str, pa.Table]) -> None:
         """Take a part of the plan, all its tables. Raises StoreError, MachineError and SchemaError."""
         with store_errors(self._store, "writing"):
-            for table, rows in tables.items():
-                self._append.add(table, rows)
+            self._append.add_all(tables, _TABLES_AT_A_TIME)
         self._ids.append(tables["topologies"][TOPOLOGY].to_numpy())
         self._rejected += len(tables["rejected"])
 
