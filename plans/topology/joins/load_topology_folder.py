@@ -1,13 +1,19 @@
 """The tables of topologies and transformations in a folder."""
 
+from pathlib import Path
+
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.errors import SchemaError
+from plans.topology.columnar.open_given_table import is_delta, plain_files
 from plans.topology.input_errors import missing_table, unusable_path
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.is_delta_table import is_delta_table
+from plans.topology.joins.local_transformations import MOST_FILES
 from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from plans.topology.joins.topology_tables import GivenTables
@@ -20,13 +26,13 @@ def load_topology_folder(
 
     Raises InputError if one of them is missing or does not have its declared columns.
     """
+    folder = _local_folder(spark, path)
     tables = []
     for name in ("topologies", "transformations"):
         table = f"{path.rstrip('/')}/{name}"
         try:
-            kind = "delta" if is_delta_table(spark, table) else "parquet"
-            options = AS_THEY_ARE if kind == "parquet" else {}
-            tables.append(spark.read.format(kind).options(**options).load(table))
+            local = None if folder is None else _of_plain_files(spark, Path(folder) / name)
+            tables.append(_of_folder(spark, table) if local is None else local)
         except AnalysisException as e:
             raise missing_table(table, str(e).splitlines()[0][:300]) from None
     try:
@@ -34,7 +40,33 @@ def load_topology_folder(
         given = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
-    return given._replace(folder=_local_folder(spark, path))
+    return given._replace(folder=folder)
+
+
+def _of_folder(spark: SparkSession, table: str) -> DataFrame:
+    kind = "delta" if is_delta_table(spark, table) else "parquet"
+    options = AS_THEY_ARE if kind == "parquet" else {}
+    return spark.read.format(kind).options(**options).load(table)
+
+
+def _of_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
+    """A local Delta table whose rows are just those in its files, for which Delta would need some Spark jobs.
+
+    None for others, and where delta-rs cannot read the log, of which Delta says what is wrong.
+    """
+    from deltalake import DeltaTable
+
+    if "%" in str(table) or not is_delta(table):
+        return None  # delta-rs might take a % for another folder's name, escaped
+    try:
+        delta = DeltaTable(table)
+        paths = plain_files(table, delta)
+        schema = from_arrow_schema(pa.schema(delta.schema()))
+    except Exception:
+        return None
+    if paths is None or len(paths) > MOST_FILES:
+        return None
+    return spark.read.schema(schema).options(**AS_THEY_ARE).parquet(*paths)
 
 
 def _local_folder(spark: SparkSession, path: str) -> str | None:
