@@ -66,7 +66,7 @@ def _of_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
         return None
     if paths is None or len(paths) > MOST_FILES:
         return None
-    return spark.read.schema(schema).options(**AS_THEY_ARE).parquet(*paths)
+    return spark.read.schema(schema).options(**AS_THEY_ARE).parquet(*(f"file:{path}" for path in paths))
 
 
 def _local_folder(spark: SparkSession, path: str) -> str | None:
