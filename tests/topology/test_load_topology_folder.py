@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 def rows(given: GivenTables) -> list[tuple[int, int, str, list[int], str | None]]:
     columns = given.transformations.select("topology_id", "id", "kind", "inputs", "uid").collect()
-    return sorted(map(tuple, columns))
+    return sorted(map(tuple, columns), key=repr)
 
 
 EXPECTED = [(1, 1, "source", [], None), (1, 2, "sink", [1], None), (2, 1, "source", [], None)]
