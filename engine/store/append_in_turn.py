@@ -15,6 +15,7 @@ from engine.store.require_rows import require_rows
 from engine.store.stored_tables import WRITE_ID, in_files
 from engine.store.table_path import table_path
 from engine.store.write_file import make_log_durable
+from plans.tables import TABLES
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class AppendInTurn:
         with ThreadPoolExecutor(threads, thread_name_prefix="penstock-store") as pool:
             for done in [pool.submit(self._commit, table) for table in self._tables]:
                 done.result()
-        return {table: grown.rows for table, grown in self._tables.items()}
+        return {table: self._tables[table].rows for table in TABLES if table in self._tables}
 
     def abandon(self) -> None:
         """Close the files, which `discard` removes."""

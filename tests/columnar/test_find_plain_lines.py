@@ -54,6 +54,13 @@ def test_a_line_between_others(line: bytes, is_plain: bool, config: bytes):
     assert data[found.starts[1] : found.ends[1]] == line
 
 
+@pytest.mark.parametrize("again", [b'"config":1,', b'"config":{', b'"config":{},', b'"config" : {"'])
+def test_a_long_line_of_configurations_is_looked_at_once(again):
+    # Several times would take hours.
+    found = find_plain_lines(b"{" + again * 1_000_000 + b"}\n{}\n", KEYS)
+    assert found.is_plain.tolist() == [False, True]
+
+
 def test_a_configuration_is_blanked_and_nothing_else():
     data = b'{"config":{"a":"b"},"name":"c"}\n'
     assert find_plain_lines(data, KEYS).text.tobytes() == b'{"config":{       },"name":"c"}\n'

@@ -65,3 +65,22 @@ def test_a_file_that_is_gone_is_an_error_of_the_table(spark: SparkSession, folde
         Path(file.removeprefix("file://")).unlink()
     with pytest.raises(InputError, match="transformations"):
         load_topology_folder(spark, str(folder))
+
+
+@pytest.mark.parametrize("name", ["_a.parquet", ".a.parquet"])
+def test_files_that_spark_takes_for_hidden_are_for_delta(spark: SparkSession, folder, name):
+    (log,) = (folder / "topologies" / "_delta_log").glob("*.json")
+    (file,) = (folder / "topologies").glob("*.parquet")
+    file.rename(file.with_name(name))
+    log.write_text(log.read_text().replace(file.name, name))
+    given = load_topology_folder(spark, str(folder)).topologies
+    assert sorted(row["name"] for row in given.collect()) == ["a", "b"]
+
+
+def test_files_of_another_folder_are_for_delta(spark: SparkSession, folder):
+    (log,) = (folder / "topologies" / "_delta_log").glob("*.json")
+    (file,) = (folder / "topologies").glob("*.parquet")
+    elsewhere = file.rename(folder / file.name)
+    log.write_text(log.read_text().replace(file.name, f"file:{elsewhere}"))
+    given = load_topology_folder(spark, str(folder)).topologies
+    assert sorted(row["name"] for row in given.collect()) == ["a", "b"]

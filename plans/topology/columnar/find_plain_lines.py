@@ -64,13 +64,14 @@ def _cut_configs(
     text: Bytes, key: Bytes, ends: Ints, config_starts: Ints, config_ends: Ints, is_plain: Flags
 ) -> None:
     """The loop that finds lines and configurations. Neither loop needs bounds: the last character is a
-    newline, and nothing goes past one."""
+    newline, and nothing goes past one. A line that is not plain is looked at no more: each further
+    configuration might be looked for up to its end."""
     at = line = 0
     while at < len(text):
         if text[at] == 0x0A:
             ends[line] = at
             line += 1
-        elif text[at] == 0x22:
+        elif text[at] == 0x22 and is_plain[line]:
             place = 1
             while text[at + place] == key[place] != 0x0A:
                 place += 1

@@ -1,5 +1,6 @@
 """A Delta or Parquet table that somebody gives, read batch by batch."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +15,9 @@ from plans.topology.input_errors import missing_table
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow import dataset
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+"""What the path of a file begins with that is not in the table's folder, as in shallow clones."""
 
 _BATCHES_AHEAD = 2
 _ROWS_OF_A_BATCH = 2**15
@@ -110,6 +114,6 @@ def plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
         return None
     actions = pa.RecordBatchReader.from_stream(delta.get_add_actions()).read_all()
     paths = [unquote(path) for path in actions["path"].to_pylist()]
-    if not paths or any("://" in path for path in paths):
+    if not paths or any(_SCHEME.match(path) for path in paths):
         return None
     return [str(table / path) for path in paths]

@@ -18,6 +18,9 @@ from plans.topology.joins.normalized_tables import normalized_tables
 from plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from plans.topology.joins.topology_tables import GivenTables
 
+_HIDDEN = ("_", ".")
+"""What names of files begin with that Spark's reader of Parquet files leaves out."""
+
 
 def load_topology_folder(
     spark: SparkSession, path: str, job_defaults: JobDefaults = NO_DEFAULTS
@@ -64,7 +67,7 @@ def _of_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
         schema = from_arrow_schema(pa.schema(delta.schema()))
     except Exception:
         return None
-    if paths is None or len(paths) > MOST_FILES:
+    if paths is None or len(paths) > MOST_FILES or any(Path(path).name.startswith(_HIDDEN) for path in paths):
         return None
     return spark.read.schema(schema).options(**AS_THEY_ARE).parquet(*(f"file:{path}" for path in paths))
 
