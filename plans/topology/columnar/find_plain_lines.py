@@ -53,7 +53,7 @@ def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
 
 
 def _quoted(keys: Sequence[str]) -> Bytes:
-    """Each key in quotes, newlines behind it."""
+    """Each key in quotes, newlines after it."""
     width = max(map(len, keys)) + 3
     return np.frombuffer(b"".join(f'"{key}"'.ljust(width, "\n").encode() for key in keys), np.uint8).reshape(
         len(keys), width
