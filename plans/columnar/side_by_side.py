@@ -1,14 +1,14 @@
 """Runs several parts of the work at once in threads: polars, Arrow and numpy release Python's lock."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import polars as pl
 
 from operators.common.without_pandas import without_pandas
-from plans.in_threads import in_threads
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")
@@ -73,4 +73,12 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
     if threads == 1:
         yield from map(without_pandas()(work), parts)
         return
-    yield from in_threads(without_pandas()(work), parts, threads)
+    pending: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for part in parts:
+            pending.append(pool.submit(without_pandas()(work), part))
+            del part
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from plans.in_threads import in_threads
 from plans.joins.blocks import block, rows_per_block
 from plans.joins.packed_blocks import (
     BLOCK,
@@ -24,9 +23,6 @@ from plans.joins.packed_blocks import (
     unpacked,
 )
 from plans.tables.column_types import TOPOLOGY
-
-_THREADS = 4
-"""That unpack what a walk reads, and pack what it finds: everything waits for a large walk."""
 
 Compact = Callable[[pa.Table], pa.Table]
 Walk = Callable[..., Iterable[pa.RecordBatch]]
@@ -124,19 +120,14 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for topology, blocks in _each_topology(batches):
             tables = [
-                together(in_threads(unpacked, blocks.pop(place), _THREADS)) if place in blocks else none
+                together(unpacked(rows) for rows in blocks.pop(place)) if place in blocks else none
                 for place, none in enumerate(empty)
             ]
-            pieces = (
-                found.slice(start, size) for found in walk(*tables) for start in range(0, len(found), size)
-            )
-            del tables
-
-            def pack(numbered: tuple[int, pa.RecordBatch], topology: int = topology) -> pa.RecordBatch:
-                place, piece = numbered
-                return packed(topology, 0, place, pa.Table.from_batches([piece]))
-
-            yield from in_threads(pack, enumerate(pieces), _THREADS)
+            place = 0
+            for found in walk(*tables):
+                for start in range(0, len(found), size):
+                    yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
+                    place += 1
 
     by_topology = rows.repartition(TOPOLOGY).sortWithinPartitions(TOPOLOGY, PART, BLOCK)
     found = by_topology.mapInArrow(run, from_arrow_schema(PACKED))

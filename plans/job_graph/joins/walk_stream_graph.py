@@ -1,7 +1,6 @@
 """The two sequential walks over a StreamGraph, in one Arrow pass over whole topologies."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -105,10 +104,8 @@ def with_edge_hashes(edges: pa.Table) -> pa.Table:
 def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Both walks over rows of nodes sorted by topology and id, and of edges by topology, id, out_index."""
     graph = arrays_of_rows(nodes, edges)
-    with ThreadPoolExecutor(1) as beside:
-        ordered = beside.submit(order_depth_first, graph)
-        ids, colliding = generate_operator_ids(graph)
-        order = ordered.result()
+    ids, colliding = generate_operator_ids(graph)
+    order = order_depth_first(graph)
     node_ids = nodes.column("id").to_numpy()
     for start in range(0, len(nodes), ROWS_OF_A_BATCH):
         yield _node_rows(nodes.slice(start, ROWS_OF_A_BATCH), start, node_ids, ids, order)
