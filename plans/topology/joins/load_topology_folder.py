@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.errors import SchemaError
-from plans.topology.columnar.open_given_table import is_delta, plain_files
+from plans.topology.columnar.open_given_table import is_delta
 from plans.topology.input_errors import missing_table, unusable_path
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from plans.topology.joins.files_of_delta_table import files_of_delta_table
 from plans.topology.joins.is_delta_table import is_delta_table
 from plans.topology.joins.local_transformations import MOST_FILES
 from plans.topology.joins.normalized_tables import normalized_tables
@@ -53,23 +52,15 @@ def _of_folder(spark: SparkSession, table: str) -> DataFrame:
 
 
 def _of_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
-    """A local Delta table whose rows are just those in its files, for which Delta would need some Spark jobs.
-
-    None for others, and where delta-rs cannot read the log, of which Delta says what is wrong.
-    """
-    from deltalake import DeltaTable
-
-    if "%" in str(table) or not is_delta(table):
-        return None  # delta-rs might take a % for another folder's name, escaped
-    try:
-        delta = DeltaTable(table)
-        paths = plain_files(table, delta)
-        schema = from_arrow_schema(pa.schema(delta.schema()))
-    except Exception:
+    """A local Delta table whose rows are just those in its files: Delta would need some Spark jobs for it."""
+    found = files_of_delta_table(table) if is_delta(table) else None
+    if found is None:
         return None
-    if paths is None or len(paths) > MOST_FILES or any(Path(path).name.startswith(_HIDDEN) for path in paths):
+    paths, columns = found
+    if len(paths) > MOST_FILES or any(Path(path).name.startswith(_HIDDEN) for path in paths):
         return None
-    return spark.read.schema(schema).options(**AS_THEY_ARE).parquet(*(f"file:{path}" for path in paths))
+    rows = spark.read.schema(columns).options(**AS_THEY_ARE)
+    return rows.parquet(*(f"file:{path}" for path in paths))
 
 
 def _local_folder(spark: SparkSession, path: str) -> str | None:

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from plans.tables import TRANSFORMATIONS
 from plans.tables.type_names import type_name
-from plans.topology.columnar.open_given_table import is_delta, plain_files
+from plans.topology.columnar.open_given_table import is_delta
+from plans.topology.joins.files_of_delta_table import files_of_delta_table
 
 ROWS_OF_A_TASK = 200_000
 """About how many rows one task reads."""
@@ -37,14 +38,15 @@ def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | No
     None where its rows are not just those in at most MOST_FILES files, all of them with the same ones of the
     declared columns: then Spark reads it.
     """
-    from deltalake import DeltaTable
     from pyarrow import parquet
 
     table = Path(folder) / "transformations"
-    if "%" in folder and is_delta(table):
-        return None  # delta-rs might take it for another folder's name, escaped
     try:
-        paths = plain_files(table, DeltaTable(table)) if is_delta(table) else _flat_files(table)
+        if is_delta(table):
+            found = files_of_delta_table(table)
+            paths = None if found is None else found[0]
+        else:
+            paths = _flat_files(table)
         if paths is None or len(paths) > MOST_FILES:
             return None
         ranges: list[tuple[RowGroups, int]] = []
