@@ -196,25 +196,27 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     """
     from engine.planning.checkpoints_in import checkpoints_in
     from engine.planning.plan_topologies import plan_tables, read_topologies
-    from engine.store.tables_of_spark import tables_of_spark
-    from engine.store.write_plan import write_plan
+    from engine.store.write_layers import WriteLayers
 
     options, choice = work.options, work.choice
     report("start Spark")
     spark = session()
+    write = WriteLayers(spark, work.out)
     with checkpoints_in(spark, work.checkpoint_dir):
-        report("read topologies")
-        given = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
-        planned = plan_tables(
-            spark, given, options.until, report, options.choices, choice.planner, work.policies
-        )
-        report("write the version")
-        number = write_plan(
-            tables_of_spark(spark, work.out, planned.packed),
-            planned.tables,
-            planner_version=version("penstock"),
-            options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
-            rows=dict.fromkeys(planned.tables, planned.rows_read),
-        )
+        try:
+            report("read topologies")
+            given = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
+            planned = plan_tables(
+                spark, given, options.until, report, options.choices, choice.planner, work.policies, write
+            )
+            report("write the version")
+            number = write.publish(
+                planned,
+                planner_version=version("penstock"),
+                options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
+            )
+        except BaseException:
+            write.discard()
+            raise
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"
     return Stored(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)

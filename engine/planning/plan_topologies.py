@@ -32,6 +32,7 @@ from engine.spark.foresee_spark_memory import heap_bytes
 from engine.spark.session import any_session, require_delta
 from plans.choices import Choices
 from plans.errors import NotEnoughMemoryError
+from plans.joins.hand_over_tables import Finished
 from plans.joins.run_passes import Planned, run_passes
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
@@ -102,10 +103,12 @@ def plan_tables(
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
     policies: Policies | None = None,
+    finished: Finished | None = None,
 ) -> Planned:
     """`plan` for what read_topologies gives; checks that no topology is lost.
 
-    `policies`: planners of others, who decide in place of Flink's rules, in the workers.
+    `policies`: planners of others, who decide in place of Flink's rules, in the workers. `finished` is
+    where tables of giants go while later layers are planned, if nothing else is planned.
     """
     rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
@@ -128,7 +131,7 @@ def plan_tables(
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
-        planned = _by_joins(spark, given, giants, rows, until, report, choices)
+        planned = _by_joins(spark, given, giants, rows, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(given, until, partitions, report, choices, policies)
@@ -152,6 +155,7 @@ def _by_joins(
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
+    finished: Finished | None,
 ) -> Planned:
     """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
     of_giants = sum(giants.values())
@@ -162,7 +166,8 @@ def _by_joins(
         if found is not None:
             partitions = partitions_for(spark, size)
             with planning_settings(spark, partitions, block):
-                plans.append(run_passes(found, until, partitions, report, choices))
+                into = finished if others is None else None
+                plans.append(run_passes(found, until, partitions, report, choices, into))
     return joined_plans(plans)
 
 

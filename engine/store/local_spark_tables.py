@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.spark.shared_settings import shared_settings
+from engine.spark.session_beside import in_session, session_beside
 from engine.store.append_side_by_side import append_side_by_side
 from engine.store.delta_rs_logs import DeltaRsLogs
 from engine.store.delta_rs_table import create_table
@@ -61,8 +61,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
             if wanted:
                 self._append_packed(packed._replace(tables=wanted), write_id)
                 others = {table: rows for table, rows in others.items() if table not in wanted}
-        with shared_settings(self.spark, _ROWS_TO_WORKERS):
-            append_side_by_side(self, others, write_id, rows)
+        append_side_by_side(self, others, write_id, rows)
 
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.
@@ -73,7 +72,10 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
         if made.transaction_version(application_id(write_id)) is not None:
             return
-        written = write_rows(few, table, local_folder(self.store, table), _inside(write_id))
+        to_workers = session_beside(self.spark, _ROWS_TO_WORKERS)
+        written = in_session(
+            write_rows(few, table, local_folder(self.store, table), _inside(write_id)), to_workers
+        )
         self._commit_written(made, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:

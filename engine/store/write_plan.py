@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import uuid4
 
 from engine.store.discard import discard, set_aside_unreadable
@@ -18,6 +19,13 @@ from plans.errors import StoreError
 from plans.tables import TABLES
 
 
+class Begun(NamedTuple):
+    """A write in which `tables` have their rows already."""
+
+    write_id: str
+    tables: Collection[str] = ()
+
+
 def write_plan(
     delta: StoreTables[Rows],
     tables: Mapping[str, Rows],
@@ -25,6 +33,7 @@ def write_plan(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
+    begun: Begun | None = None,
 ) -> int:
     """The number of the version that holds `tables` (names of plans.tables.TABLES to their rows).
 
@@ -33,7 +42,8 @@ def write_plan(
     the same refusals, nothing is written and its number is returned. Else each table gets its rows in one
     transaction, and a row of the manifest makes all of them visible at once. `options`: what the plan depends
     on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark divides large
-    tables into files by that, unless they are packed.
+    tables into files by that, unless they are packed. `begun`: the write that this one goes on with; it is
+    published or deleted.
 
     What was written to a local store is on disk before its version can be seen. A write that fails deletes
     its rows and files; one that is killed leaves rows that nobody reads and that `remove_unfinished` deletes.
@@ -45,8 +55,12 @@ def write_plan(
     if is_store(delta):
         version = nothing_changed(delta, tables, planner_version=planner_version, options=options)
         if version is not None:
+            if begun is not None:
+                discard(delta, begun.tables, begun.write_id)
             return version
-    return write_version(delta, tables, planner_version=planner_version, options=options, rows=rows)
+    return write_version(
+        delta, tables, planner_version=planner_version, options=options, rows=rows, begun=begun
+    )
 
 
 def write_version(
@@ -56,16 +70,18 @@ def write_version(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
+    begun: Begun | None = None,
 ) -> int:
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
     require_plan(tables)
     require_target(delta.store)
-    write_id = new_write_id()
+    write_id, written = begun or Begun(new_write_id())
+    left = {table: of_table for table, of_table in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
-            set_aside_unreadable(delta.store, tables)
-            delta.append_all(tables, write_id, rows or {})
+            set_aside_unreadable(delta.store, left)
+            delta.append_all(left, write_id, rows or {})
             return publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)

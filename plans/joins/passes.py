@@ -1,8 +1,9 @@
 """The passes as joins and windows on Spark, each with how the runner keeps its rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 
 from pyspark.sql import DataFrame
 
@@ -65,6 +66,12 @@ class Step:
 
     derive: Callable[..., DataFrame]
 
+    @property
+    def reads(self) -> list[str]:
+        """Those tables; keyword-only parameters are choices and bound already."""
+        parameters = signature(self.derive).parameters.values()
+        return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
 
 class Checkpointed(Step):
     """A step that several read: its rows are computed once and kept."""
@@ -90,6 +97,20 @@ class FixedPoint(Step):
     """`derive` gives the rows to start from; `step` is repeated until no row is `open`."""
 
     step: Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """No pass: `tables` (name in plans.tables.TABLES to the table of passes) go to what stores them, unless
+    one of the tables `refusals` has rows."""
+
+    tables: Mapping[str, str]
+    refusals: tuple[str, ...]
+
+    @property
+    def reads(self) -> list[str]:
+        """The tables of passes that it needs."""
+        return [*self.tables.values(), *self.refusals]
 
 
 SLOT_SHARING: dict[SlotSharingStrategy, Callable[..., DataFrame]] = {

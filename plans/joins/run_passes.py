@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from plans.choices import Choices
 from plans.joins.blocks import partitioned
 from plans.joins.cut_lineage import compute, free, keep
-from plans.joins.expand_in_workers import Expansion, packed_expansions
 from plans.joins.frames import join_local
+from plans.joins.hand_over_tables import Finished, with_hand_overs
 from plans.joins.packed_tables import PackedTables
-from plans.joins.passes import Expanded, FixedPoint, Step, View, Walk, steps
+from plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
-from plans.joins.run_steps import Done, inputs_of, run_steps
+from plans.joins.run_steps import AnyStep, Done, run_steps
+from plans.joins.tables_of_plan import tables_of_plan
 from plans.layers import LAYER_TABLES, layers_until
-from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
@@ -66,19 +66,26 @@ def run_passes(
     partitions: int,
     report: Report = lambda stage: None,
     choices: Choices | None = None,
+    finished: Finished | None = None,
 ) -> Planned:
     """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
 
     Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.
+    `finished` is handed most of these tables while later layers are planned; it is worth its while where
+    topologies are few, for if one of them is refused, all tables are cleared.
     """
     # Spark does not lay the single partitions of two tables side by side in a union: walks need two at least.
-    run = _Run(max(2, partitions), report)
+    run = _Run(max(2, partitions), report, finished)
     run.read(given)
-    wanted = layers_until(until)
+    layers = layers_until(until)
+    wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
     chosen = steps(choices or Choices(), until)
-    stored = {source for layer in wanted for source in LAYER_TABLES[layer].values()}
-    run_steps(chosen, {*stored, *_READ_AT_THE_END}, run)
-    refused = [run.tables[refusals] for layer in wanted if (refusals := f"{layer}_refusals") in run.tables]
+    run_steps(
+        chosen if finished is None else with_hand_overs(chosen, until),
+        {*wanted.values(), *_READ_AT_THE_END},
+        run,
+    )
+    refused = [run.tables[refusals] for layer in layers if (refusals := f"{layer}_refusals") in run.tables]
     return run.planned(given, wanted, refused)
 
 
@@ -86,22 +93,23 @@ _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for laye
 
 
 class _Begun(NamedTuple):
-    """A step in a thread of its own, which will give its rows and seconds.
+    """A step in a thread of its own, which will give its rows (a HandOver has none) and seconds.
 
     `counted` are the seconds of the steps that had ended when it began.
     """
 
     thread: Thread
-    found: Future[tuple[DataFrame, float]]
+    found: Future[tuple[DataFrame | None, float]]
     counted: float
 
 
 class _Run:
     """Tables by name while passes run."""
 
-    def __init__(self, partitions: int, report: Report) -> None:
+    def __init__(self, partitions: int, report: Report, finished: Finished | None = None) -> None:
         self.partitions = partitions
         self.report = report
+        self.finished = finished
         self.tables: dict[str, DataFrame] = {}
         self.seconds: dict[str, float] = {}
         self.kept: list[DataFrame] = []
@@ -134,24 +142,30 @@ class _Run:
 
     def name(self, name: str, step: View) -> None:
         """As plans.joins.run_steps.Steps, like the next five."""
-        self.tables[name] = step.derive(**self._inputs(step.derive))
+        self.tables[name] = step.derive(**self._inputs(step))
         if isinstance(step, Expanded):
             self.expanded[name] = step
 
     def prepare(self, name: str, step: Step) -> None:
-        self.planned_from[name] = rows = self._derived(step, self._inputs(step.derive))
+        self.planned_from[name] = rows = self._derived(step, self._inputs(step))
         self.tables[name] = self._keep(rows)
 
-    def begin(self, name: str, step: Step, done: Done) -> None:
-        self.report(name.replace("_", " "))
-        found: Future[tuple[DataFrame, float]] = Future()
-        context, inputs = self.session.sparkContext, self._inputs(step.derive)
+    def begin(self, name: str, step: AnyStep, done: Done) -> None:
+        if not isinstance(step, HandOver):
+            self.report(name.replace("_", " "))
+        found: Future[tuple[DataFrame | None, float]] = Future()
+        context = self.session.sparkContext
+        inputs = {**self.tables} if isinstance(step, HandOver) else self._inputs(step)
         prepared = self.tables.get(name)
 
         def compute_step() -> None:
             started = time.monotonic()
             context.addJobTag(self.tag)
-            rows = self._computed(name, step, inputs, prepared)
+            rows = None
+            if isinstance(step, HandOver):
+                self._hand_over(step, inputs)
+            else:
+                rows = self._computed(name, step, inputs, prepared)
             found.set_result((rows, time.monotonic() - started))
 
         inherit: Any = inheritable_thread_target(self.session)
@@ -172,7 +186,9 @@ class _Run:
     def finish(self, name: str) -> None:
         begun = self.begun.pop(name)
         self.planned_from.pop(name, None)
-        self.tables[name], seconds = begun.found.result()
+        rows, seconds = begun.found.result()
+        if rows is not None:
+            self.tables[name] = rows
         # What passed beside other steps is theirs: together, steps take no longer than the run.
         beside = sum(self.seconds.values()) - begun.counted
         self.seconds[name] = max(0.0, seconds - beside)
@@ -194,8 +210,8 @@ class _Run:
             self.kept.remove(rows)
             free(rows)
 
-    def planned(self, given: TopologyTables, wanted: list[Layer], refused: list[DataFrame]) -> Planned:
-        """The plan's tables without refused topologies.
+    def planned(self, given: TopologyTables, wanted: Mapping[str, str], refused: list[DataFrame]) -> Planned:
+        """The tables `wanted` (name in plans.tables.TABLES to the table of passes), and who is refused.
 
         A topology that two layers refuse is rejected once, for the earlier one: Flink does not get further.
         """
@@ -213,35 +229,26 @@ class _Run:
                 reject_refused(first, self.tables["topologies"], self.tables["job_settings"])
             )
             gone = first.select(TOPOLOGY)
-
-        def of_planned(rows: DataFrame) -> DataFrame:
-            return rows if gone is None else join_local(rows, gone, {}, "left_anti")
-
-        planned: dict[str, DataFrame] = {}
-        expanded: dict[str, tuple[DataFrame, list[Expansion]]] = {}
-        for layer in wanted:
-            for table, produced in LAYER_TABLES[layer].items():
-                step = self.expanded.get(produced)
-                if step is None:
-                    rows = of_planned(self.tables[produced])
-                else:
-                    # Refused topologies are left out before their rows become several.
-                    (few,) = inputs_of(step.derive)
-                    before, expansions = expanded.setdefault(few, (of_planned(self.tables[few]), []))
-                    expansions.append(step.expansion)
-                    rows = step.derive(before)
-                planned[table] = rows.select(*TABLES[table].names)
+            if self.finished is not None and not gone.isEmpty():
+                self.finished.clear()
+        tables, packed = tables_of_plan(wanted, self.tables, self.expanded, gone)
         return Planned(
-            {**planned, "rejected": rejected},
+            {**tables, "rejected": rejected},
             given.inputs,
             self.seconds,
             self.kept,
             given.persisted,
-            packed=tuple(packed_expansions(*of_rows) for of_rows in expanded.values()),
+            packed=packed,
         )
 
-    def _inputs(self, derive: Callable[..., DataFrame]) -> Mapping[str, DataFrame]:
-        return {name: self.tables[name] for name in inputs_of(derive)}
+    def _inputs(self, step: AnyStep) -> Mapping[str, DataFrame]:
+        return {name: self.tables[name] for name in step.reads}
+
+    def _hand_over(self, step: HandOver, inputs: Mapping[str, DataFrame]) -> None:
+        assert self.finished is not None
+        if all(inputs[name].isEmpty() for name in step.refusals):
+            self._go_on()
+            self.finished.add(*tables_of_plan(step.tables, inputs, self.expanded, None))
 
     def _computed(
         self, name: str, step: Step, inputs: Mapping[str, DataFrame], prepared: DataFrame | None

@@ -1,20 +1,19 @@
-"""The order in which steps run: one after another, each planned while the one before is computed, and walks
-beside the steps that do not wait for them."""
+"""The order in which steps run: one after another, each planned while the one before is computed; walks and
+the storing of tables beside the steps that do not wait for them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from inspect import signature
+from collections.abc import Collection, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Protocol
 
-from pyspark.sql import DataFrame
-
-from plans.joins.passes import FixedPoint, Step, View, Walk
+from plans.joins.passes import FixedPoint, HandOver, Step, View, Walk
 
 AFTER_ALL_STEPS = "after all steps"
 """Who reads tables that are wanted when all steps are done."""
 
 Done = SimpleQueue[str]
 """Names of steps, as they end."""
+
+AnyStep = Step | HandOver
 
 
 class Steps(Protocol):
@@ -30,11 +29,14 @@ class Steps(Protocol):
     def prepare(self, name: str, step: Step) -> None:
         """Plan how a table is computed."""
 
-    def begin(self, name: str, step: Step, done: Done) -> None:
-        """Start to compute a table; its name is put into `done` when that has ended, or has failed."""
+    def begin(self, name: str, step: AnyStep, done: Done) -> None:
+        """Start to compute a table, or to hand tables over.
+
+        The name is put into `done` when that has ended, or has failed.
+        """
 
     def finish(self, name: str) -> None:
-        """Take the table that was begun, or raise what its computation has raised."""
+        """Take what was begun, or raise what that has raised."""
 
     def free(self, name: str) -> None:
         """Give back the storage of a table that no later step reads."""
@@ -43,12 +45,12 @@ class Steps(Protocol):
         """End what was begun."""
 
 
-def run_steps(chosen: Sequence[tuple[str, Step]], stored: Collection[str], steps: Steps) -> None:
+def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
     """Run all steps, each when the tables that it reads are there, and free tables after their last reader.
 
     Steps are computed one after another in the order of `chosen`; while one is, Spark's driver plans the
-    next. A walk keeps one core busy, mostly: it begins as soon as it can, beside them. `stored` are tables
-    that are read after all steps.
+    next. A walk keeps one core busy, mostly: it begins as soon as it can, beside them. So does a HandOver.
+    `stored` are tables that are read after all steps.
     """
     order = _Order(chosen, stored, steps)
     try:
@@ -62,15 +64,15 @@ def run_steps(chosen: Sequence[tuple[str, Step]], stored: Collection[str], steps
 class _Order:
     """What is left, what is being computed (`running`, and walks), and what comes then (`ahead`)."""
 
-    def __init__(self, chosen: Sequence[tuple[str, Step]], stored: Collection[str], steps: Steps) -> None:
+    def __init__(self, chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
         self.steps = steps
         self.left = dict(chosen)
         self.reading = readers(chosen, stored)
         views = {name: step for name, step in chosen if isinstance(step, View)}
-        self.needs = {n: _with_views(inputs_of(step.derive), views) - views.keys() for n, step in chosen}
+        self.needs = {n: with_views(step.reads, views) - views.keys() for n, step in chosen}
         self.unnamed = set(self.left)
         self.uncomputed = self.left.keys() - views.keys()
-        self.walking = set[str]()
+        self.beside = set[str]()
         self.running: str | None = None
         self.ahead: tuple[str, Step] | None = None
         self.done = Done()
@@ -87,20 +89,20 @@ class _Order:
                 self.steps.name(name, step)
                 del self.left[name]
                 self.unnamed.discard(name)
-            elif isinstance(step, Walk) and self._is_computed(name):
+            elif isinstance(step, _BESIDE) and self._is_named(step) and self._is_computed(name):
                 del self.left[name]
                 self._begin(name, step)
         if self.ahead is not None and self._may_begin(*self.ahead):
             (name, step), self.ahead = self.ahead, None
             self._begin(name, step)
-        is_begun = self.walking or self.running is not None
+        is_begun = self.beside or self.running is not None
         if (self.ahead is not None or not self._look_ahead()) and is_begun:
             self._take(self.done.get())
 
     def _look_ahead(self) -> bool:
         """Whether there was a step to prepare, or to begin."""
         for name, step in self.left.items():
-            if isinstance(step, View) or not self._is_named(step):
+            if isinstance(step, View | HandOver) or not self._is_named(step):
                 continue
             if isinstance(step, FixedPoint) or not self.steps.plans_ahead:
                 if not self._may_begin(name, step):
@@ -116,9 +118,9 @@ class _Order:
             return True
         return False
 
-    def _begin(self, name: str, step: Step) -> None:
-        if isinstance(step, Walk):
-            self.walking.add(name)
+    def _begin(self, name: str, step: AnyStep) -> None:
+        if isinstance(step, _BESIDE):
+            self.beside.add(name)
         else:
             self.running = name
         self.steps.begin(name, step, self.done)
@@ -126,14 +128,14 @@ class _Order:
     def _may_begin(self, name: str, step: Step) -> bool:
         return self._is_computed(name) and (isinstance(step, Walk) or self.running is None)
 
-    def _is_named(self, step: Step) -> bool:
-        return not self.unnamed & set(inputs_of(step.derive))
+    def _is_named(self, step: AnyStep) -> bool:
+        return not self.unnamed & set(step.reads)
 
     def _is_computed(self, name: str) -> bool:
         return not self.needs[name] & self.uncomputed
 
     def _take(self, name: str) -> None:
-        self.walking.discard(name)
+        self.beside.discard(name)
         if self.running == name:
             self.running = None
         self.steps.finish(name)
@@ -146,28 +148,26 @@ class _Order:
                 self.steps.free(table)
 
 
-def readers(chosen: Sequence[tuple[str, Step]], stored: Collection[str]) -> dict[str, set[str]]:
+_BESIDE = (Walk, HandOver)
+
+
+def readers(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str]) -> dict[str, set[str]]:
     """Table to the steps that read it. What a view reads is read by those that read the view."""
     views = {name: step for name, step in chosen if isinstance(step, View)}
     found: dict[str, set[str]] = {}
     for name, step in chosen:
         if name not in views:
-            for table in _with_views(inputs_of(step.derive), views):
+            for table in with_views(step.reads, views):
                 found.setdefault(table, set()).add(name)
-    for table in _with_views(stored, views):
+    for table in with_views(stored, views):
         found.setdefault(table, set()).add(AFTER_ALL_STEPS)
     return found
 
 
-def inputs_of(derive: Callable[..., DataFrame]) -> list[str]:
-    """The tables that a pass names; its keyword-only parameters are choices and bound already."""
-    parameters = signature(derive).parameters.values()
-    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-
-
-def _with_views(names: Collection[str], views: Mapping[str, View]) -> set[str]:
+def with_views(names: Collection[str], views: Mapping[str, View]) -> set[str]:
+    """Those tables, and all that the views among them read."""
     found = set(names)
     for name in names:
         if name in views:
-            found |= _with_views(inputs_of(views[name].derive), views)
+            found |= with_views(views[name].reads, views)
     return found

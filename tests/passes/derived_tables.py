@@ -14,7 +14,7 @@ from plans.columnar import passes as columnar
 from plans.columnar.read_topologies import read_topologies
 from plans.joins import passes as joins
 from plans.joins.run_passes import _Run
-from plans.joins.run_steps import inputs_of, run_steps
+from plans.joins.run_steps import run_steps
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.read_topology_objects import read_topology_objects
 from plans.vocabulary import Layer
@@ -78,7 +78,7 @@ def derived_on_spark(spark: SparkSession, topologies: Iterable[Mapping[str, Any]
         derived = run.tables[name]
         if choices != Choices():
             step = joins.implementations(choices)[name]
-            derived = step.derive(**{read: run.tables[read] for read in inputs_of(step.derive)})
+            derived = step.derive(**{read: run.tables[read] for read in step.reads})
         return derived.toArrow()
 
     return _by_name(table)

@@ -10,7 +10,7 @@ from engine.planning.plan_topologies import plan
 from plans.choices import Choices
 from plans.joins import run_passes
 from plans.joins.passes import Checkpointed, FixedPoint, Step, View, Walk, steps
-from plans.joins.run_steps import Done, inputs_of, readers, run_steps
+from plans.joins.run_steps import Done, readers, run_steps
 from plans.layers import LAYER_TABLES
 from plans.vocabulary import Layer
 
@@ -33,12 +33,12 @@ class Recorded:
         self.cancelled = False
 
     def name(self, name: str, step: View) -> None:
-        assert set(inputs_of(step.derive)) <= self.named
+        assert set(step.reads) <= self.named
         self.named.add(name)
 
     def prepare(self, name: str, step: Step) -> None:
         assert not isinstance(step, View | FixedPoint)
-        assert set(inputs_of(step.derive)) <= self.named
+        assert set(step.reads) <= self.named
         self.named.add(name)
         self.ahead |= {(running, name) for running, _ in self.running}
         if self.running and self.random.random() < 0.3:
@@ -64,10 +64,10 @@ class Recorded:
         self.cancelled = True
 
     def need(self, name: str) -> None:
-        read = set(inputs_of(self.chosen[name].derive))
+        read = set(self.chosen[name].reads)
         while views := read & self.views:
             assert views <= self.named
-            read = read - views | {table for view in views for table in inputs_of(self.chosen[view].derive)}
+            read = read - views | {table for view in views for table in self.chosen[view].reads}
         assert read <= self.computed, (name, read - self.computed)
 
     def end_one(self) -> None:

@@ -1,0 +1,50 @@
+"""Tables that are stored while later layers are planned."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from plans.joins.packed_tables import PackedTables
+from plans.joins.passes import HandOver, Step, View
+from plans.joins.run_steps import AnyStep, with_views
+from plans.layers import LAYER_TABLES, layers_until
+from plans.passes import GIVEN
+from plans.vocabulary import Layer
+
+
+class Finished(Protocol):
+    """Where the tables of a plan go as soon as no pass of a layer refuses a topology of theirs."""
+
+    def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
+        """Take the rows of `tables` (names of plans.tables.TABLES), some of which workers make of `packed`.
+
+        No table comes twice. Called in a thread of its own, one call beside another.
+        """
+
+    def clear(self) -> None:
+        """Drop the rows of all tables that have come: Flink refuses a topology of theirs."""
+
+
+def with_hand_overs(chosen: Sequence[tuple[str, Step]], until: Layer) -> list[tuple[str, AnyStep]]:
+    """`chosen` (see plans.joins.passes.steps), and a HandOver for each layer that can refuse topologies.
+
+    A layer's is of the tables that follow from what its passes and those of the layers before have computed.
+    What follows only from later passes is left to who runs them.
+    """
+    places = {name: place for place, (name, _) in enumerate(chosen)}
+    views = {name: step for name, step in chosen if isinstance(step, View)}
+    layers = layers_until(until)
+    left = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
+    refusals = tuple(name for layer in layers if (name := f"{layer}_refusals") in places)
+    handed_over: dict[int, tuple[str, HandOver]] = {}
+    for known, name in enumerate(refusals, 1):
+        computed = {*GIVEN, *(other for other in places if places[other] <= places[name])}
+        found = {t: s for t, s in left.items() if with_views([s], views) - views.keys() <= computed}
+        left = {table: source for table, source in left.items() if table not in found}
+        last = max(places.get(source, 0) for source in (name, *found.values()))
+        handed_over[last] = f"{name.removesuffix('_refusals')}_tables", HandOver(found, refusals[:known])
+    in_order: list[tuple[str, AnyStep]] = []
+    for place, step in enumerate(chosen):
+        in_order += [step, handed_over[place]] if place in handed_over else [step]
+    return in_order
