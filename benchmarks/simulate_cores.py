@@ -6,12 +6,13 @@
 
 LOG is the event log of an application (not compressed, not rolled). Every task takes the seconds that it
 took in the run, so the run should have had a core for each task that ran at once. The tasks of a stage are
-given to cores as they become free, in the order of the log; a stage begins when the stages that it reads,
-and the jobs that were complete when its own was submitted, are complete, and the driver has taken the time in
-between that it took. A job that ran beside the one whose rows it reads is taken not to wait for it. Exchanges
-cost what they cost in the run: networks are not simulated. A stage with fewer tasks than cores leaves cores
-idle, which is what limits a run sooner or later: the stages that take longest on the most cores are listed,
-and those with a task above `--skew` times the mean.
+given to cores as they become free, in the order of the log, and those of the job that was submitted first
+before others. A stage begins when the stages that it reads, and the jobs that were complete when its own was
+submitted, are complete, and the driver has taken the time in between that it took. A job that ran beside the
+one whose rows it reads is taken not to wait for it. Exchanges cost what they cost in the run: networks are
+not simulated. A stage with fewer tasks than cores leaves cores idle, which is what limits a run sooner or
+later: the stages that take longest on the most cores are listed, and those with a task above `--skew` times
+the mean.
 """
 
 import argparse
@@ -119,26 +120,46 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
 def seconds_on(stages: Sequence[Stage], cores: int) -> float:
     """The run's seconds from its first stage to its last, on that many cores.
 
-    A stage can begin as long after those it waits for as it did in the run: that is the driver's time. Those
-    that can begin first are given cores first.
+    A stage can begin as long after those it waits for as it did in the run: that is the driver's time. A core
+    that becomes free takes a task of the job that was submitted first, as Spark's scheduler (FIFO) has it.
     """
+    by_number = {stage.number: stage for stage in stages}
     waits = {s.number: [o for o in stages if o is not s and _waits(s, o)] for s in stages}
+    awaited_by: dict[int, list[int]] = defaultdict(list)
+    for number, others in waits.items():
+        for other in others:
+            awaited_by[other.number].append(number)
+    left = {number: len(others) for number, others in waits.items()}
+    running: dict[int, int] = {}
     ends: dict[int, float] = {}
-    free = [0.0] * cores
-    left = list(stages)
-    while left:
-        ready = {
-            stage.number: _ready(stage, waits[stage.number], ends, stages[0].submitted)
-            for stage in left
-            if all(other.number in ends for other in waits[stage.number])
-        }
-        stage = min((stage for stage in left if stage.number in ready), key=lambda s: ready[s.number])
-        left.remove(stage)
-        ends[stage.number] = ready[stage.number]
-        for seconds in stage.tasks:
-            end = max(free[0], ready[stage.number]) + seconds
-            heapq.heapreplace(free, end)
-            ends[stage.number] = max(ends[stage.number], end)
+    waiting: list[tuple[float, int, int]] = []
+    events = [(_ready(by_number[n], [], ends, stages[0].submitted), True, n) for n in left if not left[n]]
+    heapq.heapify(events)
+    free = cores
+
+    def ended(number: int, now: float) -> None:
+        ends[number] = now
+        for other in awaited_by[number]:
+            left[other] -= 1
+            if not left[other]:
+                ready = _ready(by_number[other], waits[other], ends, stages[0].submitted)
+                heapq.heappush(events, (ready, True, other))
+
+    while events:
+        now, is_ready, number = heapq.heappop(events)
+        if is_ready:
+            running[number] = len(by_number[number].tasks)
+            waiting.extend((by_number[number].job[0], number, n) for n in range(running[number]))
+            heapq.heapify(waiting)
+        else:
+            free += 1
+            running[number] -= 1
+        if not running[number]:
+            ended(number, now)
+        while free and waiting and not (events and events[0][0] <= now):
+            _, of_stage, task = heapq.heappop(waiting)
+            heapq.heappush(events, (now + by_number[of_stage].tasks[task], False, of_stage))
+            free -= 1
     return max(ends.values(), default=0.0)
 
 

@@ -161,6 +161,7 @@ class _Run:
         def compute_step() -> None:
             started = time.monotonic()
             context.addJobTag(self.tag)
+            context.setJobDescription(f"penstock: {name.replace('_', ' ')}")
             rows = None
             if isinstance(step, HandOver):
                 self._hand_over(step, inputs)

@@ -48,9 +48,9 @@ class Steps(Protocol):
 def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
     """Run all steps, each when the tables that it reads are there, and free tables after their last reader.
 
-    Steps are computed one after another in the order of `chosen`; while one is, Spark's driver plans the
-    next. A walk keeps one core busy, mostly: it begins as soon as it can, beside them. So does a HandOver.
-    `stored` are tables that are read after all steps.
+    Steps are computed one after another in the order of `chosen`, but those that a walk waits for before
+    others; while one is, Spark's driver plans the next. A walk keeps one core busy, mostly: it begins as soon
+    as it can, beside them. So does a HandOver. `stored` are tables that are read after all steps.
     """
     order = _Order(chosen, stored, steps)
     try:
@@ -66,10 +66,11 @@ class _Order:
 
     def __init__(self, chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
         self.steps = steps
-        self.left = dict(chosen)
-        self.reading = readers(chosen, stored)
         views = {name: step for name, step in chosen if isinstance(step, View)}
         self.needs = {n: with_views(step.reads, views) - views.keys() for n, step in chosen}
+        awaited = _awaited_by_walks(chosen, self.needs)
+        self.left = dict(sorted(chosen, key=lambda named: named[0] not in awaited))
+        self.reading = readers(chosen, stored)
         self.unnamed = set(self.left)
         self.uncomputed = self.left.keys() - views.keys()
         self.beside = set[str]()
@@ -149,6 +150,15 @@ class _Order:
 
 
 _BESIDE = (Walk, HandOver)
+
+
+def _awaited_by_walks(chosen: Sequence[tuple[str, AnyStep]], needs: Mapping[str, set[str]]) -> set[str]:
+    """The steps without which a walk cannot begin, and the walks."""
+    found: set[str] = set()
+    for name, step in reversed(chosen):  # no step reads what a later one makes
+        if isinstance(step, Walk) or name in found:
+            found |= {name, *needs[name]}
+    return found
 
 
 def readers(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str]) -> dict[str, set[str]]:

@@ -9,8 +9,9 @@ from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan
 from plans.choices import Choices
 from plans.joins import run_passes
-from plans.joins.passes import Checkpointed, FixedPoint, Step, View, Walk, steps
-from plans.joins.run_steps import Done, readers, run_steps
+from plans.joins.hand_over_tables import with_hand_overs
+from plans.joins.passes import Checkpointed, FixedPoint, HandOver, Step, View, Walk, steps
+from plans.joins.run_steps import AnyStep, Done, readers, run_steps
 from plans.layers import LAYER_TABLES
 from plans.vocabulary import Layer
 
@@ -22,7 +23,7 @@ class Recorded:
 
     plans_ahead = True
 
-    def __init__(self, chosen: list[tuple[str, Step]], seed: int, failing: str = "") -> None:
+    def __init__(self, chosen: list[tuple[str, AnyStep]], seed: int, failing: str = "") -> None:
         self.chosen, self.failing = dict(chosen), failing
         self.views = {name for name, step in chosen if isinstance(step, View)}
         self.random = random.Random(seed)
@@ -44,12 +45,13 @@ class Recorded:
         if self.running and self.random.random() < 0.3:
             self.end_one()
 
-    def begin(self, name: str, step: Step, done: Done) -> None:
-        assert isinstance(step, Walk | FixedPoint) or (name in self.named) == self.plans_ahead
+    def begin(self, name: str, step: AnyStep, done: Done) -> None:
+        assert isinstance(step, Walk | FixedPoint | HandOver) or (name in self.named) == self.plans_ahead
         self.need(name)
         self.beside |= {(running, name) for running, _ in self.running}
         self.running.append((name, done))
-        assert sum(not isinstance(self.chosen[name], Walk) for name, _ in self.running) <= 1
+        others = [name for name, _ in self.running if not isinstance(self.chosen[name], Walk | HandOver)]
+        assert len(others) <= 1
 
     def finish(self, name: str) -> None:
         if name == self.failing:
@@ -75,13 +77,14 @@ class Recorded:
         done.put(name)
 
 
+@pytest.mark.parametrize("hands_over", [True, False])
 @pytest.mark.parametrize("plans_ahead", [True, False])
 @pytest.mark.parametrize("until", list(Layer))
 @pytest.mark.parametrize("seed", range(8))
 def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(
-    until, seed, plans_ahead, monkeypatch
+    until, seed, plans_ahead, hands_over, monkeypatch
 ):
-    chosen = steps(Choices(), until)
+    chosen = with_hand_overs(steps(Choices(), until), until) if hands_over else steps(Choices(), until)
     stored = {source for layer in Layer for source in LAYER_TABLES[layer].values()}
     recorded = Recorded(chosen, seed)
     recorded.plans_ahead = plans_ahead
@@ -91,9 +94,21 @@ def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(
     assert (stored & {name for name, _ in chosen}) - recorded.views <= recorded.computed
     if until is Layer.SLOTS:
         assert not {"virtual_expansions", "walked", "operators", "marked_edges"} & recorded.computed
-        assert {("walked", "stream_graph_refusals"), ("task_regions", "task_slots")} <= {
-            pair for one in recorded.beside for pair in (one, one[::-1])
-        }
+
+
+def test_tables_are_handed_over_once_no_pass_refuses_their_topologies_any_more():
+    handed_over = {
+        name: step.tables.keys()
+        for name, step in with_hand_overs(steps(Choices(), Layer.SLOTS), Layer.SLOTS)
+        if isinstance(step, HandOver)
+    }
+    tables = LAYER_TABLES
+    assert handed_over == {
+        "stream_graph_tables": {*tables[Layer.TOPOLOGY], *tables[Layer.STREAM_GRAPH]},
+        "job_graph_tables": {*tables[Layer.JOB_GRAPH], "managed_memory"},
+        "execution_graph_tables": {*tables[Layer.EXECUTION_GRAPH], "network_buffers"},
+    }
+    assert with_hand_overs([], Layer.TOPOLOGY) == []
 
 
 class Ending:
@@ -135,6 +150,18 @@ def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
     monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, (), recorded)
     assert {("stream_nodes", "marked_edges"), ("connected_edges", "sorted_vertices")} <= recorded.ahead
+
+
+def test_walks_begin_as_early_as_they_can_and_other_steps_run_beside_them(monkeypatch):
+    recorded = Recorded(chosen := steps(Choices(), Layer.SLOTS), 3)
+    monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
+    monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
+    run_steps(chosen, (), recorded)
+    assert {
+        ("walked", "stream_graph_refusals"),
+        ("task_regions", "task_slots"),
+        ("task_slots", "chained_operators"),
+    } <= {pair for one in recorded.beside for pair in (one, one[::-1])}
 
 
 def test_an_error_does_not_wait_for_what_a_walk_would_do_next(spark: SparkSession, monkeypatch):

@@ -1,0 +1,131 @@
+"""A giant whose tables are stored while later layers are planned leaves the store that others leave."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.output.progress import Report
+from engine.planning import plan_topologies
+from engine.planning.choose_planner import Choice, Planner
+from engine.planning.plan_in_process import plan_in_process
+from engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
+from engine.planning.plan_options import plan_options
+from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.local_spark_tables import LocalSparkTables
+from engine.store.plan_versions import list_versions
+from engine.store.read_plan import read_plan
+from engine.store.verify_version import verify_version
+from plans.errors import MachineError
+from plans.joins import run_passes
+from plans.vocabulary import Layer
+from tests.columnar.table_contents import rows_of
+from tests.reference.random_topologies import random_topology
+
+PLANNED = random_topology(3, 40)
+REFUSED_LATE = {
+    "name": "more tasks than key groups",
+    "transformations": [
+        {"id": number, "kind": "source" if number == 1 else "one_input", "parallelism": 9}
+        | ({"inputs": [number - 1], "max_parallelism": 5} if number > 1 else {})
+        for number in range(1, 9)
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_topologies, "ROWS_PER_PARTITION", 5)
+    monkeypatch.setattr(plan_topologies, "ROWS_OF_A_BLOCK", 7)
+
+
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Tables that came before the plan was done."""
+    found: list[str] = []
+    hand_over = run_passes._Run._hand_over
+
+    def seen(self: Any, step: Any, inputs: Any) -> None:
+        hand_over(self, step, inputs)
+        found.extend(step.tables)
+
+    monkeypatch.setattr(run_passes._Run, "_hand_over", seen)
+    return found
+
+
+def plan_into(
+    spark: SparkSession, store: Path, topologies: list[dict[str, Any]], until: Layer = Layer.SLOTS
+) -> Stored:
+    file = store.parent / "topologies.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, topologies)))
+    choice = Choice(Planner.JOINS, "as asked", on_spark=True)
+    work = WorkOnSpark((str(file),), str(store), plan_options(until), choice, {}, 1 << 20)
+    return plan_into_store_on_spark(work, lambda: spark, Report())
+
+
+def written(store: Path) -> set[str]:
+    return {folder.name.removeprefix("write_id=") for folder in store.glob("*/write_id=*")}
+
+
+def test_rows_are_those_of_a_plan_in_memory_and_the_same_plan_is_no_new_version(
+    spark: SparkSession, tmp_path: Path, handed_over: list[str]
+):
+    store = tmp_path / "store"
+    stored = plan_into(spark, store, [PLANNED])
+    assert stored[1:4] == (1, 1, 0)
+    found = read_plan(DeltaRsTables(str(store)))
+    planned = plan_in_process(str(tmp_path / "topologies.jsonl"))
+    assert found.keys() == planned.tables.keys()
+    for name, table in planned.tables.items():
+        assert rows_of(found[name]) == rows_of(table), name
+    assert {"stream_edges", "job_vertices", "execution_edges"} <= set(handed_over)
+    assert "rejected" not in handed_over
+
+    assert plan_into(spark, store, [PLANNED]).version == 1
+    (version,) = list_versions(DeltaRsTables(str(store)))
+    assert written(store) == {version.write_id}
+    assert verify_version(DeltaRsTables(str(store)), 1)[1] == []
+
+
+def test_a_topology_that_a_later_layer_refuses_is_in_no_table(
+    spark: SparkSession, tmp_path: Path, handed_over: list[str]
+):
+    store = tmp_path / "store"
+    stored = plan_into(spark, store, [REFUSED_LATE, {"name": "wrong"}], Layer.EXECUTION_GRAPH)
+    assert stored[1:4] == (2, 0, 2)
+    assert "job_vertices" in handed_over
+    found = read_plan(DeltaRsTables(str(store)))
+    planned = plan_in_process(str(tmp_path / "topologies.jsonl"), until=Layer.EXECUTION_GRAPH)
+    assert {name for name, rows in found.items() if len(rows)} == {"rejected"}
+    assert rows_of(found["rejected"]) == rows_of(planned.tables["rejected"])
+    (version,) = list_versions(DeltaRsTables(str(store)))
+    assert written(store) == {version.write_id}
+
+
+def test_giants_beside_others_are_stored_at_the_end(
+    spark: SparkSession, tmp_path: Path, handed_over: list[str]
+):
+    few = {"name": "few", "transformations": [{"id": 1, "kind": "source"}]}
+    stored = plan_into(spark, tmp_path / "store", [PLANNED, few], Layer.STREAM_GRAPH)
+    assert stored[1:4] == (2, 2, 0)
+    assert not handed_over
+
+
+def test_a_write_that_fails_ends_the_plan_and_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    append = LocalSparkTables.append
+
+    def full(self: Any, table: str, *others: Any) -> None:
+        if table == "stream_edges":
+            raise MachineError("no space")
+        append(self, table, *others)
+
+    monkeypatch.setattr(LocalSparkTables, "append", full)
+    store = tmp_path / "store"
+    with pytest.raises(MachineError, match="no space"):
+        plan_into(spark, store, [PLANNED])
+    assert not written(store)
+    assert list_versions(DeltaRsTables(str(store))) == []
