@@ -69,9 +69,7 @@ def written(store: Path) -> set[str]:
     return {folder.name.removeprefix("write_id=") for folder in store.glob("*/write_id=*")}
 
 
-def test_rows_are_those_of_a_plan_in_memory_and_the_same_plan_is_no_new_version(
-    spark: SparkSession, tmp_path: Path, handed_over: list[str]
-):
+def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path, handed_over: list[str]):
     store = tmp_path / "store"
     stored = plan_into(spark, store, [PLANNED])
     assert stored[1:4] == (1, 1, 0)
@@ -83,7 +81,15 @@ def test_rows_are_those_of_a_plan_in_memory_and_the_same_plan_is_no_new_version(
     assert {"stream_edges", "job_vertices", "execution_edges"} <= set(handed_over)
     assert "rejected" not in handed_over
 
-    assert plan_into(spark, store, [PLANNED]).version == 1
+
+def test_the_same_plan_is_no_new_version_and_leaves_no_files(
+    spark: SparkSession, tmp_path: Path, handed_over: list[str]
+):
+    store = tmp_path / "store"
+    for _ in range(2):
+        assert plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH).version == 1
+        assert "stream_edges" in handed_over
+        handed_over.clear()
     (version,) = list_versions(DeltaRsTables(str(store)))
     assert written(store) == {version.write_id}
     assert verify_version(DeltaRsTables(str(store)), 1)[1] == []
