@@ -165,7 +165,7 @@ def _by_joins(
     for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
         if found is not None:
             partitions = partitions_for(spark, size)
-            with planning_settings(spark, partitions, block):
+            with planning_settings(spark, partitions, block, alone=len(giants) == 1):
                 into = finished if others is None else None
                 plans.append(run_passes(found, until, partitions, report, choices, into))
     return joined_plans(plans)

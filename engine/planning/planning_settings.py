@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from engine.planning.choose_planner import Planner
 from engine.spark.scoped_settings import scoped_settings
-from plans.joins.blocks import ROWS_PER_BLOCK
+from plans.joins.blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000
 MOST_PARTITIONS = 4_096
@@ -48,11 +48,12 @@ def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextMan
 
 @contextmanager
 def planning_settings(
-    spark: SparkSession, partitions: int, rows_per_block: int | None = None
+    spark: SparkSession, partitions: int, rows_per_block: int | None = None, *, alone: bool = False
 ) -> Iterator[None]:
     """Sets what the passes need on `spark` and puts back what was there: a caller's session may differ.
 
-    `rows_per_block` for topologies that are larger than a partition (see plans.joins.blocks).
+    `rows_per_block` for topologies that are larger than a partition (see plans.joins.blocks), `alone` where
+    it is one.
 
     Adaptive execution would change partition counts between passes, and with them what stays local.
     """
@@ -68,6 +69,6 @@ def planning_settings(
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(ROWS_PER_PARTITION),
     }
     if rows_per_block is not None:
-        wanted[ROWS_PER_BLOCK] = str(rows_per_block)
+        wanted |= {ROWS_PER_BLOCK: str(rows_per_block), WALKED_ALONE: str(alone).lower()}
     with scoped_settings(spark, wanted):
         yield

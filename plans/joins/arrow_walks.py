@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from plans.joins.blocks import block, rows_per_block
+from plans.joins.blocks import block, rows_per_block, walked_alone
 from plans.joins.packed_blocks import (
     BLOCK,
     PACKED,
@@ -129,8 +129,8 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
                     yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
                     place += 1
 
-    by_topology = rows.repartition(TOPOLOGY).sortWithinPartitions(TOPOLOGY, PART, BLOCK)
-    found = by_topology.mapInArrow(run, from_arrow_schema(PACKED))
+    by_topology = rows.repartition(1) if walked_alone(rows) else rows.repartition(TOPOLOGY)
+    found = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(run, from_arrow_schema(PACKED))
     return _spread(found).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
 
 

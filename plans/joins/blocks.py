@@ -14,6 +14,9 @@ ROWS_PER_BLOCK = "spark.penstock.rowsPerBlock"
 """Setting of the session while it plans: how many consecutive numbers a block has. Without it, a topology is
 one block."""
 
+WALKED_ALONE = "spark.penstock.walkedAlone"
+"""Setting of the session while it plans a single topology that has blocks."""
+
 NUMBERS = ("target", "id", "node", "vertex")
 """Columns that number nodes or vertices, the one that partitions a table first."""
 
@@ -22,6 +25,11 @@ def rows_per_block(frame: DataFrame) -> int | None:
     """How many numbers a block has in this run, or None if every topology is one block."""
     found = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
     return int(found) if found else None
+
+
+def walked_alone(frame: DataFrame) -> bool:
+    """Whether a walk over whole topologies is over a single one in this run: a task is enough for it."""
+    return frame.sparkSession.conf.get(WALKED_ALONE, "false") == "true"
 
 
 def block(number: str, rows: int) -> Column:
