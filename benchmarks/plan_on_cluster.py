@@ -46,14 +46,17 @@ def main() -> int:
         planning = subprocess.Popen([sys.executable, "-m", "engine.commands.main", *command[1:]])
         peaks = _watch(planning, cluster, asked.kill_after)
         print(f"{time.monotonic() - started:.0f} s; exit code {planning.returncode}")
-        for number, peak in enumerate(peaks):
-            print(f"worker {number}: {peak / 2**30:.2f} GiB")
+        for number, (peak, of_java) in enumerate(peaks):
+            of_python = (peak - of_java) / 2**30
+            print(f"worker {number}: {peak / 2**30:.2f} GiB, {of_python:.2f} of it Python's")
         return planning.returncode
 
 
-def _watch(planning: "subprocess.Popen[bytes]", cluster: Cluster, kill_after: float | None) -> Sequence[int]:
-    """The peak of each worker in bytes, in the order in which they started."""
-    peaks: list[int] = []
+def _watch(
+    planning: "subprocess.Popen[bytes]", cluster: Cluster, kill_after: float | None
+) -> Sequence[tuple[int, int]]:
+    """The peak of each worker in bytes, and Java's share of it, in the order in which they started."""
+    peaks: list[tuple[int, int]] = []
     end = None if kill_after is None else time.monotonic() + kill_after
     while planning.poll() is None:
         if end is not None and time.monotonic() > end:
@@ -61,11 +64,20 @@ def _watch(planning: "subprocess.Popen[bytes]", cluster: Cluster, kill_after: fl
             cluster.start_worker()
             end = None
         for number, worker in enumerate(cluster.workers):
-            peaks.extend([0] * (number + 1 - len(peaks)))
-            below = set(processes_of_session(worker.pid)) - {worker.pid}
-            peaks[number] = max(peaks[number], sum(process_memory(pid, "Pss") for pid in below))
+            peaks.extend([(0, 0)] * (number + 1 - len(peaks)))
+            taken = {pid: process_memory(pid, "Pss") for pid in processes_of_session(worker.pid)}
+            taken.pop(worker.pid, None)
+            of_java = sum(size for pid, size in taken.items() if _is_java(pid))
+            peaks[number] = max(peaks[number], (sum(taken.values()), of_java))
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     return peaks
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8").strip() == "java"
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":
