@@ -1,6 +1,6 @@
 """Rows found by (topology, id) over arrays, for the walks of both planners."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,26 +20,30 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
     distinct = np.unique(topologies[_starts(topologies)])
     numbers = _numbers(distinct, topologies)
     spans = np.zeros(len(distinct) + 1, dtype=np.int64)
-    np.maximum.at(spans, numbers, ids + 1)
+    for rows in _slices(len(ids)):
+        np.maximum.at(spans, numbers[rows], ids[rows].astype(np.int64) + 1)
     if spans.sum() > _CELLS_A_ROW * len(ids) or (ids < 0).any():
         position = _by_search(numbers, ids)
     else:
         position = _by_cells(numbers, ids, spans)
 
     def found(of_topologies: Ints, of_ids: Ints) -> Ints:
-        if not len(of_ids):
-            return np.zeros(0, dtype=np.int64)
-        if not len(ids):
+        if len(of_ids) and not len(ids):
             raise missing_node()
-        places = position(_numbers(distinct, of_topologies), of_ids)
-        if (topologies[places] != of_topologies).any() or (ids[places] != of_ids).any():
-            raise missing_node()
+        places = np.empty(len(of_ids), dtype=np.int64)
+        for rows in _slices(len(of_ids)):
+            some, some_ids = of_topologies[rows], of_ids[rows]
+            places[rows] = position(_numbers(distinct, some), some_ids)
+            if (topologies[places[rows]] != some).any() or (ids[places[rows]] != some_ids).any():
+                raise missing_node()
         return places
 
     return found
 
 
 _CELLS_A_ROW = 8
+_ROWS_AT_A_TIME = 2**18
+"""What is computed on the way takes several times the memory of its rows."""
 
 
 def missing_node() -> ValueError:
@@ -56,14 +60,19 @@ def _numbers(distinct: Ints, topologies: Ints) -> Ints:
     """For each row the place of its topology, searched once for each run of rows."""
     starts = _starts(topologies)
     lengths = np.diff(np.append(starts, len(topologies)))
-    return np.repeat(np.searchsorted(distinct, topologies[starts]), lengths)
+    return np.repeat(np.searchsorted(distinct, topologies[starts]).astype(np.int32), lengths)
+
+
+def _slices(count: int) -> Iterator[slice]:
+    return (slice(start, start + _ROWS_AT_A_TIME) for start in range(0, count, _ROWS_AT_A_TIME))
 
 
 def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], Ints]:
     """Places by direct addressing, for dense ids. A missing id gets any place."""
     first = np.cumsum(spans) - spans
-    cells = np.zeros(int(spans.sum()) + 1, dtype=np.int64)
-    cells[first[numbers] + ids] = np.arange(len(ids))
+    cells = np.zeros(int(spans.sum()) + 1, dtype=np.int32)
+    for rows in _slices(len(ids)):
+        cells[first[numbers[rows]] + ids[rows]] = np.arange(rows.start, min(rows.stop, len(ids)))
 
     def position(of_topologies: Ints, of_ids: Ints) -> Ints:
         places: Ints = cells[np.clip(first[of_topologies] + of_ids, 0, len(cells) - 1)]
@@ -74,11 +83,15 @@ def _by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], I
 
 def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
     """Places by binary search, for ids below 2**32. A missing id gets any place."""
-    keys = numbers << 32 | ids
+    keys = _keys(numbers, ids)
     order = np.argsort(keys)
 
     def position(of_topologies: Ints, of_ids: Ints) -> Ints:
-        rank = np.searchsorted(keys, of_topologies << 32 | of_ids, sorter=order)
+        rank = np.searchsorted(keys, _keys(of_topologies, of_ids), sorter=order)
         return order[np.minimum(rank, len(keys) - 1)]
 
     return position
+
+
+def _keys(topologies: Ints, ids: Ints) -> Ints:
+    return topologies.astype(np.int64) << 32 | ids

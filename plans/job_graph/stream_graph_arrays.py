@@ -44,7 +44,7 @@ def stream_graph_arrays(
 ) -> StreamGraphArrays:
     """Arrays of nodes, given by topology in the order of their numbers, and of edges in any order."""
     count = len(topologies)
-    sources, targets = edges.sources.astype(np.int32), edges.targets.astype(np.int32)
+    sources, targets = (ends.astype(np.int32, copy=False) for ends in (edges.sources, edges.targets))
     out_bounds, in_bounds = _bounds(sources, count), _bounds(targets, count)
     by_source = out_bounds[sources] + edges.out_indexes
     by_target = in_bounds[targets] + edges.in_indexes
@@ -68,16 +68,22 @@ def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
 
     Of its uid a node row has the hash: uid_lower and uid_upper.
     """
-    topologies, ids = nodes.column(TOPOLOGY).to_numpy(), nodes.column("id").to_numpy().astype(np.int64)
-    of_edges, position = edges.column(TOPOLOGY).to_numpy(), positions(topologies, ids)
+    topologies = nodes.column(TOPOLOGY).to_numpy()
+    position = positions(topologies, nodes.column("id").to_numpy())
+    of_edges = edges.column(TOPOLOGY).to_numpy()
+    # Places are numbers of 64 bits, which are large where there are many.
+    sources, targets = (
+        position(of_edges, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")
+    )
+    del of_edges, position
     return stream_graph_arrays(
         topologies,
         _uid_hashes(nodes),
         _flags(nodes, "no_output"),
         _flags(nodes, "source"),
         Edges(
-            position(of_edges, edges.column("id").to_numpy()),
-            position(of_edges, edges.column("target").to_numpy()),
+            sources,
+            targets,
             edges.column("out_index").to_numpy(),
             edges.column("in_index").to_numpy(),
             _flags(edges, "chainable"),
@@ -95,7 +101,8 @@ def _uid_hashes(nodes: pa.Table) -> UidHashes:
 
 
 def _bounds(ends: Ints, count: int) -> Ints:
-    bounds: Ints = np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=count)))).astype(np.int32)
+    bounds = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(ends, minlength=count), out=bounds[1:])
     return bounds
 
 

@@ -123,8 +123,9 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
                 together(unpacked(rows) for rows in blocks.pop(place)) if place in blocks else none
                 for place, none in enumerate(empty)
             ]
-            place = 0
-            for found in walk(*tables):
+            place, walked = 0, walk(*tables)
+            del tables  # a walk lets columns go that it has read
+            for found in walked:
                 for start in range(0, len(found), size):
                     yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
                     place += 1

@@ -208,8 +208,15 @@ def test_topologies_are_whole_however_batches_are_cut(sizes, cuts):
     assert sum(len(whole) for whole in seen) == len(set(topologies))
 
 
-def test_positions_find_pairs_in_any_order_and_raise_for_one_that_is_missing():
-    find = positions(np.array([-5, 9, -5, 9]), np.array([2, 1, 1, 7]))
+@pytest.mark.parametrize("rows_at_a_time", [1, 3, 2**18])
+@pytest.mark.parametrize("largest", [7, 2**31 - 1], ids=["by cells", "by search"])
+def test_positions_find_pairs_in_any_order_and_raise_for_one_that_is_missing(
+    rows_at_a_time, largest, monkeypatch
+):
+    monkeypatch.setattr("plans.arrow_walks._ROWS_AT_A_TIME", rows_at_a_time)
+    of_nodes = np.array([-5, 9, -5, 9, 9]), np.array([2, 1, 1, 7, largest], np.int32)
+    assert positions(*of_nodes)(*of_nodes)[[0, 1, 2, 4]].tolist() == [0, 1, 2, 4]
+    find = positions(of_nodes[0][:4], of_nodes[1][:4])
     assert find(np.array([9, -5, 9, -5]), np.array([7, 1, 1, 2])).tolist() == [3, 2, 1, 0]
     assert find(np.array([], np.int64), np.array([], np.int64)).tolist() == []
     for topology, node in ((9, 2), (-5, 7), (10, 1), (-6, 1)):

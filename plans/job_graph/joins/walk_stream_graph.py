@@ -104,7 +104,9 @@ def with_edge_hashes(edges: pa.Table) -> pa.Table:
 def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Both walks over rows of nodes sorted by topology and id, and of edges by topology, id, out_index."""
     graph = arrays_of_rows(nodes, edges)
+    nodes, edges = nodes.select((TOPOLOGY, "id")), edges.select(_OF_EDGES)  # which lets the others go
     ids, colliding = generate_operator_ids(graph)
+    graph = graph._replace(in_bounds=_NOTHING, in_sources=_NOTHING)
     order = order_depth_first(graph)
     node_ids = nodes.column("id").to_numpy()
     for start in range(0, len(nodes), ROWS_OF_A_BATCH):
@@ -114,6 +116,10 @@ def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
         yield _edge_rows(edges.slice(start, ROWS_OF_A_BATCH), start, graph, sources, node_ids, ids, order)
     collisions = nodes.take(pa.array(colliding))
     yield _batch({TOPOLOGY: collisions.column(TOPOLOGY), "colliding_node": collisions.column("id")})
+
+
+_OF_EDGES = (TOPOLOGY, "id", "out_index", "edge_hash")
+_NOTHING = np.zeros(0, np.int32)
 
 
 def _node_rows(
