@@ -160,6 +160,7 @@ def seconds_on(stages: Sequence[Stage], cores: int) -> float:
             _, of_stage, task = heapq.heappop(waiting)
             heapq.heappush(events, (now + by_number[of_stage].tasks[task], False, of_stage))
             free -= 1
+    assert len(ends) == len(by_number), "stages that wait for one another"
     return max(ends.values(), default=0.0)
 
 

@@ -201,7 +201,12 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     options, choice = work.options, work.choice
     report("start Spark")
     spark = session()
-    write = WriteLayers(spark, work.out)
+    write = WriteLayers(
+        spark,
+        work.out,
+        planner_version=version("penstock"),
+        options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
+    )
     with checkpoints_in(spark, work.checkpoint_dir):
         try:
             report("read topologies")
@@ -210,11 +215,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
                 spark, given, options.until, report, options.choices, choice.planner, work.policies, write
             )
             report("write the version")
-            number = write.publish(
-                planned,
-                planner_version=version("penstock"),
-                options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
-            )
+            number = write.publish(planned)
         except BaseException:
             write.discard()
             raise

@@ -167,6 +167,8 @@ def _by_joins(
             partitions = partitions_for(spark, size)
             with planning_settings(spark, partitions, block, alone=len(giants) == 1):
                 into = finished if others is None else None
+                if into is not None:
+                    into.expect(size)
                 plans.append(run_passes(found, until, partitions, report, choices, into))
     return joined_plans(plans)
 

@@ -1,25 +1,33 @@
-"""A session with settings of its own, on the same Spark, for rows of another session."""
+"""Rows as a session beside their own would plan them, with settings of its own."""
 
 from collections.abc import Mapping
+from threading import Lock
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+
+_BESIDE: dict[str, Any] = {}
+"""Name of a session to the one beside it: the Python workers of a session serve no other, by default."""
+
+_LOCK = Lock()
 
 
-def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session like `spark`, which stays as it is, with `settings`.
+def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    """`rows`, which are not planned yet, planned with `settings` over those of their session.
 
-    Spark reads settings when it plans a query. Another thread may plan one of `spark` at that moment.
+    The session stays as it is: Spark reads settings when it plans a query, and another thread may plan one of
+    the same session then. All callers at a time must want the same settings.
     """
-    java: Any = spark._jsparkSession
-    beside = SparkSession(spark.sparkContext, java.cloneSession())
-    for key, value in settings.items():
-        beside.conf.set(key, value)
-    return beside
-
-
-def in_session(rows: DataFrame, session: SparkSession) -> DataFrame:
-    """`rows`, which are not planned yet, as `session` plans them."""
-    jvm: Any = session._jvm
-    dataset = getattr(jvm.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
-    return DataFrame(dataset.ofRows(session._jsparkSession, rows._jdf.logicalPlan()), session)
+    java: Any = rows.sparkSession._jsparkSession
+    with _LOCK:
+        name = java.sessionUUID()
+        if name not in _BESIDE:
+            _BESIDE[name] = java.cloneSession()
+        beside = _BESIDE[name]
+        found = beside.sessionState().conf().settings()
+        found.putAll(java.sessionState().conf().settings())
+        for key, value in settings.items():
+            found.put(key, value)
+    dataset: Any = rows.sparkSession._jvm
+    dataset = getattr(dataset.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
+    return DataFrame(dataset.ofRows(beside, rows._jdf.logicalPlan()), rows.sparkSession)

@@ -1,5 +1,6 @@
 """Rows of all tables of a write, as they come: a file and a transaction for each table, whatever the turn."""
 
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -58,8 +59,9 @@ class AppendInTurn:
             self._tables[table] = grown
         for some in as_stored(rows, table):
             if grown.file is None:
-                folder = local_folder(self.delta.store, table)
-                grown.file = OpenFile(folder, f"{WRITE_ID}={self.write_id}", in_files(table))
+                folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
+                os.makedirs(os.path.join(folder, inside), exist_ok=True)
+                grown.file = OpenFile(folder, inside, in_files(table))
             grown.file.write(some)
         grown.rows += len(rows)
 

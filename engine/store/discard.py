@@ -18,6 +18,8 @@ from engine.store.tables_of import log_reader
 from engine.store.version_notes import drop_staged
 from plans.errors import PenstockError
 
+_TIMES_TO_REMOVE = 5
+
 
 def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
     """Delete what a write has left, unless it was published: an error may follow the commit that does so.
@@ -36,11 +38,18 @@ def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> N
 
 
 def _remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
-    """Remove the files of a write that nobody reads from a local store, committed or not."""
+    """Remove the files of a write that nobody reads from a local store, committed or not.
+
+    Tasks that have been cancelled go on for a moment: one may add a file to a folder while it is removed, but
+    makes none in a folder that is gone.
+    """
     if is_local(store):
         for table in tables:
             folder = os.path.join(local_folder(store, table), f"{WRITE_ID}={write_id}")
-            shutil.rmtree(folder, ignore_errors=True)
+            for _ in range(_TIMES_TO_REMOVE):
+                shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.lexists(folder):
+                    break
 
 
 def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.spark.session_beside import in_session, session_beside
+from engine.spark.session_beside import with_settings
 from engine.store.append_side_by_side import append_side_by_side
 from engine.store.delta_rs_logs import DeltaRsLogs
 from engine.store.delta_rs_table import create_table
@@ -72,10 +71,9 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
         if made.transaction_version(application_id(write_id)) is not None:
             return
-        to_workers = session_beside(self.spark, _ROWS_TO_WORKERS)
-        written = in_session(
-            write_rows(few, table, local_folder(self.store, table), _inside(write_id)), to_workers
-        )
+        folder, inside = local_folder(self.store, table), _inside(write_id)
+        os.makedirs(os.path.join(folder, inside), exist_ok=True)
+        written = with_settings(write_rows(few, table, folder, inside), _ROWS_TO_WORKERS)
         self._commit_written(made, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
@@ -87,6 +85,8 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         made = {table: create_table(table_path(self.store, table), table) for table in packed.tables}
         left = [t for t in packed.tables if made[t].transaction_version(application_id(write_id)) is None]
         folders = {table: local_folder(self.store, table) for table in left}
+        for folder in folders.values():
+            os.makedirs(os.path.join(folder, _inside(write_id)), exist_ok=True)
         written = write_packed(packed, folders, _inside(write_id)).collect()
         files: dict[str, dict[str, int]] = {table: {} for table in sorted(left)}
         for row in written:
@@ -108,8 +108,9 @@ def _inside(write_id: str) -> str:
 
 
 def _remove_others(folder: str, inside: str, files: Mapping[str, int]) -> None:
-    """Remove what tasks that were run again have left."""
-    with suppress(FileNotFoundError):
-        for name in os.listdir(os.path.join(folder, inside)):
-            if os.path.join(inside, name) not in files:
-                os.unlink(os.path.join(folder, inside, name))
+    """Remove what tasks that were run again have left, and the subfolder where there are no files."""
+    for name in os.listdir(os.path.join(folder, inside)):
+        if os.path.join(inside, name) not in files:
+            os.unlink(os.path.join(folder, inside, name))
+    if not files:
+        os.rmdir(os.path.join(folder, inside))

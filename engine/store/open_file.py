@@ -12,14 +12,13 @@ from engine.store.column_encodings import with_dictionary
 
 
 class OpenFile:
-    """A new Parquet file in the subfolder `inside` of `folder`, to which rows are added."""
+    """A new Parquet file in the subfolder `inside` of `folder`, which is there, to which rows are added."""
 
     def __init__(self, folder: str, inside: str, schema: pa.Schema) -> None:
         """Raises OSError."""
         self._folder = folder
         self._path = os.path.join(inside, f"part-00000-{uuid4()}-c000.zstd.parquet")
         self._whole = os.path.join(folder, self._path)
-        os.makedirs(os.path.dirname(self._whole), exist_ok=True)
         self._writer = pq.ParquetWriter(
             self._whole,
             schema,

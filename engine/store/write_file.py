@@ -17,6 +17,7 @@ def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa
 
     Raises OSError; what was written of the file is removed then.
     """
+    os.makedirs(os.path.join(folder, inside), exist_ok=True)
     file = OpenFile(folder, inside, schema)
     try:
         for rows in batches:

@@ -1,15 +1,19 @@
 """Write tables of a plan on Spark while its later layers are planned."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.store.data_files import DataFile
 from engine.store.discard import discard, set_aside_unreadable
-from engine.store.plan_versions import start_manifest
+from engine.store.plan_versions import is_store, start_manifest
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.tables_of_spark import tables_of_spark
+from engine.store.unchanged_topologies import unchanged_topologies
 from engine.store.write_plan import Begun, new_write_id, write_plan
 from plans.joins.packed_tables import PackedTables
 from plans.joins.run_passes import Planned
@@ -19,47 +23,76 @@ from plans.tables import TABLES
 class WriteLayers:
     """A write to a store, to which passes hand tables over (see plans.joins.hand_over_tables.Finished).
 
-    Nothing of it can be read before `publish`; every other end of it is `discard`.
+    Nothing of it can be read before `publish`; every other end of it is `discard`. Where the newest version
+    holds the same topologies, tables wait for `publish`, which may find that nothing has changed.
     """
 
-    def __init__(self, spark: SparkSession, store: str) -> None:
+    def __init__(
+        self, spark: SparkSession, store: str, *, planner_version: str, options: Mapping[str, str]
+    ) -> None:
+        """`planner_version`, `options`: as engine.store.write_plan."""
         self._spark = spark
         self._store = store
-        self._write_id = new_write_id()
+        self._planner_version, self._options = planner_version, options
+        self._rows: int | None = None
+        self._write_id = ""
         self._begun: set[str] = set()
-        self._written: set[str] = set()
+        self._written: dict[str, list[DataFile]] = {}
+        self._waits = False
         self._starting = Lock()
+
+    def expect(self, rows: int) -> None:
+        """As Finished."""
+        self._rows = rows
 
     def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
         """As Finished. Raises StoreError, MachineError and SchemaError."""
         delta = tables_of_spark(self._spark, self._store, packed)
         with store_errors(self._store, "writing"):
             with self._starting:
-                if not self._begun:
-                    require_target(self._store)
-                    start_manifest(delta)
-                    set_aside_unreadable(self._store, TABLES)
-                self._begun |= tables.keys()
-            delta.append_all(tables, self._write_id, {})
-            self._written |= tables.keys()
+                if not self._begun and not self._waits:
+                    self._start(tables)
+                self._begun |= set() if self._waits else tables.keys()
+            if self._waits:
+                return
+            about = {} if self._rows is None else dict.fromkeys(tables, self._rows)
+            delta.append_all(tables, self._write_id, about)
+            self._written |= {table: delta.listed_files(table, self._write_id) or [] for table in tables}
 
     def clear(self) -> None:
         """As Finished."""
         self.discard()
-        self._write_id, self._begun, self._written = new_write_id(), set(), set()
+        self._begun, self._written, self._waits = set(), {}, True
 
-    def publish(self, planned: Planned, *, planner_version: str, options: Mapping[str, str]) -> int:
+    def publish(self, planned: Planned) -> int:
         """The number of the version that holds what `planned` holds, as engine.store.write_plan."""
+        files = [file for of_table in self._written.values() for file in of_table]
+        begun = Begun(self._write_id, [*self._written], files) if self._written else None
         return write_plan(
             tables_of_spark(self._spark, self._store, planned.packed),
             planned.tables,
-            planner_version=planner_version,
-            options=options,
+            planner_version=self._planner_version,
+            options=self._options,
             rows=dict.fromkeys(planned.tables, planned.rows_read),
-            begun=Begun(self._write_id, self._written),
+            begun=begun,
         )
 
     def discard(self) -> None:
         """Delete what was written, unless it was published."""
         if self._begun:
-            discard(tables_of_spark(self._spark, self._store), self._begun, self._write_id)
+            with suppress(Py4JError):  # Spark may have ended
+                discard(tables_of_spark(self._spark, self._store), self._begun, self._write_id)
+
+    def _start(self, tables: Mapping[str, DataFrame]) -> None:
+        delta = tables_of_spark(self._spark, self._store)
+        require_target(self._store)
+        given = tables.get("topologies")
+        if given is not None and is_store(delta):
+            same = unchanged_topologies(
+                delta, given, planner_version=self._planner_version, options=self._options
+            )
+            self._waits = same is not None and same.count() == given.count()
+        if not self._waits:
+            start_manifest(delta)
+            set_aside_unreadable(self._store, TABLES)
+            self._write_id = new_write_id()

@@ -1,11 +1,12 @@
 """Write the tables of one plan as a new version, or find that nothing has changed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import uuid4
 
+from engine.store.data_files import DataFile, compare_files
 from engine.store.discard import discard, set_aside_unreadable
 from engine.store.manifest import PlanVersion, State
 from engine.store.plan_versions import is_store, publish, start_manifest
@@ -20,10 +21,11 @@ from plans.tables import TABLES
 
 
 class Begun(NamedTuple):
-    """A write in which `tables` have their rows already."""
+    """A write in which `tables` have their rows already, in `files`."""
 
     write_id: str
     tables: Collection[str] = ()
+    files: Sequence[DataFile] = ()
 
 
 def write_plan(
@@ -75,17 +77,30 @@ def write_version(
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
     require_plan(tables)
     require_target(delta.store)
-    write_id, written = begun or Begun(new_write_id())
+    write_id, written, files = begun or Begun(new_write_id())
     left = {table: of_table for table, of_table in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
             set_aside_unreadable(delta.store, left)
             delta.append_all(left, write_id, rows or {})
+            _require_unchanged(delta, Begun(write_id, written, files))
             return publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)
             raise
+
+
+def _require_unchanged(delta: StoreTables[Rows], begun: Begun) -> None:
+    """StoreError unless the tables have the files that were written to them some time ago."""
+    for table in begun.tables:
+        written = [file for file in begun.files if file.table == table]
+        for damage in compare_files(table, written, delta.listed_files(table, begun.write_id) or []):
+            raise StoreError(
+                f"{delta.store}: table {table} was changed while the plan was made: "
+                f"{damage.file}: {damage.what}",
+                "plan again when nothing else changes the store's folders",
+            )
 
 
 def publish_write(

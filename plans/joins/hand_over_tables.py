@@ -16,6 +16,9 @@ from plans.vocabulary import Layer
 class Finished(Protocol):
     """Where the tables of a plan go as soon as no pass of a layer refuses a topology of theirs."""
 
+    def expect(self, rows: int) -> None:
+        """About how many rows a table has; said before the first comes."""
+
     def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
         """Take the rows of `tables` (names of plans.tables.TABLES), some of which workers make of `packed`.
 

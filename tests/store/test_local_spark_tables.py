@@ -96,16 +96,25 @@ def test_no_rows_leave_a_table_without_files(spark: SparkSession, tmp_path: Path
     assert delta.listed_files("stream_edges", write_id) == []
 
 
-def test_a_folder_that_takes_no_files_is_an_error_in_a_line(spark: SparkSession, tmp_path: Path):
+def test_a_folder_that_takes_no_files_is_an_error_in_a_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Such as one that was removed since, as a failed write's is: its last tasks make no new one."""
     delta, write_id = tables_of_spark(spark, str(tmp_path)), new_write_id()
-    delta.create("topologies")
-    (tmp_path / "topologies" / f"write_id={write_id}").write_text("in the way")
+    write_rows = write_rows_in_workers.write_rows
+
+    def without_folder(rows: DataFrame, table: str, folder: str, inside: str) -> DataFrame:
+        (Path(folder) / inside).rmdir()
+        return write_rows(rows, table, folder, inside)
+
+    monkeypatch.setattr(local_spark_tables, "write_rows", without_folder)
     rows = spark.createDataFrame(topologies(a="1"), spark_schema("topologies"))
     with pytest.raises(PythonException) as error, store_errors(str(tmp_path), "writing"):
         delta.append("topologies", rows, write_id, 1)
     said = describe_spark_error(error.value)
     assert "cannot write to the store" in said
     assert "Traceback" not in said
+    assert not list(tmp_path.glob("topologies/write_id=*"))
 
 
 @pytest.mark.parametrize("planner", [Planner.COLUMNAR, Planner.JOINS])

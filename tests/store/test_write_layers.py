@@ -1,5 +1,6 @@
 """A giant whose tables are stored while later layers are planned leaves the store that others leave."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from engine.store.local_spark_tables import LocalSparkTables
 from engine.store.plan_versions import list_versions
 from engine.store.read_plan import read_plan
 from engine.store.verify_version import verify_version
-from plans.errors import MachineError
+from engine.store.write_layers import WriteLayers
+from plans.errors import MachineError, StoreError
 from plans.joins import run_passes
 from plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
@@ -83,13 +85,23 @@ def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path,
 
 
 def test_the_same_plan_is_no_new_version_and_leaves_no_files(
-    spark: SparkSession, tmp_path: Path, handed_over: list[str]
+    spark: SparkSession, tmp_path: Path, handed_over: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     store = tmp_path / "store"
-    for _ in range(2):
+    appended: list[str] = []
+    append = LocalSparkTables.append
+
+    def seen(self: Any, table: str, *others: Any) -> None:
+        appended.append(table)
+        append(self, table, *others)
+
+    monkeypatch.setattr(LocalSparkTables, "append", seen)
+    for is_new in (True, False):
         assert plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH).version == 1
         assert "stream_edges" in handed_over
+        assert ("stream_edges" in appended) == is_new
         handed_over.clear()
+        appended.clear()
     (version,) = list_versions(DeltaRsTables(str(store)))
     assert written(store) == {version.write_id}
     assert verify_version(DeltaRsTables(str(store)), 1)[1] == []
@@ -108,6 +120,23 @@ def test_a_topology_that_a_later_layer_refuses_is_in_no_table(
     assert rows_of(found["rejected"]) == rows_of(planned.tables["rejected"])
     (version,) = list_versions(DeltaRsTables(str(store)))
     assert written(store) == {version.write_id}
+
+
+def test_what_is_gone_when_the_plan_is_done_is_no_version(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = tmp_path / "store"
+    publish = WriteLayers.publish
+
+    def removed_before(self: Any, planned: Any) -> int:
+        shutil.rmtree(store / "stream_edges")
+        return publish(self, planned)
+
+    monkeypatch.setattr(WriteLayers, "publish", removed_before)
+    with pytest.raises(StoreError, match="table stream_edges was changed while the plan was made"):
+        plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH)
+    assert list_versions(DeltaRsTables(str(store))) == []
+    assert not written(store)
 
 
 def test_giants_beside_others_are_stored_at_the_end(
