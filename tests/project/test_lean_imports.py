@@ -152,6 +152,7 @@ TAKE_SPARK = {
         "engine/store/spark_rows.py",
         "engine/store/spark_tables.py",
         "engine/store/tables_of_spark.py",
+        "engine/store/write_layers.py",
         "engine/store/write_rows_in_workers.py",
         "engine/store/scan_spark_rows.py",
         "engine/store/store_errors.py",

@@ -1,5 +1,7 @@
 """Files of a local store that Spark's workers write, and commits without Spark."""
 
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan
 from engine.spark.describe_spark_error import describe_spark_error
+from engine.spark.session_beside import with_settings
 from engine.store import local_spark_tables, write_rows_in_workers
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.read_plan import read_plan
@@ -115,6 +118,19 @@ def test_a_folder_that_takes_no_files_is_an_error_in_a_line(
     assert "cannot write to the store" in said
     assert "Traceback" not in said
     assert not list(tmp_path.glob("topologies/write_id=*"))
+
+
+def test_rows_are_planned_with_settings_beside_their_session_and_by_its_workers(spark: SparkSession):
+    def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"rows": [len(batch)], "daemon": [os.getppid()]})
+
+    rows = spark.range(10).coalesce(1).mapInArrow(sizes, "rows long, daemon long")
+    beside = with_settings(rows, {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}).collect()
+    assert [row["rows"] for row in beside] == [4, 4, 2]
+    here = rows.select("*").collect()
+    assert [row["rows"] for row in here] == [10]
+    assert len({row["daemon"] for row in [*beside, *here]}) == 1
 
 
 @pytest.mark.parametrize("planner", [Planner.COLUMNAR, Planner.JOINS])
