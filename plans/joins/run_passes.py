@@ -89,6 +89,10 @@ def run_passes(
     return run.planned(given, wanted, refused)
 
 
+JOBS_OF = "penstock: "
+"""Before the name of a step in the descriptions of its jobs."""
+
+_DESCRIPTION = "spark.job.description"
 _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
 
 
@@ -147,8 +151,13 @@ class _Run:
             self.expanded[name] = step
 
     def prepare(self, name: str, step: Step) -> None:
-        self.planned_from[name] = rows = self._derived(step, self._inputs(step))
-        self.tables[name] = self._keep(rows)
+        said = self.session.sparkContext.getLocalProperty(_DESCRIPTION)
+        self._describe_jobs(name)  # what is small is broadcast as the step is planned
+        try:
+            self.planned_from[name] = rows = self._derived(step, self._inputs(step))
+            self.tables[name] = self._keep(rows)
+        finally:
+            self.session.sparkContext.setLocalProperty(_DESCRIPTION, said)  # type: ignore[arg-type]
 
     def begin(self, name: str, step: AnyStep, done: Done) -> None:
         if not isinstance(step, HandOver):
@@ -161,7 +170,7 @@ class _Run:
         def compute_step() -> None:
             started = time.monotonic()
             context.addJobTag(self.tag)
-            context.setJobDescription(f"penstock: {name.replace('_', ' ')}")
+            self._describe_jobs(name)
             rows = None
             if isinstance(step, HandOver):
                 self._hand_over(step, inputs)
@@ -276,6 +285,10 @@ class _Run:
     def _derived(self, step: Step, inputs: Mapping[str, DataFrame]) -> DataFrame:
         rows = step.derive(**inputs)
         return partitioned(rows, self.partitions) if isinstance(step, Walk) else rows
+
+    def _describe_jobs(self, name: str) -> None:
+        """What Spark's pages say of the jobs of this thread."""
+        self.session.sparkContext.setJobDescription(f"{JOBS_OF}{name}")
 
     def _go_on(self) -> None:
         if self.cancelled.is_set():
