@@ -19,15 +19,17 @@ def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     the same session then. All callers at a time must want the same settings.
     """
     java: Any = rows.sparkSession._jsparkSession
+    jvm: Any = rows.sparkSession._jvm
     with _LOCK:
         name = java.sessionUUID()
         if name not in _BESIDE:
             _BESIDE[name] = java.cloneSession()
         beside = _BESIDE[name]
-        found = beside.sessionState().conf().settings()
-        found.putAll(java.sessionState().conf().settings())
-        for key, value in settings.items():
-            found.put(key, value)
-    dataset: Any = rows.sparkSession._jvm
-    dataset = getattr(dataset.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
+        found, given = (session.sessionState().conf().settings() for session in (beside, java))
+        found.putAll(given)
+        found.putAll(dict(settings))
+        known = jvm.java.util.HashSet(given.keySet())
+        known.addAll(list(settings))
+        found.keySet().retainAll(known)  # what the session had before and has no more
+    dataset = getattr(jvm.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
     return DataFrame(dataset.ofRows(beside, rows._jdf.logicalPlan()), rows.sparkSession)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan
 from engine.spark.describe_spark_error import describe_spark_error
+from engine.spark.scoped_settings import scoped_settings
 from engine.spark.session_beside import with_settings
 from engine.store import local_spark_tables, write_rows_in_workers
 from engine.store.delta_rs_tables import DeltaRsTables
@@ -126,7 +127,11 @@ def test_rows_are_planned_with_settings_beside_their_session_and_by_its_workers(
             yield pa.RecordBatch.from_pydict({"rows": [len(batch)], "daemon": [os.getppid()]})
 
     rows = spark.range(10).coalesce(1).mapInArrow(sizes, "rows long, daemon long")
-    beside = with_settings(rows, {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}).collect()
+    at_a_time = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    with scoped_settings(spark, {at_a_time: "5"}):
+        assert [row["rows"] for row in with_settings(rows, {}).collect()] == [5, 5]
+    assert [row["rows"] for row in with_settings(rows, {}).collect()] == [10]
+    beside = with_settings(rows, {at_a_time: "4"}).collect()
     assert [row["rows"] for row in beside] == [4, 4, 2]
     here = rows.select("*").collect()
     assert [row["rows"] for row in here] == [10]
