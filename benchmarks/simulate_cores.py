@@ -9,15 +9,10 @@ took in the run, so the run should have had a core for each task that ran at onc
 given to cores as they become free, in the order of the log, and those of the job that was submitted first
 before others. A stage begins when the stages that it reads, and the jobs that were complete when its own was
 submitted, are complete, and the driver has taken the time in between that it took. A job that ran beside the
-one whose rows it reads is taken not to wait for it.
-
-Jobs of a step (see plans.joins.passes) wait for those of the steps that it reads and, but for walks and the
-storing of tables, for those of the step before. What else was complete before them was so because there was
-no core for both.
-
-Exchanges cost what they cost in the run: networks are not simulated. A stage with fewer tasks than cores
-leaves cores idle, which is what limits a run sooner or later: the stages that take longest on the most cores
-are listed, and those with a task above `--skew` times the mean.
+one whose rows it reads is taken not to wait for it. Exchanges cost what they cost in the run: networks are
+not simulated. A stage with fewer tasks than cores leaves cores idle, which is what limits a run sooner or
+later: the stages that take longest on the most cores are listed, and those with a task above `--skew` times
+the mean.
 """
 
 import argparse
@@ -25,20 +20,12 @@ import heapq
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
-
-from plans.choices import Choices
-from plans.joins.hand_over_tables import with_hand_overs
-from plans.joins.passes import HandOver, View, Walk, steps
-from plans.joins.run_passes import JOBS_OF
-from plans.joins.run_steps import with_views
-from plans.vocabulary import Layer
 
 Key = tuple[int, int]
 """Stage and attempt."""
@@ -51,7 +38,7 @@ class Stage(NamedTuple):
     """A stage of the run: times are seconds since the epoch, `tasks` are the seconds of each.
 
     `reads` are the numbers of the stages whose shuffles it reads, `job` is when its job was submitted and
-    completed. `step` is the step of the passes that it is of, if any.
+    completed.
     """
 
     name: str
@@ -62,7 +49,6 @@ class Stage(NamedTuple):
     number: int
     reads: frozenset[int]
     job: tuple[float, float]
-    step: str = ""
 
     def seconds_on(self, cores: int) -> float:
         """The time until the last of its tasks ends."""
@@ -92,14 +78,11 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
     submitted: dict[int, float] = {}
     completed: dict[int, float] = {}
     job_of: dict[int, int] = {}
-    step_of: dict[int, str] = {}
     found = []
     for event in events:
         match event["Event"]:
             case "SparkListenerJobStart":
                 submitted[event["Job ID"]] = event["Submission Time"] / 1000
-                said = (event.get("Properties") or {}).get("spark.job.description") or ""
-                step_of[event["Job ID"]] = said.removeprefix(JOBS_OF) if said.startswith(JOBS_OF) else ""
                 for number in event["Stage IDs"]:
                     job_of.setdefault(number, event["Job ID"])
             case "SparkListenerJobEnd":
@@ -129,7 +112,6 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
             number,
             frozenset(info.get("Parent IDs", ())),
             (submitted.get(job, times[0]), completed.get(job, times[1])),
-            step_of.get(job, ""),
         )
 
     return sorted(map(stage, found), key=lambda stage: stage.submitted)
@@ -142,8 +124,7 @@ def seconds_on(stages: Sequence[Stage], cores: int) -> float:
     that becomes free takes a task of the job that was submitted first, as Spark's scheduler (FIFO) has it.
     """
     by_number = {stage.number: stage for stage in stages}
-    before = {s.number: [o for o in stages if o is not s and _is_before(o, s)] for s in stages}
-    waits = {number: [o for o in of if _waits(by_number[number], o)] for number, of in before.items()}
+    waits = {s.number: [o for o in stages if o is not s and _waits(s, o)] for s in stages}
     awaited_by: dict[int, list[int]] = defaultdict(list)
     for number, others in waits.items():
         for other in others:
@@ -152,23 +133,17 @@ def seconds_on(stages: Sequence[Stage], cores: int) -> float:
     running: dict[int, int] = {}
     ends: dict[int, float] = {}
     waiting: list[tuple[float, int, int]] = []
-    free = cores
-
-    def ready(number: int) -> float:
-        """The driver's time begins when all is complete that was when the stage was submitted in the run."""
-        submitted = by_number[number].submitted
-        began = max((ends[other.number] for other in waits[number]), default=0.0)
-        return began + submitted - max((o.completed for o in before[number]), default=stages[0].submitted)
-
-    events = [(ready(number), True, number) for number in left if not left[number]]
+    events = [(_ready(by_number[n], [], ends, stages[0].submitted), True, n) for n in left if not left[n]]
     heapq.heapify(events)
+    free = cores
 
     def ended(number: int, now: float) -> None:
         ends[number] = now
         for other in awaited_by[number]:
             left[other] -= 1
             if not left[other]:
-                heapq.heappush(events, (ready(other), True, other))
+                ready = _ready(by_number[other], waits[other], ends, stages[0].submitted)
+                heapq.heappush(events, (ready, True, other))
 
     while events:
         now, is_ready, number = heapq.heappop(events)
@@ -189,28 +164,17 @@ def seconds_on(stages: Sequence[Stage], cores: int) -> float:
     return max(ends.values(), default=0.0)
 
 
-def _is_before(other: Stage, stage: Stage) -> bool:
+def _ready(stage: Stage, waits: Sequence[Stage], ends: Mapping[int, float], start: float) -> float:
+    if not waits:
+        return stage.submitted - start
+    return max(ends[o.number] for o in waits) + stage.submitted - max(o.completed for o in waits)
+
+
+def _waits(stage: Stage, other: Stage) -> bool:
     """Two jobs that were under way at once do not wait for one another, though they shared the cores."""
     return other.completed <= stage.submitted and (
         other.number in stage.reads or other.job[1] <= stage.job[0]
     )
-
-
-def _waits(stage: Stage, other: Stage) -> bool:
-    """Whether a stage would wait for one that was complete before it, had there been a core for both."""
-    if other.number in stage.reads or not (stage.step and other.step) or stage.step == other.step:
-        return True
-    reads, beside = _steps()
-    return other.step in reads.get(stage.step, ()) or not beside & {stage.step, other.step}
-
-
-@cache
-def _steps() -> tuple[Mapping[str, set[str]], set[str]]:
-    """What each step reads, and those that run beside others."""
-    chosen = with_hand_overs(steps(Choices(), Layer.SLOTS), Layer.SLOTS)
-    views = {name: step for name, step in chosen if isinstance(step, View)}
-    reads = {name: with_views(step.reads, views) for name, step in chosen}
-    return reads, {name for name, step in chosen if isinstance(step, Walk | HandOver)}
 
 
 def skewed(stages: Sequence[Stage], times: float) -> list[tuple[Stage, float]]:

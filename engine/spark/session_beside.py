@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-_BESIDE: dict[str, Any] = {}
-"""Name of a session to the one beside it: the Python workers of a session serve no other, by default."""
+_BESIDE: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
+"""A session to the one beside it: the Python workers of a session serve no other, by default."""
 
 _LOCK = Lock()
 
@@ -21,15 +22,13 @@ def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     java: Any = rows.sparkSession._jsparkSession
     jvm: Any = rows.sparkSession._jvm
     with _LOCK:
-        name = java.sessionUUID()
-        if name not in _BESIDE:
-            _BESIDE[name] = java.cloneSession()
-        beside = _BESIDE[name]
-        found, given = (session.sessionState().conf().settings() for session in (beside, java))
-        found.putAll(given)
-        found.putAll(dict(settings))
-        known = jvm.java.util.HashSet(given.keySet())
-        known.addAll(list(settings))
-        found.keySet().retainAll(known)  # what the session had before and has no more
+        if rows.sparkSession not in _BESIDE:
+            _BESIDE[rows.sparkSession] = java.cloneSession()
+        beside = _BESIDE[rows.sparkSession]
+        wanted = jvm.java.util.HashMap(java.sessionState().conf().settings())
+        wanted.putAll(dict(settings))
+        found = beside.sessionState().conf().settings()
+        found.putAll(wanted)
+        found.keySet().retainAll(wanted.keySet())  # what the session had before and has no more
     dataset = getattr(jvm.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
     return DataFrame(dataset.ofRows(beside, rows._jdf.logicalPlan()), rows.sparkSession)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import uuid4
 
-from engine.store.data_files import DataFile, compare_files
+from engine.store.data_files import Damage, DataFile, compare_files
 from engine.store.discard import discard, set_aside_unreadable
 from engine.store.manifest import PlanVersion, State
 from engine.store.plan_versions import is_store, publish, start_manifest
@@ -45,7 +45,7 @@ def write_plan(
     transaction, and a row of the manifest makes all of them visible at once. `options`: what the plan depends
     on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark divides large
     tables into files by that, unless they are packed. `begun`: the write that this one goes on with; it is
-    published or deleted.
+    published or, unless an error comes before that, deleted.
 
     What was written to a local store is on disk before its version can be seen. A write that fails deletes
     its rows and files; one that is killed leaves rows that nobody reads and that `remove_unfinished` deletes.
@@ -94,11 +94,15 @@ def write_version(
 def _require_unchanged(delta: StoreTables[Rows], begun: Begun) -> None:
     """StoreError unless the tables have the files that were written to them some time ago."""
     for table in begun.tables:
-        written = [file for file in begun.files if file.table == table]
-        for damage in compare_files(table, written, delta.listed_files(table, begun.write_id) or []):
+        written, listed = (
+            [f for f in begun.files if f.table == table],
+            delta.listed_files(table, begun.write_id),
+        )
+        damage = [Damage(table, None, "is gone")] if listed is None else compare_files(table, written, listed)
+        for _, file, what in damage:
             raise StoreError(
                 f"{delta.store}: table {table} was changed while the plan was made: "
-                f"{damage.file}: {damage.what}",
+                f"{'it' if file is None else file + ':'} {what}",
                 "plan again when nothing else changes the store's folders",
             )
 

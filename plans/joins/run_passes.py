@@ -90,7 +90,7 @@ def run_passes(
 
 
 JOBS_OF = "penstock: "
-"""Before the name of a step in the descriptions of its jobs."""
+"""Before the name of a step in the description of its jobs, which Spark's pages show."""
 
 _DESCRIPTION = "spark.job.description"
 _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
@@ -151,13 +151,14 @@ class _Run:
             self.expanded[name] = step
 
     def prepare(self, name: str, step: Step) -> None:
-        said = self.session.sparkContext.getLocalProperty(_DESCRIPTION)
-        self._describe_jobs(name)  # what is small is broadcast as the step is planned
+        context = self.session.sparkContext
+        said = context.getLocalProperty(_DESCRIPTION)
+        context.setJobDescription(f"{JOBS_OF}{name}")  # what is small is broadcast as the step is planned
         try:
             self.planned_from[name] = rows = self._derived(step, self._inputs(step))
             self.tables[name] = self._keep(rows)
         finally:
-            self.session.sparkContext.setLocalProperty(_DESCRIPTION, said)  # type: ignore[arg-type]
+            context.setLocalProperty(_DESCRIPTION, said)  # type: ignore[arg-type]
 
     def begin(self, name: str, step: AnyStep, done: Done) -> None:
         if not isinstance(step, HandOver):
@@ -170,7 +171,7 @@ class _Run:
         def compute_step() -> None:
             started = time.monotonic()
             context.addJobTag(self.tag)
-            self._describe_jobs(name)
+            context.setJobDescription(f"{JOBS_OF}{name}")
             rows = None
             if isinstance(step, HandOver):
                 self._hand_over(step, inputs)
@@ -285,10 +286,6 @@ class _Run:
     def _derived(self, step: Step, inputs: Mapping[str, DataFrame]) -> DataFrame:
         rows = step.derive(**inputs)
         return partitioned(rows, self.partitions) if isinstance(step, Walk) else rows
-
-    def _describe_jobs(self, name: str) -> None:
-        """What Spark's pages say of the jobs of this thread."""
-        self.session.sparkContext.setJobDescription(f"{JOBS_OF}{name}")
 
     def _go_on(self) -> None:
         if self.cancelled.is_set():

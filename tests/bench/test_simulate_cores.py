@@ -5,11 +5,10 @@ import pytest
 from benchmarks.simulate_cores import seconds_on, skewed, stages_of
 
 
-def job(number, submitted, completed, *stages, step=None):
+def job(number, submitted, completed, *stages):
     """The events of a job; those of its stages are not among them."""
-    of = {} if step is None else {"Properties": {"spark.job.description": f"penstock: {step}"}}
     times = {"Submission Time": 1000 * submitted}, {"Completion Time": 1000 * completed}
-    start = {"Event": "SparkListenerJobStart", "Job ID": number, "Stage IDs": stages} | times[0] | of
+    start = {"Event": "SparkListenerJobStart", "Job ID": number, "Stage IDs": stages} | times[0]
     return [start, {"Event": "SparkListenerJobEnd", "Job ID": number} | times[1]]
 
 
@@ -66,16 +65,11 @@ def test_jobs_that_were_under_way_at_once_do_not_wait_for_one_another():
     assert seconds_on(stages_of([*then, *first, *second]), 9) == 4 + 1 + 3
 
 
-def test_steps_wait_for_what_they_read_and_for_the_one_before_but_not_for_walks():
-    """They were complete one after another, as there was one core."""
-    walk = [*job(0, 0, 4, 0, step="task_regions"), *stage(0, 0, 4, [4])]
-    beside = [*job(1, 5, 8, 1, step="chained_operators"), *stage(1, 5, 8, [3])]
-    reader = [*job(2, 8, 9, 2, step="execution_graph_refusals"), *stage(2, 8, 9, [1])]
-    after = [*job(3, 9, 11, 3), *stage(3, 9, 11, [2])]
-    stages = stages_of([*walk, *beside, *reader, *after])
-    assert [seconds_on(stages, cores) for cores in (1, 9)] == [4 + 3 + 1 + 2, max(4, 1 + 3) + 1 + 2]
-    unknown = stages_of([*job(0, 0, 4, 0), *stage(0, 0, 4, [4]), *beside])
-    assert seconds_on(unknown, 9) == 4 + 1 + 3
+def test_cores_take_tasks_of_the_job_that_was_submitted_first():
+    """The first job's second stage is ready while the other job has tasks left: it need not wait for them."""
+    first = [*job(0, 0, 20, 0, 1), *stage(0, 0, 1, [1]), *stage(1, 1, 20, [10], reads=[0])]
+    second = [*job(1, 0, 20, 2), *stage(2, 0, 20, [2] * 6)]
+    assert seconds_on(stages_of([*first, *second]), 2) == 12
 
 
 def test_skew_counts_where_it_costs_time():
