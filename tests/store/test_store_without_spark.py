@@ -1,5 +1,6 @@
 """The store through delta-rs: what the store with Spark promises."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
 from engine.store.unchanged_topologies import unchanged_topologies
 from engine.store.version_notes import renew_notes
-from engine.store.write_plan import new_write_id
+from engine.store.write_plan import Begun, new_write_id, write_plan
 from plans.errors import SchemaError, StoreError
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
@@ -187,3 +188,27 @@ def test_a_running_write_that_was_given_up_is_not_published(store: str, monkeypa
     with pytest.raises(StoreError, match="removed as unfinished"):
         write(store, plan_of(b="1"))
     assert (names(store), rows_in(store)) == ({"a"}, 1)
+
+
+def test_a_write_goes_on_with_the_tables_that_it_has(tmp_path):
+    delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
+    plan_versions.start_manifest(delta)
+    delta.append("topologies", plan["topologies"], write_id)
+    begun = Begun(write_id, ["topologies"], delta.listed_files("topologies", write_id) or [])
+    again = plan | {"topologies": topologies(b="2")}  # is in no need of being written
+    assert write_plan(delta, again, planner_version="1", options={}, begun=begun) == 1
+    assert names(delta.store) == {"a"}
+    assert list_versions(delta)[0].write_id == write_id
+
+
+@pytest.mark.parametrize("files", [True, False], ids=["with rows", "without rows"])
+def test_tables_that_were_written_and_are_gone_are_named(tmp_path, files):
+    delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
+    plan_versions.start_manifest(delta)
+    delta.append("topologies", plan["topologies"], write_id)
+    listed = delta.listed_files("topologies", write_id) or []
+    shutil.rmtree(tmp_path / "store" / "topologies")
+    begun = Begun(write_id, ["topologies"], listed if files else [])
+    with pytest.raises(StoreError, match="table topologies was changed while the plan was made: it is gone"):
+        write_plan(delta, plan, planner_version="1", options={}, begun=begun)
+    assert list_versions(delta) == []
