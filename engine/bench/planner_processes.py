@@ -3,15 +3,18 @@
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from engine.bench.planners import PLANNERS
 from engine.bench.run_child import (
     Child,
+    answer_of,
     ask_child,
     end_child,
     measure_planner_command,
     run_child,
+    send_request,
     start_child,
 )
 from engine.machine.available_memory import available_memory
@@ -35,16 +38,21 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
     up, once. One that fails gets another.
     """
     kept: dict[str, Child] = {}
+    at_work: dict[str, int] = {}
     begun: list[Child] = []
 
     def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
         if planner not in kept and is_short_of_memory():
-            end_all()
+            end_idle()
         if not PLANNERS[planner].kept:
             return run_child(measure_planner_command(planner, *options), timeout)
         if planner not in kept:
             kept[planner] = start_child(measure_planner_command(planner, "--asked"))
-        found = ask_child(kept[planner], options, timeout)
+        at_work[planner] = send_request(kept[planner], options)
+        return answer_of_kept(planner)
+
+    def answer_of_kept(planner: str) -> dict[str, Any]:
+        found = answer_of(kept[planner], at_work.pop(planner), timeout)
         if found["failure"]:
             end_child(kept.pop(planner))
         return found
@@ -53,8 +61,11 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
         return available_memory().size_bytes < FREE_SHARE * memory_bytes()
 
     def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
-        if PLANNERS[planner].kept or is_short_of_memory():
+        if is_short_of_memory() or (PLANNERS[planner].kept and planner not in kept):
             return lambda: ask(planner, options)
+        if planner in kept:
+            at_work[planner] = send_request(kept[planner], options)
+            return partial(answer_of_kept, planner)
         child = start_child(measure_planner_command(planner, *options), subprocess.DEVNULL)
         begun.append(child)
 
@@ -67,13 +78,12 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
 
         return wait
 
-    def end_all() -> None:
-        while kept:
-            end_child(kept.popitem()[1])
+    def end_idle() -> None:
+        for planner in set(kept) - set(at_work):
+            end_child(kept.pop(planner))
 
     try:
         yield ask, begin
     finally:
-        end_all()
-        while begun:
-            end_child(begun.pop())
+        for child in (*kept.values(), *begun):
+            end_child(child)

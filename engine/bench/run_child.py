@@ -87,22 +87,32 @@ def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> di
     `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
     or Crashed (its last words) where it did not get to `done`; the process is of no use then.
     """
-    before = 0 if request is None else _size(child.said)
+    return answer_of(child, None if request is None else send_request(child, request), timeout)
+
+
+def send_request(child: Child, request: Sequence[str]) -> int:
+    """How many bytes the process has said before it got the request, for answer_of."""
+    said = _size(child.said)
+    assert child.process.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended, as is found out next
+        child.process.stdin.write(f"{json.dumps(list(request))}\n".encode())
+        child.process.stdin.flush()
+    return said
+
+
+def answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
+    """What ask_child gives, for a request that was sent already; None waits for the end of the process."""
     failure: dict[str, str] | None = None
-    if request is not None and child.process.stdin is not None:
-        with suppress(BrokenPipeError):  # it has ended, as is found out next
-            child.process.stdin.write(f"{json.dumps(list(request))}\n".encode())
-            child.process.stdin.flush()
     with watch_use(child.process.pid, SAMPLE_SECONDS) as use:
         try:
-            if request is None:
+            if said is None:
                 waited_seconds = _wait(child.process, timeout)
                 use.cpu_seconds = max(use.cpu_seconds, waited_seconds)
             else:
-                _wait_for_answer(child, before, timeout)
+                _wait_for_answer(child, said, timeout)
         except subprocess.TimeoutExpired:
             failure = {"error": "Timeout", "message": f"not done after {timeout:g} s"}
-    found = _last_object(_text(child.said, before))
+    found = _last_object(_text(child.said, said or 0))
     result = found or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     if not result.pop("done", False) and failure is None:
         failure = _crash(child.process.wait(), _text(child.complained, 0))

@@ -223,6 +223,23 @@ def test_processes_that_are_begun_run_side_by_side_and_end_with_the_block(tmp_pa
     assert not [line for line in processes() if str(file) in line]
 
 
+def test_processes_that_are_kept_are_at_work_side_by_side_too(tmp_path, monkeypatch):
+    file = tmp_path / "met"
+    meet = "import json, os, sys, time\nfor line in sys.stdin:\n"
+    meet += "    mine, other = (sys.argv[1] + name for name in json.loads(line))\n"
+    meet += "    open(mine, 'w')\n    while not os.path.exists(other): time.sleep(0.01)\n"
+    meet += '    print(\'{"done": true, "failure": null}\', flush=True)'
+    monkeypatch.setattr(
+        "engine.bench.planner_processes.measure_planner_command",
+        lambda planner, *options: [*python(meet), str(file)],
+    )
+    with planner_processes(60) as (ask, begin):
+        for planner in ("joins", "columnar-on-spark"):
+            assert ask(planner, ("0", "0"))["failure"] is None
+        begun = begin("joins", ("1", "2")), begin("columnar-on-spark", ("2", "1"))
+        assert [wait()["failure"] for wait in begun] == [None, None]
+
+
 def processes() -> list[str]:
     """Command lines of all processes."""
     lines = []
