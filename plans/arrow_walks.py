@@ -5,11 +5,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+
+from plans.tables.column_types import TOPOLOGY
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
 Halves = npt.NDArray[np.uint64]
 """Hashes of 128 bits, one row for each: the lower and the upper half."""
+
+
+def topologies_of(rows: pa.Table) -> Ints:
+    """The topology of each row, of rows sorted by topology; where all are of one, this takes no memory."""
+    column = rows.column(TOPOLOGY)
+    if len(column) and column[0] == column[-1]:
+        return np.broadcast_to(np.int64(column[0].as_py()), len(column))
+    topologies: Ints = column.to_numpy()
+    return topologies
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
@@ -58,6 +70,8 @@ def _starts(topologies: Ints) -> Ints:
 
 def _numbers(distinct: Ints, topologies: Ints) -> Ints:
     """For each row the place of its topology, searched once for each run of rows."""
+    if len(distinct) == 1 and len(topologies) and (topologies == distinct[0]).all():
+        return np.broadcast_to(np.int32(0), len(topologies))
     starts = _starts(topologies)
     lengths = np.diff(np.append(starts, len(topologies)))
     return np.repeat(np.searchsorted(distinct, topologies[starts]).astype(np.int32), lengths)

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from plans.arrow_walks import Flags, Ints
+from plans.arrow_walks import Flags, Ints, topologies_of
 from plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
 
 _NONE = -1
@@ -20,7 +20,7 @@ HEADS = pa.schema(
 
 def find_heads(rows: pa.Table) -> pa.RecordBatch:
     """The kernel: rows of whole topologies sorted by node, each one pointing at its parent."""
-    topologies = rows.column(TOPOLOGY).to_numpy()
+    topologies = topologies_of(rows)
     nodes, parents = rows.column("node").to_numpy(), rows.column("parent").to_numpy()
     yielding = np.asarray(rows.column("yielding"))
     behind_legacy = np.asarray(rows.column("behind_legacy_source"))

@@ -47,10 +47,10 @@ def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
         operator_order=np.full(count, -1, np.int32),
         no_output=graph.no_output.copy(),
     )
-    chained = graph.chainable & ~graph.chained_source
-    chained_before = np.concatenate(([0], np.cumsum(chained, dtype=np.int32)))
-    chained_outputs = np.diff(chained_before[graph.out_bounds])
-    rounds = np.where(chained, _CHAINED, np.where(graph.chained_source, _NEITHER, _OTHERS)).astype(np.int8)
+    rounds = np.full(len(graph.out_targets), _OTHERS, np.int8)
+    rounds[graph.chainable] = _CHAINED
+    rounds[graph.chained_source] = _NEITHER
+    chained_outputs = _how_many(rounds == _CHAINED, graph.out_bounds)
     walked = _Walked(_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
     stack, next_output, finished = (np.zeros(count, np.int32) for _ in range(3))
     state = _State(stack, next_output, finished, np.arange(count, dtype=np.int32), graph.no_output.copy())
@@ -132,6 +132,13 @@ def _walk(walked: _Walked, order: DepthFirstOrder, state: _State) -> None:
             last_of_chain[parent] = last_of_chain[node]
             if no_output[node]:
                 no_output[parent] = True
+
+
+def _how_many(flags: Flags, bounds: Ints) -> Ints:
+    """Between each bound and the next, how many flags are set."""
+    before = np.zeros(len(flags) + 1, np.int32)
+    np.cumsum(flags, out=before[1:])
+    return np.diff(before[bounds])
 
 
 def _entries(graph: StreamGraphArrays) -> Ints:

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.arrow_walks import Flags, Ints, positions
+from plans.arrow_walks import Flags, Ints, positions, topologies_of
 from plans.job_graph.uid_hashes import UidHashes
-from plans.tables.column_types import TOPOLOGY
 
 Value = TypeVar("Value", bound=np.generic)
 
@@ -68,9 +67,9 @@ def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
 
     Of its uid a node row has the hash: uid_lower and uid_upper.
     """
-    topologies = nodes.column(TOPOLOGY).to_numpy()
+    topologies = topologies_of(nodes)
     position = positions(topologies, nodes.column("id").to_numpy())
-    of_edges = edges.column(TOPOLOGY).to_numpy()
+    of_edges = topologies_of(edges)
     # Places are numbers of 64 bits, which are large where there are many.
     sources, targets = (
         position(of_edges, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")

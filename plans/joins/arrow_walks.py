@@ -1,7 +1,9 @@
 """Runs a sequential walk over whole topologies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from contextlib import contextmanager
+from itertools import chain, groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from plans.joins.packed_blocks import (
     BLOCK,
     PACKED,
     PART,
-    ROWS,
+    blocks_of,
     pack_blocks,
     packed,
     together,
@@ -118,34 +120,51 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
     empty = [part.compact(to_arrow_schema(part.rows.schema).empty_table()) for part in parts]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for topology, blocks in _each_topology(batches):
-            tables = [
-                together(unpacked(rows) for rows in blocks.pop(place)) if place in blocks else none
-                for place, none in enumerate(empty)
-            ]
-            place, walked = 0, walk(*tables)
-            del tables  # a walk lets columns go that it has read
-            for found in walked:
-                for start in range(0, len(found), size):
-                    yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
-                    place += 1
+        with _freed_memory_given_back():
+            for topology, blocks in _each_topology(batches):
+                tables = [
+                    together(unpacked(topology, rows) for rows in blocks.pop(part))
+                    if part in blocks
+                    else none
+                    for part, none in enumerate(empty)
+                ]
+                place, walked = 0, walk(*tables)
+                del tables  # a walk lets columns go that it has read
+                for found in walked:
+                    for start in range(0, len(found), size):
+                        yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
+                        place += 1
 
     by_topology = rows.repartition(1) if walked_alone(rows) else rows.repartition(TOPOLOGY)
     found = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(run, from_arrow_schema(PACKED))
     return _spread(found).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
 
 
-def _each_topology(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, list[pa.Scalar]]]]:
+@contextmanager
+def _freed_memory_given_back() -> Iterator[None]:
+    """Arrow's memory comes from an allocator that soon gives back to the system what a walk lets go.
+
+    With its usual one, the walk over ten million nodes takes a quarter more.
+    """
+    usual = pa.default_memory_pool()
+    try:
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+    except NotImplementedError:  # not in every build of Arrow
+        pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(usual)
+
+
+def _each_topology(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, list[pa.Buffer]]]]:
     """(topology, part to its packed blocks) of rows of PACKED, sorted."""
-    rows = (row for batch in batches for row in zip(*(batch.column(name) for name in _READ), strict=True))
-    for topology, of_topology in groupby(rows, key=lambda row: row[0].as_py()):
-        blocks: dict[int, list[pa.Scalar]] = {}
-        for _, part, value in of_topology:
-            blocks.setdefault(part.as_py(), []).append(value)
+    packed_rows = chain.from_iterable(map(blocks_of, batches))
+    for topology, of_topology in groupby(packed_rows, key=itemgetter(0)):
+        blocks: dict[int, list[pa.Buffer]] = {}
+        for _, part, rows in of_topology:
+            blocks.setdefault(part, []).append(rows)
         yield topology, blocks
-
-
-_READ = (TOPOLOGY, PART, ROWS)
 
 
 def _packed(part: Part, place: int, size: int) -> DataFrame:

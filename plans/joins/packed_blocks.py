@@ -1,6 +1,7 @@
 """Blocks of rows packed into one value each: a walk in one task then reads and writes few, large values."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -17,24 +18,47 @@ PACKED = pa.schema(
         pa.field(ROWS, pa.binary(), False),
     ]
 )
-"""One row per topology, part of a walk's input and block; ROWS are an Arrow stream."""
+"""One row per topology, part of a walk's input and block; ROWS are an Arrow stream, without the topology."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def packed(topology: int, part: int, block: int, rows: pa.Table) -> pa.RecordBatch:
-    """One row of PACKED. Texts become numbers into a dictionary of the block."""
+    """One row of PACKED; the first column of `rows` is TOPOLOGY.
+
+    Texts become numbers into a dictionary of the block.
+    """
     sink = pa.BufferOutputStream()
-    encoded = _encoded(rows)
+    encoded = _encoded(rows.drop_columns(TOPOLOGY))
     with pa.ipc.new_stream(sink, encoded.schema, options=_COMPRESSED) as stream:
         stream.write_table(encoded)
     keys = [pa.array([topology], LONG), pa.array([part], INT), pa.array([block], INT)]
     return pa.RecordBatch.from_arrays([*keys, pa.array([sink.getvalue().to_pybytes()])], schema=PACKED)
 
 
-def unpacked(rows: pa.Scalar) -> pa.Table:
-    """What `packed` got, with numbers into a dictionary for texts, and the type null for empty columns."""
-    return pa.ipc.open_stream(rows.as_buffer()).read_all()
+def blocks_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
+    """(topology, part, ROWS) of a batch of PACKED. A scalar of ROWS would be a copy."""
+    rows = batch.column(ROWS)
+    _, offsets, data = rows.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[rows.offset : rows.offset + len(rows) + 1].tolist()
+    keys = (batch.column(name).to_pylist() for name in (TOPOLOGY, PART))
+    for topology, part, start, end in zip(*keys, bounds[:-1], bounds[1:], strict=True):
+        yield topology, part, data.slice(start, end - start)
+
+
+def unpacked(topology: int, rows: pa.Buffer) -> pa.Table:
+    """What `packed` got, with numbers into a dictionary for texts, and the type null for empty columns.
+
+    Blocks of a topology share the memory of their column TOPOLOGY.
+    """
+    table = pa.ipc.open_stream(rows).read_all()
+    topologies = _repeated(topology, 1 << len(table).bit_length()).slice(0, len(table))
+    return table.add_column(0, pa.field(TOPOLOGY, LONG, False), topologies)
+
+
+@lru_cache(2)
+def _repeated(topology: int, count: int) -> pa.Array:
+    return pa.array(np.full(count, topology))
 
 
 def pack_blocks(
@@ -57,8 +81,8 @@ def unpack_blocks(schema: pa.Schema) -> Callable[..., Iterator[pa.RecordBatch]]:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for rows in batch.column(ROWS):
-                yield from unpacked(rows).cast(schema).to_batches()
+            for topology, _, rows in blocks_of(batch):
+                yield from unpacked(topology, rows).cast(schema).to_batches()
 
     return run
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.arrow_walks import Ints, positions
+from plans.arrow_walks import Ints, positions, topologies_of
 from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, NONE, Flags, JobGraphArrays
 from plans.joins.arrow_walks import Part
 from plans.joins.frames import join_local, rename
@@ -48,8 +48,8 @@ def job_graph_arrays(vertices: pa.Table, edges: pa.Table) -> JobGraphArrays:
 
     Raises ValueError for an edge without its vertices (see positions).
     """
-    by_order = np.lexsort((_ints(vertices, "order"), _ints(vertices, TOPOLOGY)))
-    topologies = _ints(vertices, TOPOLOGY)[by_order]
+    by_order = np.lexsort((_ints(vertices, "order"), topologies_of(vertices)))
+    topologies = topologies_of(vertices)[by_order]
     ids = _ints(vertices, "vertex")[by_order]
     starts_new = np.ones(len(ids), dtype=np.bool_)
     starts_new[1:] = topologies[1:] != topologies[:-1]
@@ -59,7 +59,7 @@ def job_graph_arrays(vertices: pa.Table, edges: pa.Table) -> JobGraphArrays:
         _ints(vertices, name)[by_order] for name in OF_VERTICES
     )
     position = positions(topologies, ids)
-    of_edges = _ints(edges, TOPOLOGY)
+    of_edges = topologies_of(edges)
     targets = position(of_edges, _ints(edges, "target"))
     by_target = np.lexsort((_ints(edges, "order"), targets))
     return JobGraphArrays(

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.arrow_walks import positions
+from plans.arrow_walks import positions, topologies_of
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from plans.joins.frames import join_groups, join_local, rename
@@ -51,9 +51,9 @@ def find_forward_groups(
 
 def connect_by_forward_edges(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Forward groups of vertices and forward edges, sorted by topology."""
-    topologies, vertices = nodes.column(TOPOLOGY).to_numpy(), nodes.column("vertex").to_numpy()
+    topologies, vertices = topologies_of(nodes), nodes.column("vertex").to_numpy()
     position = positions(topologies, vertices)
-    edge_topologies = edges.column(TOPOLOGY).to_numpy()
+    edge_topologies = topologies_of(edges)
     sources = position(edge_topologies, edges.column("vertex").to_numpy())
     targets = position(edge_topologies, edges.column("target").to_numpy())
     groups = smallest_in_component(vertices, sources, targets)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.arrow_walks import positions
+from plans.arrow_walks import positions, topologies_of
 from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.tables.column_types import INT, LONG, TOPOLOGY
@@ -54,7 +54,7 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
 
 def sort_vertices(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Orders and regions of vertices and their edges, sorted by topology."""
-    topology = nodes.column(TOPOLOGY).to_numpy()
+    topology = topologies_of(nodes)
     by_creation = np.lexsort((nodes.column("order").to_numpy(), topology))
     vertex_topology = topology[by_creation]
     vertex_ids = nodes.column("vertex").to_numpy()[by_creation]
@@ -62,8 +62,8 @@ def sort_vertices(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     bounds = np.append(starts, len(vertex_ids))
 
     position = positions(vertex_topology, vertex_ids)
-    sources = position(edges.column(TOPOLOGY).to_numpy(), edges.column("vertex").to_numpy())
-    targets = position(edges.column(TOPOLOGY).to_numpy(), edges.column("target").to_numpy())
+    sources = position(topologies_of(edges), edges.column("vertex").to_numpy())
+    targets = position(topologies_of(edges), edges.column("target").to_numpy())
     consumed = np.lexsort(
         (edges.column("consumer_index").to_numpy(), edges.column("order").to_numpy(), sources)
     )

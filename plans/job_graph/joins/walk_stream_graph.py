@@ -104,21 +104,20 @@ def with_edge_hashes(edges: pa.Table) -> pa.Table:
 def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Both walks over rows of nodes sorted by topology and id, and of edges by topology, id, out_index."""
     graph = arrays_of_rows(nodes, edges)
-    nodes, edges = nodes.select((TOPOLOGY, "id")), edges.select(_OF_EDGES)  # which lets the others go
+    nodes, edges = nodes.select((TOPOLOGY, "id")), edges.select((TOPOLOGY, "edge_hash"))  # the others go
+    pa.default_memory_pool().release_unused()
     ids, colliding = generate_operator_ids(graph)
     graph = graph._replace(in_bounds=_NOTHING, in_sources=_NOTHING)
     order = order_depth_first(graph)
     node_ids = nodes.column("id").to_numpy()
     for start in range(0, len(nodes), ROWS_OF_A_BATCH):
         yield _node_rows(nodes.slice(start, ROWS_OF_A_BATCH), start, node_ids, ids, order)
-    sources = np.repeat(np.arange(len(nodes), dtype=np.int32), np.diff(graph.out_bounds))
     for start in range(0, len(edges), ROWS_OF_A_BATCH):
-        yield _edge_rows(edges.slice(start, ROWS_OF_A_BATCH), start, graph, sources, node_ids, ids, order)
+        yield _edge_rows(edges.slice(start, ROWS_OF_A_BATCH), start, graph, node_ids, ids, order)
     collisions = nodes.take(pa.array(colliding))
     yield _batch({TOPOLOGY: collisions.column(TOPOLOGY), "colliding_node": collisions.column("id")})
 
 
-_OF_EDGES = (TOPOLOGY, "id", "out_index", "edge_hash")
 _NOTHING = np.zeros(0, np.int32)
 
 
@@ -148,23 +147,23 @@ def _edge_rows(
     edges: pa.Table,
     start: int,
     graph: StreamGraphArrays,
-    sources_of_edges: Ints,
     node_ids: Ints,
     ids: Ints,
     order: DepthFirstOrder,
 ) -> pa.RecordBatch:
     rows = slice(start, start + len(edges))
-    sources = sources_of_edges[rows]
+    sources = _sources(graph.out_bounds, rows)
     # Edges of operators that no source leads to connect no vertices.
     unchained = ~(graph.chainable[rows] | graph.chained_source[rows]) & (order.postorder[sources] >= 0)
     sources, kept = sources[unchained], edges.filter(pa.array(unchained))
+    out_indexes = np.flatnonzero(unchained) + start - graph.out_bounds[sources]
     heads = order.head[sources]
     lower, upper = data_set_ids(ids[heads, 0], ids[heads, 1], kept.column("edge_hash").to_numpy())
     return _batch(
         {
             TOPOLOGY: kept.column(TOPOLOGY),
-            "node": kept.column("id"),
-            "out_index": kept.column("out_index"),
+            "node": pa.array(node_ids[sources]),
+            "out_index": pa.array(out_indexes, pa.int32()),
             "vertex": pa.array(node_ids[heads]),
             "id_lower": pa.array(lower),
             "id_upper": pa.array(upper),
@@ -173,6 +172,13 @@ def _edge_rows(
             "no_output": pa.array(order.no_output[sources]),
         }
     )
+
+
+def _sources(out_bounds: Ints, edges: slice) -> Ints:
+    """The source of each of these edges."""
+    first, last = np.searchsorted(out_bounds, (edges.start, edges.stop - 1), "right") - 1
+    ends = np.clip(out_bounds[first : last + 2], edges.start, edges.stop)
+    return np.repeat(np.arange(first, last + 1, dtype=np.int32), np.diff(ends))
 
 
 def _batch(columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.RecordBatch:

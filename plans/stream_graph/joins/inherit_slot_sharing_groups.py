@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.arrow_walks import positions
+from plans.arrow_walks import positions, topologies_of
 from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from plans.joins.frames import join_local
 from plans.stream_graph.inherit_slot_sharing_groups import (
@@ -31,13 +31,13 @@ def inherit(nodes: pa.Table, inputs: pa.Table) -> Iterator[pa.RecordBatch]:
 
     Ids are in creation order, so a node's sources stand before it.
     """
-    topologies, ids = nodes.column(TOPOLOGY).to_numpy(), nodes.column("id").to_numpy()
+    topologies, ids = topologies_of(nodes), nodes.column("id").to_numpy()
     named = nodes.column("slot_sharing_group").combine_chunks().dictionary_encode()
     names = pa.array([DEFAULT_SLOT_SHARING_GROUP, *named.dictionary.to_pylist()], pa.string())
     groups = named.indices.fill_null(NO_GROUP - 1).to_numpy() + 1
 
     position = positions(topologies, ids)
-    of_inputs = inputs.column(TOPOLOGY).to_numpy()
+    of_inputs = topologies_of(inputs)
     sources, targets = (position(of_inputs, inputs.column(end).to_numpy()) for end in ("source", "id"))
     inherited = inherited_groups(groups, sources, targets)
     yield pa.RecordBatch.from_arrays(
