@@ -3,7 +3,7 @@
 import numpy as np
 
 from plans.arrow_walks import Flags, Ints
-from plans.counts import counts_from, counts_up, sums_before
+from plans.counts import counts_up, sums_before
 from plans.execution_graph.job_graph_arrays import JobGraphArrays
 from plans.union_find import smallest_in_component
 
@@ -22,11 +22,9 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
     whole = _logical_regions_with(graph, inside & graph.all_to_all)
     uneven = parallelism[graph.sources] != parallelism[graph.targets]
     mixed = _logical_regions_with(graph, inside & uneven) & ~whole
-    regions = np.where(
-        np.repeat(whole, parallelism),
-        np.repeat(numbers[logical], parallelism),
-        counts_from(numbers[logical], parallelism),
-    )
+    regions = np.repeat(numbers[logical] - np.where(whole, 0, places), parallelism)
+    if not whole.all():
+        regions += np.arange(len(regions)) * np.repeat(~whole, parallelism)
     if mixed.any():
         tasks = np.flatnonzero(np.repeat(mixed, parallelism))
         first_tasks = tasks[_split(graph, mixed, inside & mixed[graph.sources])]

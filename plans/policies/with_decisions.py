@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import groups, number_in_turn
-from plans.columnar.runs import runs
 from plans.job_graph.mark_chainable_edges import reason_bit
 from plans.policies.decisions import ANSWERS, Decision
+from plans.runs import runs
 from plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, FORWARD_CLASSES, POINTWISE
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import NotChainableReason, Partitioner

@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from plans.arrow_walks import Ints
 from plans.columnar.groups import ints
-from plans.columnar.rows_in_order import rows_in_order
-from plans.columnar.runs import runs
 from plans.execution_graph.job_graph_arrays import JobGraphArrays
+from plans.rows_in_order import rows_in_order
+from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
 

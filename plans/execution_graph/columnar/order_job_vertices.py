@@ -5,9 +5,9 @@ import polars as pl
 
 from plans.columnar.frames import rename
 from plans.columnar.look_up import look_up
-from plans.columnar.rows_in_order import rows_in_order
-from plans.columnar.runs import runs
 from plans.execution_graph.job_graph_arrays import NONE
+from plans.rows_in_order import rows_in_order
+from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
 

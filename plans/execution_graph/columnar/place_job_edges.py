@@ -6,9 +6,9 @@ import polars as pl
 from plans.arrow_walks import missing_node
 from plans.columnar.cells import NONE, Places
 from plans.columnar.look_up import places
-from plans.columnar.runs import runs
 from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED
 from plans.execution_graph.place_job_edges import CARRIED
+from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
 

@@ -9,6 +9,8 @@ from plans.arrow_walks import Ints, positions, topologies_of
 from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, NONE, Flags, JobGraphArrays
 from plans.joins.arrow_walks import Part
 from plans.joins.frames import join_local, rename
+from plans.rows_in_order import rows_in_order
+from plans.runs import runs
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 from plans.vocabulary import DistributionPattern
 
@@ -44,24 +46,22 @@ OF_VERTICES = ("parallelism", "slot_sharing_group", "co_location_group", "pipeli
 
 
 def job_graph_arrays(vertices: pa.Table, edges: pa.Table) -> JobGraphArrays:
-    """Arrays of job_graph_rows of whole topologies, in any order.
+    """Arrays of job_graph_rows of whole topologies, sorted by topology.
 
     Raises ValueError for an edge without its vertices (see positions).
     """
-    by_order = np.lexsort((_ints(vertices, "order"), topologies_of(vertices)))
-    topologies = topologies_of(vertices)[by_order]
+    topologies = topologies_of(vertices)
+    of_topologies = runs(topologies)
+    by_order = rows_in_order(of_topologies.of_row, _ints(vertices, "order"))
     ids = _ints(vertices, "vertex")[by_order]
-    starts_new = np.ones(len(ids), dtype=np.bool_)
-    starts_new[1:] = topologies[1:] != topologies[:-1]
-    starts = np.flatnonzero(starts_new)
-    first = np.repeat(starts, np.diff(np.append(starts, len(ids))))
+    first = of_topologies.starts[of_topologies.of_row]
     parallelism, slot_sharing_group, co_location_group, region = (
         _ints(vertices, name)[by_order] for name in OF_VERTICES
     )
     position = positions(topologies, ids)
     of_edges = topologies_of(edges)
     targets = position(of_edges, _ints(edges, "target"))
-    by_target = np.lexsort((_ints(edges, "order"), targets))
+    by_target = rows_in_order(targets, _ints(edges, "order"))
     return JobGraphArrays(
         topologies=topologies,
         vertices=ids,

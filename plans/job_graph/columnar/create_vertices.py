@@ -5,10 +5,10 @@ import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
-from plans.columnar.runs import runs
 from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
 from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
+from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
 _OF_HEADS = (

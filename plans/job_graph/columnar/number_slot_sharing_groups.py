@@ -6,7 +6,7 @@ import polars as pl
 from plans.arrow_walks import Flags, Ints
 from plans.columnar.groups import first_rows, groups, number_in_turn
 from plans.columnar.look_up import places
-from plans.columnar.runs import Runs, runs
+from plans.runs import Runs, runs
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.tables import JOB_VERTICES
 from plans.tables.column_types import TOPOLOGY

@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.runs import runs
 from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
+from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 from plans.arrow_walks import positions, topologies_of
 from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
 from plans.joins.arrow_walks import Part, walk_topologies
+from plans.rows_in_order import rows_in_order
+from plans.runs import runs
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 
 SORTED = pa.schema(
@@ -49,30 +51,32 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
         "consumer_index",
         F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
     )
-    return walk_topologies([Part(nodes, "vertex"), Part(edges, "vertex")], sort_vertices, SORTED)
+    parts = [Part(nodes, "vertex"), Part(edges, "vertex", "order", "consumer_index")]
+    return walk_topologies(parts, sort_vertices, SORTED)
 
 
 def sort_vertices(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Orders and regions of vertices and their edges, sorted by topology."""
+    """Orders and regions of vertices and their edges.
+
+    Rows are sorted by topology; edges then by vertex, order (their output) and consumer_index.
+    """
     topology = topologies_of(nodes)
-    by_creation = np.lexsort((nodes.column("order").to_numpy(), topology))
-    vertex_topology = topology[by_creation]
+    of_topologies = runs(topology)
+    by_creation = rows_in_order(of_topologies.of_row, nodes.column("order").to_numpy())
     vertex_ids = nodes.column("vertex").to_numpy()[by_creation]
-    starts = np.flatnonzero(np.concatenate(([True], vertex_topology[1:] != vertex_topology[:-1])))
+    starts = of_topologies.starts
     bounds = np.append(starts, len(vertex_ids))
 
-    position = positions(vertex_topology, vertex_ids)
+    position = positions(topology, vertex_ids)
     sources = position(topologies_of(edges), edges.column("vertex").to_numpy())
     targets = position(topologies_of(edges), edges.column("target").to_numpy())
-    consumed = np.lexsort(
-        (edges.column("consumer_index").to_numpy(), edges.column("order").to_numpy(), sources)
-    )
+    consumed = rows_in_order(sources, runs(sources).numbers())
     pipelined = np.asarray(edges.column("pipelined"), dtype=np.bool_)
     order, regions = order_and_regions(bounds, sources[consumed], targets[consumed], pipelined[consumed])
     creation = np.arange(len(vertex_ids)) - np.repeat(starts, np.diff(bounds))
     yield pa.RecordBatch.from_arrays(
         [
-            pa.array(vertex_topology),
+            pa.array(topology),
             pa.array(vertex_ids, pa.int32()),
             pa.array(creation, pa.int32()),
             pa.array(order, pa.int32()),

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import ints
-from plans.columnar.runs import runs
 from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
+from plans.runs import runs
 from plans.slots.slots_of_groups import numbered_groups
 from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
 from plans.tables.column_types import TOPOLOGY
