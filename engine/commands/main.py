@@ -1,5 +1,6 @@
 """The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
 
+import atexit
 import gc
 import os
 import sys
@@ -23,6 +24,7 @@ if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
     end_at_once_on_signals()
     open_missing_standard_files()
     gc.disable()  # until the command is imported: what imports leave behind is no garbage
+    atexit.register(gc.freeze)  # the search for cycles at its end would take a process of a fleet 0.3 s
 
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
