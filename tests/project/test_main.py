@@ -1,5 +1,6 @@
 """The `penstock` command: quick help, messages in place of tracebacks, exit codes."""
 
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -64,6 +65,21 @@ def test_help_does_not_import_spark():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_is_there_at_the_end_is_not_searched_for_cycles(tmp_path):
+    """What is said at the very end: how many objects Python would look at."""
+    at_exit = "import atexit, gc\natexit.register(lambda: print(len(gc.get_objects())))"
+    (tmp_path / "sitecustomize.py").write_text(at_exit)
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.commands.main", "config", "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert int(done.stdout.splitlines()[-1]) < 100
 
 
 def test_usage_errors(capsys):
