@@ -1,4 +1,4 @@
-"""Runs: neighbouring rows of a sorted frame that agree in some columns. A tenth of the cost of windows."""
+"""Runs: neighbouring rows that agree in some columns. A tenth of the cost of windows."""
 
 from typing import NamedTuple
 

@@ -24,7 +24,8 @@ Ask = Callable[[str, Sequence[str]], dict[str, Any]]
 """(planner, options of engine.bench.measure_planner) to what ask_child gives."""
 
 Begin = Callable[[str, Sequence[str]], Callable[[], dict[str, Any]]]
-"""As Ask, without waiting: what it gives waits for the answer, and asks only then if memory is short."""
+"""As Ask, without waiting: what it gives waits for the answer, and asks only then if memory is short
+or a planner that is kept has no process yet."""
 
 FREE_SHARE = 0.5
 """Kept processes are ended if less than this share of the memory is left for others."""

@@ -127,7 +127,7 @@ def compare_plans(
                 path = inputs[case].path(PLANNERS[planner].reads_lines)
                 file = str(Path(folder) / f"{planner}.json")
                 begun[planner] = begin(planner, _options(path, until, "--digests", file))
-            # Those that are kept are asked while they are waited for: the others are at work by then.
+            # A kept one without a process is asked while it is waited for: the others are at work by then.
             for planner in sorted(begun, key=lambda name: not PLANNERS[name].kept):
                 done = begun[planner]()
                 if done["failure"]:

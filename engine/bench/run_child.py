@@ -91,7 +91,7 @@ def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> di
 
 
 def send_request(child: Child, request: Sequence[str]) -> int:
-    """How many bytes the process has said before it got the request, for answer_of."""
+    """Write a request to the process. Gives how many bytes it had said before, for answer_of."""
     said = _size(child.said)
     assert child.process.stdin is not None
     with suppress(BrokenPipeError):  # it has ended, as is found out next
@@ -101,7 +101,10 @@ def send_request(child: Child, request: Sequence[str]) -> int:
 
 
 def answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
-    """What ask_child gives, for a request that was sent already; None waits for the end of the process."""
+    """What ask_child gives for a request that was sent; None waits for the end of the process.
+
+    What the process uses, and `timeout`, count from this call.
+    """
     failure: dict[str, str] | None = None
     with watch_use(child.process.pid, SAMPLE_SECONDS) as use:
         try:

@@ -44,9 +44,10 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
     session = get_session(
         app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
     )
-    planned = _last_plan.pop((path, until, planner), None) or plan(
-        str(path), until=until, spark=session, planner=planner, choices=bench_choices()
-    )
+    planned = _last_plan.pop((path, until, planner), None)
+    _release_last_plan()
+    if planned is None:
+        planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
     with short_lived_folder("bench") as folder:
         written = {name: rows for name, rows in planned.tables.items() if name in _WRITTEN}
         delta = tables_of_spark(session, folder, planned.packed)
@@ -58,12 +59,16 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
 
 
 _last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
-"""What this process planned last, until it plans again: the comparison of plans takes long on Spark."""
+"""What this process planned last, until it plans again: where that is compared, nothing is planned anew."""
+
+
+def _release_last_plan() -> None:
+    while _last_plan:
+        _last_plan.popitem()[1].release()
 
 
 def _plan(path: Path, until: Layer, planner: Planner) -> Times:
-    while _last_plan:
-        _last_plan.popitem()[1].release()
+    _release_last_plan()
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
     given = read_topologies(spark, str(path))

@@ -40,7 +40,8 @@ def blocks_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
     """(topology, part, ROWS) of a batch of PACKED. A scalar of ROWS would be a copy."""
     rows = batch.column(ROWS)
     _, offsets, data = rows.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[rows.offset : rows.offset + len(rows) + 1].tolist()
+    width = np.int64 if pa.types.is_large_binary(rows.type) else np.int32
+    bounds = np.frombuffer(offsets, width)[rows.offset : rows.offset + len(rows) + 1].tolist()
     keys = (batch.column(name).to_pylist() for name in (TOPOLOGY, PART))
     for topology, part, start, end in zip(*keys, bounds[:-1], bounds[1:], strict=True):
         yield topology, part, data.slice(start, end - start)

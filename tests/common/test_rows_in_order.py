@@ -10,7 +10,7 @@ from plans.rows_in_order import rows_in_order
     "numbers",
     [
         [0, 1, 2, 0, 1],  # count up within each owner
-        [7, 1, 3, 9, 0],  # far apart, so that cells are sorted by
+        [7, 1, 3, 9, 0],  # with gaps, so that they are placed in cells
         [2, 1, 1, 0, 0],  # repeated
         [5, -1, 3, 2, 1],
         [1_000_000, 0, 1, 5, 2],  # too far apart for cells

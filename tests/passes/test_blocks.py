@@ -15,7 +15,7 @@ from plans.errors import ConfigurationError
 from plans.joins import run_passes
 from plans.joins.cut_lineage import compute, cut_lineage, free, keep
 from plans.joins.number_in_order import number_in_order
-from plans.joins.packed_blocks import BLOCK, blocks_of, pack_blocks, together, unpack_blocks, unpacked
+from plans.joins.packed_blocks import BLOCK, ROWS, blocks_of, pack_blocks, together, unpack_blocks, unpacked
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
@@ -38,11 +38,28 @@ def test_blocks_come_out_as_they_went_in(rows_of_a_batch):
     assert found.to_pylist() == table.drop_columns(BLOCK).to_pylist()
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_blocks_lie_anywhere_in_a_batch(kind):
+    table = pa.Table.from_pylist(ROWS_OF_TWO, SCHEMA.append(pa.field(BLOCK, pa.int32())))
+    packed = pa.Table.from_batches(pack_blocks(0, lambda rows: rows)(iter(table.to_batches())))
+    place = packed.schema.get_field_index(ROWS)
+    (batch,) = packed.set_column(place, ROWS, packed[ROWS].cast(kind)).combine_chunks().to_batches()
+    rows = table.drop_columns(BLOCK).to_pylist()
+    for some, expected in (
+        (batch, rows),
+        (batch.slice(2), rows[8:]),
+        (batch.slice(1, 3), rows[4:15]),
+        (batch.slice(6), []),
+    ):
+        found = pa.Table.from_batches(unpack_blocks(SCHEMA)(iter([some])), SCHEMA)
+        assert found.to_pylist() == expected
+
+
 def test_a_walk_sees_numbers_in_place_of_texts_and_nothing_where_there_is_nothing():
     table = pa.Table.from_pylist(ROWS_OF_TWO, SCHEMA.append(pa.field(BLOCK, pa.int32())))
     packed = pack_blocks(0, lambda rows: rows)(iter(table.to_batches()))
-    whole = together(unpacked(7, rows) for batch in packed for _, _, rows in blocks_of(batch))
-    assert set(whole.column(TOPOLOGY).to_pylist()) == {7}
+    whole = together(unpacked(topology, rows) for batch in packed for topology, _, rows in blocks_of(batch))
+    assert whole.column(TOPOLOGY).to_pylist() == table.column(TOPOLOGY).to_pylist()
     assert pa.types.is_dictionary(whole.schema.field("name").type)
     assert whole.schema.field("tag").type == pa.null()
     assert whole.column("name").to_pylist() == table.column("name").to_pylist()

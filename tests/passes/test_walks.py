@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans import compiled
-from plans.arrow_walks import positions
+from plans.arrow_walks import positions, topologies_of
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
+from plans.job_graph.joins import walk_stream_graph
 from plans.job_graph.joins.walk_stream_graph import with_edge_hashes, with_uid_hashes
 from plans.job_graph.order_depth_first import (
     FIRST_BRANCH,
@@ -52,6 +53,11 @@ SCHEMA = pa.schema(
 
 
 def arrays(*topologies, uids=None, no_output=()):
+    """Arrays of rows_of."""
+    return arrays_of_rows(*rows_of(*topologies, uids=uids, no_output=no_output))
+
+
+def rows_of(*topologies, uids=None, no_output=()):
     """Topologies of edges (source, target, how), numbered from 0; a node without an input is a source."""
     rows = []
     for topology, edges in enumerate(topologies):
@@ -73,7 +79,7 @@ def arrays(*topologies, uids=None, no_output=()):
     rows.sort(key=lambda row: (row["topology_id"], row["id"], row["out_index"]))
     node_rows, edge_rows = ([row for row in rows if ("target" in row) == kind] for kind in (False, True))
     nodes, edges = (pa.Table.from_pylist(of_kind, SCHEMA) for of_kind in (node_rows, edge_rows))
-    return arrays_of_rows(with_uid_hashes(nodes), with_edge_hashes(edges))
+    return with_uid_hashes(nodes), with_edge_hashes(edges)
 
 
 def murmur(number, copies=1):
@@ -292,3 +298,23 @@ def test_vertices_are_sorted_as_a_direct_recursive_reading_sorts_them():
     sources, _, targets, is_pipelined = map(np.array, zip(*sorted(edges), strict=True))
     found = order_and_regions(np.array(bounds), sources, targets, is_pipelined)
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_what_is_found_does_not_depend_on_the_rows_that_are_put_together(rows, monkeypatch):
+    edges = [(1, 2, CHAINED), (1, 3, OPEN), (2, 4, OPEN), (3, 4, OPEN), (3, 5, CHAINED), (5, 6, OPEN)]
+    tables = rows_of(edges, edges[1:])
+    whole = [row for batch in walk_stream_graph.walk_graphs(*tables) for row in batch.to_pylist()]
+    monkeypatch.setattr(walk_stream_graph, "ROWS_OF_A_BATCH", rows)
+    found = [row for batch in walk_stream_graph.walk_graphs(*tables) for row in batch.to_pylist()]
+    assert found == whole
+    ends = [(row["node"], row["out_index"]) for row in whole if row["out_index"] is not None]
+    assert ends == [(1, 1), (2, 0), (3, 0), (5, 0), (1, 0), (2, 0), (3, 0), (5, 0)]
+
+
+def test_the_topologies_of_rows():
+    for topologies in ([], [4], [4, 4, 4], [4, 4, 9]):
+        column = pa.chunked_array(
+            [pa.array(topologies[:1], pa.int64()), pa.array(topologies[1:], pa.int64())]
+        )
+        assert topologies_of(pa.table({"topology_id": column})).tolist() == topologies

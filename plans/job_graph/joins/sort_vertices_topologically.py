@@ -51,14 +51,15 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
         "consumer_index",
         F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
     )
-    parts = [Part(nodes, "vertex"), Part(edges, "vertex", "order", "consumer_index")]
-    return walk_topologies(parts, sort_vertices, SORTED)
+    sorted_by = ("order", "consumer_index")
+    edges_in_order = Part(edges, "vertex", *sorted_by, compact=lambda rows: rows.drop_columns([*sorted_by]))
+    return walk_topologies([Part(nodes, "vertex"), edges_in_order], sort_vertices, SORTED)
 
 
 def sort_vertices(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Orders and regions of vertices and their edges.
 
-    Rows are sorted by topology; edges then by vertex, order (their output) and consumer_index.
+    Rows are sorted by topology; edges then by vertex, output and consumer_index.
     """
     topology = topologies_of(nodes)
     of_topologies = runs(topology)

@@ -176,9 +176,10 @@ def _edge_rows(
 
 def _sources(out_bounds: Ints, edges: slice) -> Ints:
     """The source of each of these edges."""
-    first, last = np.searchsorted(out_bounds, (edges.start, edges.stop - 1), "right") - 1
-    ends = np.clip(out_bounds[first : last + 2], edges.start, edges.stop)
-    return np.repeat(np.arange(first, last + 1, dtype=np.int32), np.diff(ends))
+    ends = np.array((edges.start, edges.stop - 1), out_bounds.dtype)  # of another type, bounds are copied
+    first, last = np.searchsorted(out_bounds, ends, "right") - 1
+    bounds = np.clip(out_bounds[first : last + 2], edges.start, edges.stop)
+    return np.repeat(np.arange(first, last + 1, dtype=np.int32), np.diff(bounds))
 
 
 def _batch(columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.RecordBatch:
