@@ -12,9 +12,6 @@ from engine.machine.named_output import NOBODY_READS, name_standard_output, nobo
 from engine.machine.standard_files import open_missing_standard_files
 from engine.machine.stop_on_signals import (
     end_at_once_on_signals,
-    note_interrupt,
-    stop_exit_code,
-    stop_message,
     stopped_by,
     unwinding_on_signals,
 )
@@ -32,17 +29,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from engine.commands.explain_error import explain_error, explain_stop
 from engine.commands.take_plain_values import PlainCommand, take_plain_values
 from engine.machine.require_address_space import require_address_space
 from engine.output.mask_arguments import mask_arguments
 from engine.output.redaction import redact, remember_secret_arguments
 from engine.output.say import complain, say
-from engine.spark.describe_memory_error import (
-    describe_memory_error,
-    is_out_of_memory,
-    jvm_ran_out_of_memory,
-)
-from plans.errors import NotEnoughMemoryError, PenstockError
 from plans.printable import printable_lines
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -121,7 +113,7 @@ class LazyGroup(TyperGroup):
         except typer.TyperException as error:
             raise _shown(error) from None
         except OSError as error:
-            if (said := _explain(error)) is None or "--debug" in args:
+            if (said := explain_error(error)) is None or "--debug" in args:
                 raise
             _end(said, error)
 
@@ -138,14 +130,10 @@ class LazyGroup(TyperGroup):
         except typer.TyperException as error:
             raise _shown(error) from None
         except BaseException as error:
-            said = _explain_stop(error) or _explain(error)
+            said = explain_stop(error) or explain_error(error)
             if said is None or (ctx.params["debug"] and stopped_by() is None):
                 raise
             _end(said, error)
-
-
-_RUST_PANIC = "PanicException"
-"""Raised by polars and deltalake; it is no Exception, and each library has a class of its own."""
 
 
 app = typer.Typer(
@@ -228,48 +216,6 @@ def _load(module: str, line: str | None) -> Any:
     return typer.main.get_command(single)
 
 
-def _explain_stop(error: BaseException) -> tuple[str, int] | None:
-    """What to say where a signal has ended the command, whatever came of it on the way out."""
-    if isinstance(error, KeyboardInterrupt):
-        note_interrupt()
-    number = stopped_by()
-    if number is None:
-        return None
-    said = str(error) if isinstance(error, PenstockError) else stop_message(number)
-    return said, stop_exit_code(number)
-
-
-def _explain(error: BaseException) -> tuple[str, int] | None:
-    """What to say of `error` and the exit code; None where Typer says it (usage, exit)."""
-    if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
-        return str(error), error.exit_code
-    if nobody_reads(error):
-        return "", NOBODY_READS
-    if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | EOFError):
-        return None
-    # A panic of Rust is a BaseException, of a class that each library makes for itself.
-    if not isinstance(error, Exception) and type(error).__name__ != _RUST_PANIC:
-        return None  # KeyboardInterrupt, SystemExit
-    if is_out_of_memory(error):
-        return describe_memory_error(error), NotEnoughMemoryError.exit_code
-    if isinstance(error, OSError):
-        from engine.machine.machine_error import machine_error
-
-        refused = machine_error(error)
-        return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
-    if "pyspark" in sys.modules and _is_from_spark(error):
-        from engine.spark.describe_disk_error import disk_error_of_spark
-        from engine.spark.describe_spark_error import describe_spark_error
-
-        said = f"Spark failed: {describe_spark_error(error)}"
-        told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")
-        return str(told), told.exit_code
-    return (
-        f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
-        1,
-    )
-
-
 def _end(said: tuple[str, int], error: BaseException) -> NoReturn:
     """End with the message and the exit code that `error` has."""
     _flush_or_let_go()
@@ -292,13 +238,6 @@ def _flush_or_let_go() -> None:
     except OSError:
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), sys.stdout.fileno())
-
-
-def _is_from_spark(error: BaseException) -> bool:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return isinstance(error, Py4JError | PySparkException)
 
 
 if __name__ == "__main__":

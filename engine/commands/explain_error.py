@@ -1,0 +1,66 @@
+"""What is said of the error that ends a command, and the exit code it ends with."""
+
+import sys
+
+import typer
+
+from engine.machine.named_output import NOBODY_READS, nobody_reads
+from engine.machine.stop_on_signals import note_interrupt, stop_exit_code, stop_message, stopped_by
+from engine.spark.describe_memory_error import (
+    describe_memory_error,
+    is_out_of_memory,
+    jvm_ran_out_of_memory,
+)
+from plans.errors import NotEnoughMemoryError, PenstockError
+
+_RUST_PANIC = "PanicException"
+"""Raised by polars and deltalake; it is no Exception, and each library has a class of its own."""
+
+
+def explain_stop(error: BaseException) -> tuple[str, int] | None:
+    """What to say where a signal has ended the command, whatever came of it on the way out."""
+    if isinstance(error, KeyboardInterrupt):
+        note_interrupt()
+    number = stopped_by()
+    if number is None:
+        return None
+    said = str(error) if isinstance(error, PenstockError) else stop_message(number)
+    return said, stop_exit_code(number)
+
+
+def explain_error(error: BaseException) -> tuple[str, int] | None:
+    """What to say of `error` and the exit code; None where Typer says it (usage, exit)."""
+    if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
+        return str(error), error.exit_code
+    if nobody_reads(error):
+        return "", NOBODY_READS
+    if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | EOFError):
+        return None
+    # A panic of Rust is a BaseException, of a class that each library makes for itself.
+    if not isinstance(error, Exception) and type(error).__name__ != _RUST_PANIC:
+        return None  # KeyboardInterrupt, SystemExit
+    if is_out_of_memory(error):
+        return describe_memory_error(error), NotEnoughMemoryError.exit_code
+    if isinstance(error, OSError):
+        from engine.machine.machine_error import machine_error
+
+        refused = machine_error(error)
+        return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
+    if "pyspark" in sys.modules and _is_from_spark(error):
+        from engine.spark.describe_disk_error import disk_error_of_spark
+        from engine.spark.describe_spark_error import describe_spark_error
+
+        said = f"Spark failed: {describe_spark_error(error)}"
+        told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")
+        return str(told), told.exit_code
+    return (
+        f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
+        1,
+    )
+
+
+def _is_from_spark(error: BaseException) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, Py4JError | PySparkException)
