@@ -14,6 +14,7 @@ from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import BLOCK
 from plans.topology.joins.fingerprint import canonical_header, canonical_row
 from plans.topology.joins.normalized_tables import normalized_tables
+from plans.topology.joins.reads_unbounded_source import reads_unbounded_source
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
 from plans.topology.joins.suspicious_transformation import suspicious_transformation
@@ -22,7 +23,7 @@ from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.parse_lines import parse_lines
 from plans.topology.parsed_batches import PARSED
 from plans.topology.read_topology_tables import ALLOWED_AND_HINT
-from plans.vocabulary import TopologyForm
+from plans.vocabulary import Kind, TopologyForm
 
 
 def read_topology_tables(
@@ -42,9 +43,9 @@ def read_topology_tables(
     total = summary.agg(
         F.count(F.lit(1)).alias("inputs"),
         F.count_if(F.expr(_SUSPICIOUS)).alias("suspicious"),
-        F.count_if(F.expr(f"{_SOUND} AND {_MAY_RUN_AS_BATCH}")).alias("may_run_as_batch"),
+        F.count_if(F.expr(f"{_SOUND} AND {_DEPENDS_ON_SOURCES}")).alias("depending_on_sources"),
     ).collect()[0]
-    settled = _settled(summary, rows, bool(total["may_run_as_batch"]))
+    settled = _settled(summary, rows, bool(total["depending_on_sources"]))
     if total["suspicious"]:
         settled = settled.unionByName(_explained(summary, rows))
     settled = settled.persist(StorageLevel.MEMORY_AND_DISK)
@@ -81,14 +82,16 @@ def _with_outcome(summary: DataFrame, settled: DataFrame) -> DataFrame:
 
 _SOUND = "row_error IS NULL AND NOT suspicious"
 _SUSPICIOUS = "row_error IS NULL AND suspicious"
-_MAY_RUN_AS_BATCH = f"upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BATCH', 'AUTOMATIC')"
+_DEPENDS_ON_SOURCES = (
+    f"has_legacy_source AND upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BATCH', 'AUTOMATIC')"
+)
 
 
 def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
     """TOPOLOGIES with fingerprint, one row per row of `given` and per topology that only `rows` have; and
 
-    row_error (what is wrong with the topology's row itself, one error or null) and suspicious (its values
-    or transformations may be wrong).
+    row_error (what is wrong with the topology's row itself, one error or null), suspicious (its values
+    or transformations may be wrong) and has_legacy_source.
     """
     same_id = Window.partitionBy("topology_id")
     topologies = given.select(
@@ -112,6 +115,7 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
         *(F.sha2(text, 256).alias(n) if n == "fingerprint" else F.col(n) for n in TOPOLOGIES.names),
         _row_error().alias("row_error"),
         suspicious.alias("suspicious"),
+        F.coalesce("has_legacy_source", F.lit(False)).alias("has_legacy_source"),
     )
 
 
@@ -159,16 +163,22 @@ def _error(kind: ErrorKind, found: Column) -> Column:
 
 
 def _transformation_summary(rows: DataFrame) -> DataFrame:
-    """topology_id, rows_hold (ids are 1..n and no row is suspicious), block_digests (see `fingerprint`)."""
+    """topology_id, rows_hold (ids are 1..n and no row is suspicious), has_legacy_source, and
+
+    block_digests (see `fingerprint`).
+    """
     block = F.floor((F.col("id") - 1) / BLOCK).cast("long")
     checked = rows.select(
         "topology_id",
         block.alias("block"),
         F.struct(F.col("id"), canonical_row().alias("line")).alias("row"),
         suspicious_transformation().alias("suspicious"),
+        (F.col("kind") == str(Kind.LEGACY_SOURCE)).alias("is_legacy_source"),
     )
     blocks = checked.groupBy("topology_id", "block").agg(
-        F.sort_array(F.collect_list("row")).alias("rows"), F.bool_or("suspicious").alias("suspicious")
+        F.sort_array(F.collect_list("row")).alias("rows"),
+        F.bool_or("suspicious").alias("suspicious"),
+        F.bool_or("is_legacy_source").alias("has_legacy_source"),
     )
     first_id, size = F.col("block") * BLOCK + 1, F.size("rows")
     in_order = F.col("rows.id").cast("array<bigint>") == F.sequence(first_id, first_id + size - 1)
@@ -178,45 +188,38 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         F.struct("block", F.sha2(text, 256).alias("digest")).alias("block_digest"),
         size.alias("size"),
         (F.coalesce(in_order, F.lit(False)) & ~F.col("suspicious")).alias("holds"),
+        "has_legacy_source",
     )
     topologies = digests.groupBy("topology_id").agg(
         F.sort_array(F.collect_list("block_digest")).alias("blocks"),
         F.bool_and("holds").alias("hold"),
         F.count_if(F.col("size") < BLOCK).alias("partial"),
         F.sum("size").alias("total"),
+        F.bool_or("has_legacy_source").alias("has_legacy_source"),
     )
     last = F.element_at("blocks", -1)["block"]
     whole = (last == F.size("blocks") - 1) & (F.col("total") > last * BLOCK) & (F.col("partial") <= 1)
     return topologies.select(
         "topology_id",
         F.coalesce(F.col("hold") & whole, F.lit(False)).alias("rows_hold"),
+        "has_legacy_source",
         F.array_join(F.col("blocks.digest"), "").alias("block_digests"),
     )
 
 
-def _settled(summary: DataFrame, rows: DataFrame, with_batch_jobs: bool) -> DataFrame:
+def _settled(summary: DataFrame, rows: DataFrame, some_depend_on_sources: bool) -> DataFrame:
     """SETTLED rows of topologies whose values and transformations are right, or whose own row is wrong."""
     sound = summary.where(_SOUND)
-    graph_type = "array<struct<kind: string, inputs: array<int>>>"
     columns = [
         F.col(n) for n in ("topology_id", "name", "parallelism", "max_parallelism", "chaining", "config")
     ]
-    if with_batch_jobs:
-        batch_jobs = sound.where(_MAY_RUN_AS_BATCH).select("topology_id")
-        graphs = (
-            rows.join(batch_jobs, "topology_id", "left_semi")
-            .groupBy("topology_id")
-            .agg(F.sort_array(F.collect_list(F.struct("id", "kind", "inputs"))).alias("with_ids"))
-            .select(
-                "topology_id",
-                F.transform("with_ids", lambda t: F.struct(t["kind"], t["inputs"])).alias("graph"),
-            )
-        )
-        joined = sound.join(graphs, "topology_id", "left")
-        graph = F.coalesce(F.col("graph").cast(graph_type), F.array().cast(graph_type))
+    if some_depend_on_sources:
+        unbounded = reads_unbounded_source(rows, sound.where(_DEPENDS_ON_SOURCES).select("topology_id"))
+        jobs = sound.join(unbounded.withColumn("reads", F.lit(True)), "topology_id", "left")
+        reads = F.coalesce("reads", F.lit(False))
     else:
-        joined, graph = sound, F.array().cast(graph_type)
-    jobs = joined.select(*columns, graph.alias("graph"))
+        jobs, reads = sound, F.lit(False)
+    jobs = jobs.select(*columns, reads.alias("reads_unbounded"))
     wrong = (
         summary.where("row_error IS NOT NULL")
         .groupBy("topology_id")

@@ -8,7 +8,6 @@ from plans.errors import TopologyError
 from plans.tables.column_types import LONG, STR
 from plans.topology.parse_lines import as_arrow, shown
 from plans.topology.parsed_batches import ERRORS, SETTINGS
-from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.settings_of_topologies import settings_or_errors
 
 SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERRORS), ("settings", SETTINGS)])
@@ -17,15 +16,13 @@ SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERR
 def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: SETTLED, one row per topology, with either settings or errors.
 
-    Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, graph (kind and inputs
-    of its transformations in id order where the job type depends on its sources' boundedness, else empty:
-    Arrow's Java writer is slow with null lists).
+    Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, reads_unbounded (whether
+    an operator reads an unbounded source; false where the job type does not depend on that).
     """
     for batch in batches:
         stages, errors, settings = [], [], []
         for row in batch.to_pylist():
-            unbounded = reads_unbounded_source((t["kind"], t["inputs"]) for t in row["graph"])
-            stage, found, derived = settings_or_errors(row, unbounded)
+            stage, found, derived = settings_or_errors(row, row["reads_unbounded"])
             stages.append(stage)
             errors.append(_or_none(found))
             settings.append(None if derived is None else as_arrow(derived))
