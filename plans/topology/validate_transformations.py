@@ -15,6 +15,9 @@ from plans.topology.operator_rules import (
 )
 from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
 
+_KEPT = 1_000
+"""Errors of a topology that are kept one by one; those after them, which are counted, one of each sort."""
+
 _LOOKED_AT_BELOW = ("id", "kind", "inputs")
 _QUICK = {
     kind: (
@@ -53,7 +56,10 @@ def _holds(entry: Any, position: int) -> bool:
 
 
 def validate_transformations(transformations: Any) -> list[TopologyError]:
-    """Every error of a topology's `transformations`, in their order; empty if it is right."""
+    """Every error of a topology's `transformations`, in their order; empty if it is right.
+
+    After the first thousand, errors that look alike are one and the same, as many times as there are.
+    """
     if type(transformations) is not list:
         return [wrong_type("topology", "transformations", transformations, "a list of transformations")]
     if not transformations:
@@ -70,6 +76,7 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
         return []
     first = _first_positions(transformations)
     errors: list[TopologyError] = []
+    alike: dict[tuple[str, str], TopologyError] = {}
     for position, entry in enumerate(transformations, 1):
         if type(entry) is not dict:
             found = f"{shorten(entry)} ({json_type(entry)})"
@@ -81,11 +88,19 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
             if type(entry.get("id")) is int
             else (f"transformation at position {position}")
         )
-        errors += _key_errors(entry, where)
-        errors += _id_errors(entry, position, first, where)
-        errors += _input_errors(entry, position, first, where)
-        errors += resource_errors(entry, where)
+        of_entry = _key_errors(entry, where)
+        of_entry += _id_errors(entry, position, first, where)
+        of_entry += _input_errors(entry, position, first, where)
+        of_entry += resource_errors(entry, where)
+        if len(errors) >= _KEPT:
+            of_entry = [alike.setdefault(_sort(error), error) for error in of_entry]
+        errors += of_entry
     return errors + _cycle_errors(transformations, first)
+
+
+def _sort(error: TopologyError) -> tuple[str, str]:
+    """What tells errors apart that are counted, and not shown: the kind, and what it is about."""
+    return error.error, error.found.partition(" ")[0]
 
 
 def _first_positions(transformations: list[Any]) -> dict[int, int]:

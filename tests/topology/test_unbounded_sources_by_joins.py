@@ -1,7 +1,7 @@
 """The walk over numbers finds the topologies that the function over (kind, inputs) finds."""
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans.topology.joins.reads_unbounded_source import topologies_that_read
@@ -43,6 +43,7 @@ def batches(rows, size):
         yield whole.slice(start, size)
 
 
+@settings(deadline=None)
 @given(st.lists(graphs(), min_size=1, max_size=5), st.integers(1, 20))
 def test_the_walk_finds_what_the_function_finds(topologies, size):
     found = topologies_that_read(batches(numbers(topologies), size))

@@ -13,7 +13,8 @@ from plans.tables import JOB_SETTINGS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.find_topology_files import local_path
 from plans.topology.columnar.given_columns import GivenColumns, given_columns
-from plans.topology.columnar.lines_of_tables import lines_of_tables
+from plans.topology.columnar.lines_batch import lines_batch
+from plans.topology.columnar.lines_of_tables import OF_TOPOLOGY, lines_of_tables
 from plans.topology.columnar.normalized_tables import (
     normalized_topologies,
     normalized_transformations,
@@ -24,6 +25,7 @@ from plans.topology.columnar.rejected_rows import Refused, rejected_rows
 from plans.topology.columnar.row_errors import no_topology, row_errors
 from plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
 from plans.topology.columnar.settings_of_topologies import settings_of_topologies
+from plans.topology.columnar.short_line import short_line
 from plans.topology.columnar.sound_topologies import sound_topologies
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.error_kinds import INPUT_STAGE
@@ -37,6 +39,9 @@ _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
 
 _MOST_REFUSED_OF_A_PART = 100_000
+
+_LARGE = 100_000
+"""Transformations of a topology from which on its errors are looked for in a short line first."""
 
 _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS)])
 
@@ -190,21 +195,48 @@ def _explained(
     given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
 ) -> tuple[pl.DataFrame, _Refused]:
     """As _settled, of topologies that may be wrong, through the same validation as lines of a file."""
-    looked_at = given[suspicious]
+    refused = _errors_of_large(given, rows, suspicious)
+    rest = [position for position in suspicious if position not in refused]
+    looked_at = given[rest]
     of_them = rows.filter(pl.col(TOPOLOGY).is_in(looked_at[TOPOLOGY].implode()))
     lines = lines_of_tables(
         to_nullable_arrow(looked_at, "topologies"), to_nullable_arrow(of_them, "transformations")
     )
     batches = []
-    refused = {}
     for batch in parse_lines(lines):
         batches.append(batch.select(_ACCEPTED.names).filter(batch["form"].is_valid()))
-        bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
-        for row in bad.to_pylist():
-            refused[suspicious[row["ordinal"]]] = (row["error_stage"], row["errors"])
+        refused |= {rest[ordinal]: errors for ordinal, errors in _refused_in(batch)}
     accepted = pa.Table.from_batches(batches, _ACCEPTED)
     settings = from_arrow(pa.Table.from_struct_array(accepted["settings"]))
     found = from_arrow(accepted.select(["ordinal", "fingerprint"]))
-    positions = pl.Series("position", suspicious, pl.get_index_type())[found["ordinal"]]
+    positions = pl.Series("position", rest, pl.get_index_type())[found["ordinal"]]
     of_them = given[positions].select(positions, found["fingerprint"], TOPOLOGY)
     return of_them.hstack(settings), refused
+
+
+def _errors_of_large(given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]) -> _Refused:
+    """Stage and errors by position, of topologies so large that their whole lines may not fit in memory.
+
+    Those that turn out to be right are not among them.
+    """
+    refused: _Refused = {}
+    if len(rows) < _LARGE:
+        return refused
+    sizes = rows.group_by(TOPOLOGY).len("rows").filter(pl.col("rows") >= _LARGE)
+    for position in suspicious:
+        topology_id = given[TOPOLOGY][position]
+        if topology_id not in sizes[TOPOLOGY]:
+            continue
+        topology = to_nullable_arrow(given[[position]], "topologies").select(OF_TOPOLOGY).to_pylist()[0]
+        line = short_line(topology, rows.filter(pl.col(TOPOLOGY) == topology_id))
+        if line is not None:
+            for batch in parse_lines([lines_batch([line], None, [position])]):
+                refused |= dict(_refused_in(batch))
+    return refused
+
+
+def _refused_in(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[str, list[Any]]]]:
+    """The ordinals of refused lines, each with its stage and errors."""
+    bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
+    for row in bad.to_pylist():
+        yield row["ordinal"], (row["error_stage"], row["errors"])
