@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.columnar.frames import from_arrow
 from plans.tables import TRANSFORMATIONS
 from plans.topology import validate_transformations as validation
 from plans.topology.columnar import read_topology_tables as columnar
+from plans.topology.columnar.given_columns import given_columns as columns_of
+from plans.topology.columnar.normalized_tables import normalized_transformations
 from plans.topology.columnar.short_line import short_line
 from plans.topology.columnar.topology_id import topology_id
 from tests.columnar.table_contents import frame_contents
@@ -89,16 +90,20 @@ def chain(size, **of_one):
     ],
 )
 def test_right_rows_keep_what_errors_of_others_depend_on(of_one, right):
-    rows = from_arrow(columnar.to_nullable_arrow(read_normalized(chain(9, **of_one)), "transformations"))
-    line = orjson.loads(short_line({"name": "job", "parallelism": 2, "config": []}, rows))
+    table = given_columns(chain(9, **of_one))
+    rows = normalized_transformations(columns_of(table.schema, [table]))
+    text = short_line({"name": "job", "parallelism": 2, "config": []}, rows)
+    assert text is not None
+    line = orjson.loads(text)
     assert (line["name"], line["parallelism"]) == ("job", 2)
     assert right in line["transformations"]
     assert len(line["transformations"]) == 9
 
 
-def read_normalized(rows):
-    table = given_columns(rows)
-    return columnar.normalized_transformations(columnar.given_columns(table.schema, [table]))
+def test_where_ids_are_not_counted_there_is_no_short_line():
+    table = given_columns(chain(9, id=4))
+    rows = normalized_transformations(columns_of(table.schema, [table]))
+    assert short_line({"name": "job"}, rows) is None
 
 
 def test_errors_beyond_the_first_thousand_are_counted(monkeypatch):
