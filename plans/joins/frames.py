@@ -64,7 +64,10 @@ def _few(groups: DataFrame) -> bool:
 
 
 def join_few(rows: DataFrame, few: DataFrame, on: Mapping[str, str]) -> DataFrame:
-    """As join_local, where `few` has at most a row for each topology: rows of `rows` stay where they are."""
+    """As join_local, where `few` has at most a row for each topology or block: `rows` stay where they are.
+
+    Spark would else exchange `rows` as `few` lies, which may be by topology alone: a giant in one task.
+    """
     return _joined(rows, few, on, "inner", broadcast=rows_per_block(rows) is not None)
 
 

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.joins.blocks import block, rows_per_block
-from plans.joins.frames import join_local
+from plans.joins.frames import join_few
 from plans.tables.column_types import TOPOLOGY
 
 _ROWS_OF_A_BLOCK = 250_000
@@ -25,6 +25,6 @@ def number_in_order(rows: DataFrame, order: str, number: str) -> DataFrame:
         F.coalesce(F.sum("rows").over(before), F.lit(0)).alias("before"),
     )
     of_block = Window.partitionBy(TOPOLOGY, "block").orderBy(order)
-    return join_local(placed, offsets, {"block": "of_block"}).select(
+    return join_few(placed, offsets, {"block": "of_block"}).select(
         *rows.columns, (F.col("before") + F.row_number().over(of_block) - 1).cast("int").alias(number)
     )

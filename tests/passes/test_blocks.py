@@ -74,6 +74,16 @@ def test_numbers_count_in_order_across_blocks(spark: SparkSession, rows_per_bloc
     assert [row["number"] for row in found] == [*range(7), *range(7)]
 
 
+def test_rows_of_one_topology_are_numbered_in_many_tasks(spark: SparkSession):
+    with planning_settings(spark, 4, 10):
+        given = spark.createDataFrame([(1, number) for number in range(200)], f"{TOPOLOGY} long, id int")
+        rows = given.groupBy(TOPOLOGY, F.hex("id").alias("group")).agg(F.min("id").alias("place"))
+        found = number_in_order(rows, "place", "number").withColumn("task", F.spark_partition_id())
+        numbered = found.select("number", "task").collect()
+    assert sorted(row["number"] for row in numbered) == [*range(200)]
+    assert len({row["task"] for row in numbered}) > 1
+
+
 TOPOLOGIES_BY_NAME = [
     {
         "name": f"chain of {length}",
@@ -117,7 +127,7 @@ def test_without_others_or_giants_there_is_one_part(read):
     assert split_by_size(read, ids) == (None, read)
 
 
-EXCHANGES_IN_BLOCKS = 95
+EXCHANGES_IN_BLOCKS = 97
 
 
 def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
