@@ -156,7 +156,7 @@ TAKE_SPARK = {
         "engine/store/write_rows_in_workers.py",
         "engine/store/scan_spark_rows.py",
         "engine/store/store_errors.py",
-        "engine/commands/main.py",
+        "engine/commands/explain_error.py",
         "engine/commands/check_installation.py",
         "engine/commands/doctor.py",
         "engine/library/open_store.py",
