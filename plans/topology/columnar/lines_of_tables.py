@@ -28,14 +28,13 @@ def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]
     """
     ordered = rows.take(pc.sort_indices(rows, [(TOPOLOGY, "ascending")]))
     ids = ordered[TOPOLOGY].drop_null().to_numpy()
-    of_rows = ordered.drop_columns([TOPOLOGY])
     values: list[bytes] = []
     ordinals: list[int] = []
     size = 0
     for position, topology in enumerate(given.select([TOPOLOGY, *OF_TOPOLOGY]).to_pylist()):
         topology_id = topology.pop(TOPOLOGY)
         first, last = (int(np.searchsorted(ids, topology_id, side)) for side in ("left", "right"))
-        values.append(_line(topology, of_rows.slice(first, last - first)))
+        values.append(_line(topology, ordered.slice(first, last - first)))
         ordinals.append(position)
         size += len(values[-1])
         if size >= _BATCH_BYTES:
@@ -53,9 +52,7 @@ def _line(topology: dict[str, Any], rows: pa.Table) -> bytes:
 
 def texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
     """The id and the JSON object of each row of TRANSFORMATIONS."""
-    if TOPOLOGY in rows.column_names:
-        rows = rows.drop_columns([TOPOLOGY])
-    for batch in rows.to_batches(max_chunksize=_ROWS_AT_ONCE):
+    for batch in rows.drop_columns([TOPOLOGY]).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
             yield row["id"], _object(row, _EMPTY_IF_NOT_SET)
 
