@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
 
@@ -58,11 +59,13 @@ def note_version(store: str, version: PlanVersion) -> None:
     if not is_local(store):
         return
     staged = _read(store, f".{version.write_id}")
-    if staged is None or not _same(staged, version):
-        renew_notes(store, [version])
-        return
-    os.rename(_path(store, f".{version.write_id}"), _path(store, _name(version)))
-    sync_folder(_folder(store))
+    if staged is not None and _same(staged, version):
+        # another writer that has read the manifest meanwhile notes the version, and removes what is staged
+        with suppress(FileNotFoundError):
+            os.rename(_path(store, f".{version.write_id}"), _path(store, _name(version)))
+            sync_folder(_folder(store))
+            return
+    renew_notes(store, [version])
 
 
 def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
@@ -159,7 +162,7 @@ def _write(store: str, name: str, version: PlanVersion) -> None:
     row = manifest_row(version)
     row["published_at"] = (version.published_at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
     text = json.dumps(row).encode()
-    unfinished = _path(store, f"#{os.getpid()}-{version.write_id}")
+    unfinished = _path(store, f"#{uuid4().hex}")
     try:
         with open(unfinished, "wb") as file:
             file.write(xxh3_128_hexdigest(text).encode() + b"\n" + text)

@@ -149,6 +149,25 @@ def test_a_writer_killed_around_its_publication_loses_nothing(
     assert (names(store), staged_versions(store)) == ({"b"}, [])
 
 
+def test_a_version_that_another_writer_notes_first_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = str(tmp_path / "store")
+    write(store, plan_of(a="1"))
+    rename = os.rename
+
+    def rename_after_another_writer(source: str, target: str) -> None:
+        monkeypatch.undo()
+        repair_manifest(store)
+        rename(source, target)
+
+    monkeypatch.setattr("engine.store.version_notes.os.rename", rename_after_another_writer)
+    assert write(store, plan_of(b="1")) == 2
+    assert os.rename is rename
+    assert (names(store), staged_versions(store)) == ({"b"}, [])
+    assert write(store, plan_of(c="1")) == 3
+
+
 def test_a_store_whose_manifest_is_lost_is_left_as_it_is(sound: Path):
     """A new manifest would hide the versions that are still there, and use their numbers again."""
     right = run("export", "store")
