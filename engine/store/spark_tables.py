@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -176,7 +177,8 @@ class SparkTables(SparkRows):
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
         """Merge a row into the manifest; Delta's isolation finds what came after it was `seen`."""
-        source = self.spark.createDataFrame([tuple(row.values())], _schema(MANIFEST))
+        given = pa.Table.from_pylist([dict(row)], stored_columns(MANIFEST))
+        source = self.spark.createDataFrame(given, _schema(MANIFEST))
         target = self._table(MANIFEST)
         taken = "m.write_id = s.write_id or m.version = s.version"
         with durable_commits(self.store, MANIFEST):

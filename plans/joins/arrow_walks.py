@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from plans.joins.blocks import block, rows_per_block, walked_alone
+from plans.joins.frames import no_rows
 from plans.joins.packed_blocks import (
     BLOCK,
     PACKED,
@@ -88,7 +89,7 @@ def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> Dat
 
 def nothing_found(rows: DataFrame, schema: pa.Schema) -> DataFrame:
     """What a walk finds where there is nothing to walk over: it would start workers all the same."""
-    return rows.sparkSession.createDataFrame([], from_arrow_schema(schema))
+    return no_rows(rows.sparkSession, from_arrow_schema(schema))
 
 
 def _walk_rows(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:

@@ -3,14 +3,24 @@
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from plans.joins.blocks import rows_per_block
 from plans.tables.column_types import TOPOLOGY
 
 MOST_BROADCAST_GROUPS = 500_000
 """Groups that every executor can hold."""
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A table that is empty, and known to be: PySpark's own way starts Python workers that look."""
+    session, jvm = spark._jsparkSession, spark._jvm
+    assert jvm is not None
+    return DataFrame(
+        session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json())), spark
+    )
 
 
 def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str = "inner") -> DataFrame:

@@ -148,9 +148,22 @@ def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[Topolog
             **place,
             "name": name if type(name) is str and name else None,
             "error_stage": stage,
-            "errors": [shown(e) for e in first_errors(errors)],
+            "errors": shown_errors(errors),
         }
     )
+
+
+def with_stage(topology: dict[str, Any], errors: list[TopologyError]) -> tuple[str, list[TopologyError]]:
+    """The stage that refuses a topology, and its errors, which are Flink's own where Flink says them."""
+    refusal = refuse_uid_hashes(topology, errors)
+    if refusal is None:
+        return INPUT_STAGE, errors
+    return refusal.error_stage, refusal.as_topology_errors()
+
+
+def shown_errors(errors: list[TopologyError]) -> list[dict[str, str]]:
+    """The errors of a topology as structs in the `rejected` table."""
+    return [shown(error) for error in first_errors(errors)]
 
 
 def shown(error: TopologyError) -> dict[str, str]:
@@ -190,10 +203,7 @@ def _parse_line(
     topology = job_defaults.under(topology)
     errors += validate_topology(topology)
     if errors:
-        refusal = refuse_uid_hashes(topology, errors)
-        if refusal is None:
-            return _rejected(place, topology.get("name"), INPUT_STAGE, errors)
-        return _rejected(place, topology["name"], refusal.error_stage, refusal.as_topology_errors())
+        return _rejected(place, topology.get("name"), *with_stage(topology, errors))
     try:
         return _accepted(topology, place)
     except FlinkRefusal as refusal:

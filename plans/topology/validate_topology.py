@@ -1,5 +1,6 @@
 """All errors of one parsed topology line, without Spark."""
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -88,7 +89,10 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
     return parsed
 
 
-def validate_topology(topology: dict[str, Any]) -> list[TopologyError]:
+def validate_topology(
+    topology: dict[str, Any],
+    of_transformations: Callable[[Any], list[TopologyError]] = validate_transformations,
+) -> list[TopologyError]:
     """Every error of one topology (docs/topology-files.md); empty if it can be planned.
 
     Checks top-level keys and all of `transformations` or `stream_graph`. Flink options are checked only if
@@ -111,7 +115,7 @@ def validate_topology(topology: dict[str, Any]) -> list[TopologyError]:
             )
         )
     if TopologyForm.TRANSFORMATIONS in topology:
-        errors += validate_transformations(topology["transformations"])
+        errors += of_transformations(topology["transformations"])
     if TopologyForm.STREAM_GRAPH in topology:
         errors += validate_stream_graph(topology["stream_graph"])
         if not errors:

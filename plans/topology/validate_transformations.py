@@ -1,5 +1,6 @@
 """Refuses a `transformations` list that docs/topology-files.md does not allow, with every reason."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plans.errors import TopologyError
@@ -17,6 +18,9 @@ from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
 
 _KEPT = 1_000
 """Errors of a topology that are kept one by one; those after them, which are counted, one of each sort."""
+
+MOST_SHOWN = 20
+"""Transformations of a cycle that its error names."""
 
 _LOOKED_AT_BELOW = ("id", "kind", "inputs")
 _QUICK = {
@@ -75,9 +79,19 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
     if transformations_hold(transformations):
         return []
     first = _first_positions(transformations)
+    return errors_of_entries(enumerate(transformations, 1), first) + _cycle_errors(transformations, first)
+
+
+def errors_of_entries(
+    entries: Iterable[tuple[int, Any]], first: Mapping[int, int] | range
+) -> list[TopologyError]:
+    """The errors of transformations, each with its position, but those of cycles.
+
+    `first`: id to the position of the first transformation that has it.
+    """
     errors: list[TopologyError] = []
     alike: dict[tuple[str, str], TopologyError] = {}
-    for position, entry in enumerate(transformations, 1):
+    for position, entry in entries:
         if type(entry) is not dict:
             found = f"{shorten(entry)} ({json_type(entry)})"
             where = f"transformation at position {position}"
@@ -95,7 +109,7 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
         if len(errors) >= _KEPT:
             of_entry = [alike.setdefault(_sort(error), error) for error in of_entry]
         errors += of_entry
-    return errors + _cycle_errors(transformations, first)
+    return errors
 
 
 def _sort(error: TopologyError) -> tuple[str, str]:
@@ -133,7 +147,7 @@ def _key_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
 
 
 def _id_errors(
-    entry: dict[str, Any], position: int, first: dict[int, int], where: str
+    entry: dict[str, Any], position: int, first: Mapping[int, int] | range, where: str
 ) -> list[TopologyError]:
     found = entry.get("id")
     if type(found) is not int or found == position:
@@ -160,7 +174,7 @@ def _id_errors(
 
 
 def _input_errors(
-    entry: dict[str, Any], position: int, first: dict[int, int], where: str
+    entry: dict[str, Any], position: int, first: Mapping[int, int] | range, where: str
 ) -> list[TopologyError]:
     inputs, kind = entry.get("inputs", []), entry.get("kind")
     if type(inputs) is not list:
@@ -236,10 +250,15 @@ def _cycle_errors(transformations: list[Any], first: dict[int, int]) -> list[Top
         for i, position in first.items()
         if type(transformations[position - 1].get("inputs", [])) is list
     }
-    cycle = find_cycle(inputs)
+    return cycle_errors(find_cycle(inputs))
+
+
+def cycle_errors(cycle: list[int]) -> list[TopologyError]:
+    """That transformations read one another in a cycle, of which the first MOST_SHOWN and one more do."""
     if not cycle:
         return []
-    shown = " reads ".join(map(str, [*cycle[:20], *(["…"] if len(cycle) > 20 else []), cycle[0]]))
+    more = ["…"] if len(cycle) > MOST_SHOWN else []
+    shown = " reads ".join(map(str, [*cycle[:MOST_SHOWN], *more, cycle[0]]))
     return [
         TopologyError(
             ErrorKind.CYCLE,

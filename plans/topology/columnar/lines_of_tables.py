@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_batch import lines_batch
 
-OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
+_OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
 _MAPS = ("config", "managed_memory")
 _EMPTY_IF_NOT_SET = ("name", "managed_memory", "slot_scope")
 _NOT_FINITE = {inf: "Infinity", -inf: "-Infinity"}
@@ -31,7 +31,7 @@ def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]
     values: list[bytes] = []
     ordinals: list[int] = []
     size = 0
-    for position, topology in enumerate(given.select([TOPOLOGY, *OF_TOPOLOGY]).to_pylist()):
+    for position, topology in enumerate(given.select([TOPOLOGY, *_OF_TOPOLOGY]).to_pylist()):
         topology_id = topology.pop(TOPOLOGY)
         first, last = (int(np.searchsorted(ids, topology_id, side)) for side in ("left", "right"))
         values.append(_line(topology, ordered.slice(first, last - first)))
@@ -47,7 +47,8 @@ def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]
 def _line(topology: dict[str, Any], rows: pa.Table) -> bytes:
     """One topology with its rows in the order of their ids, a null before all others."""
     listed = sorted((number is not None, number or 0, text) for number, text in texts_of_rows(rows))
-    return topology_line(topology, b",".join([text for _, _, text in listed]))
+    transformations = b",".join([text for _, _, text in listed])
+    return _object(topology)[:-1] + b',"transformations":[' + transformations + b"]}"
 
 
 def texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
@@ -57,9 +58,9 @@ def texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
             yield row["id"], _object(row, _EMPTY_IF_NOT_SET)
 
 
-def topology_line(topology: dict[str, Any], transformations: bytes) -> bytes:
-    """The JSON of a topology (name, parallelism, …) with its transformations, which are JSON already."""
-    return _object(topology)[:-1] + b',"transformations":[' + transformations + b"]}"
+def topologies_without_rows(given: pa.Table) -> list[bytes]:
+    """The JSON of each topology (name, parallelism, …) without its transformations."""
+    return list(map(_object, given.select(_OF_TOPOLOGY).to_pylist()))
 
 
 def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> bytes:

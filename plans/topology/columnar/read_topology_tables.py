@@ -13,8 +13,7 @@ from plans.tables import JOB_SETTINGS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.find_topology_files import local_path
 from plans.topology.columnar.given_columns import GivenColumns, given_columns
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.lines_of_tables import OF_TOPOLOGY, lines_of_tables
+from plans.topology.columnar.lines_of_tables import lines_of_tables, topologies_without_rows
 from plans.topology.columnar.normalized_tables import (
     normalized_topologies,
     normalized_transformations,
@@ -25,23 +24,21 @@ from plans.topology.columnar.rejected_rows import Refused, rejected_rows
 from plans.topology.columnar.row_errors import no_topology, row_errors
 from plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
 from plans.topology.columnar.settings_of_topologies import settings_of_topologies
-from plans.topology.columnar.short_line import short_line
 from plans.topology.columnar.sound_topologies import sound_topologies
 from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.columnar.wrong_rows_of_large import wrong_rows_of_large
 from plans.topology.error_kinds import INPUT_STAGE
 from plans.topology.input_errors import tables_beside_others, unusable_path
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.parse_lines import parse_lines, shown
 from plans.topology.parsed_batches import SETTINGS
 from plans.topology.require_given_columns import require_given_columns
+from plans.topology.validate_wrong_rows import LARGE
 
 _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
 
 _MOST_REFUSED_OF_A_PART = 100_000
-
-_LARGE = 100_000
-"""Transformations of a topology from which on its errors are looked for in a short line first."""
 
 _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS)])
 
@@ -220,18 +217,15 @@ def _errors_of_large(given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[i
     Those that turn out to be right are not among them.
     """
     refused: _Refused = {}
-    if len(rows) < _LARGE:
+    if len(rows) < LARGE:
         return refused
-    sizes = rows.group_by(TOPOLOGY).len("rows").filter(pl.col("rows") >= _LARGE)
-    for position in suspicious:
-        topology_id = given[TOPOLOGY][position]
-        if topology_id not in sizes[TOPOLOGY]:
-            continue
-        topology = to_nullable_arrow(given[[position]], "topologies").select(OF_TOPOLOGY).to_pylist()[0]
-        line = short_line(topology, rows.filter(pl.col(TOPOLOGY) == topology_id))
-        if line is not None:
-            for batch in parse_lines([lines_batch([line], None, [position])]):
-                refused |= dict(_refused_in(batch))
+    sizes = rows.group_by(TOPOLOGY).len("rows").filter(pl.col("rows") >= LARGE)
+    large = [position for position in suspicious if given[TOPOLOGY][position] in sizes[TOPOLOGY]]
+    texts = topologies_without_rows(to_nullable_arrow(given[large], "topologies"))
+    for position, text in zip(large, texts, strict=True):
+        found = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == given[TOPOLOGY][position]))
+        if found is not None:
+            refused[position] = found
     return refused
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from plans.tables.column_types import BOOL, INT, LONG, STR
 from plans.topology.columnar.read_topology_files import elements_as_lines, head_of
 from plans.topology.columnar.whole_lines import LongLine, whole_lines
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
@@ -24,6 +25,10 @@ LARGEST_SPLIT_BYTES = 128 * 2**20
 
 _FIRST_BYTES = 2**16
 """Enough for the first line of nearly every file, which mostly tells JSON lines from a document."""
+
+_SPLITS = pa.schema(
+    [("source_file", STR), ("start", LONG), ("end", LONG), ("is_document", BOOL), ("part", INT)]
+)
 
 _END = 2**63 - 1
 """Of a file that is read to its end, wherever that is."""
@@ -55,8 +60,8 @@ def splits_of_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
             end = _END if whole or start + most >= size else start + most
             rows.append((uri, start, end, document, part))
             filled += size if whole else min(most, size - start)
-    schema = "source_file string, start long, end long, is_document boolean, part int"
-    return spark.createDataFrame(rows, schema).repartitionById(part + 1, F.col("part")).drop("part")
+    splits = pa.Table.from_pylist([dict(zip(_SPLITS.names, row, strict=True)) for row in rows], _SPLITS)
+    return spark.createDataFrame(splits).repartitionById(part + 1, F.col("part")).drop("part")
 
 
 def _is_document(file: str, packed: bool) -> bool:

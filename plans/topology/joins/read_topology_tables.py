@@ -5,6 +5,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from plans.joins.frames import no_rows
 from plans.joins.limited_column import limited_column
 from plans.joins.spark_schemas import conform, spark_schema
 from plans.message_limits import MOST_OF_A_NAME
@@ -18,11 +19,14 @@ from plans.topology.joins.reads_unbounded_source import reads_unbounded_source
 from plans.topology.joins.rejected_rows import rejected_rows
 from plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
 from plans.topology.joins.suspicious_transformation import suspicious_transformation
+from plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
 from plans.topology.joins.topology_tables import TopologyTables
+from plans.topology.joins.wrong_rows_of_large import wrong_rows_of_large
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.parse_lines import parse_lines
 from plans.topology.parsed_batches import PARSED
 from plans.topology.read_topology_tables import ALLOWED_AND_HINT
+from plans.topology.validate_wrong_rows import LARGE
 from plans.vocabulary import Kind, TopologyForm
 
 
@@ -43,11 +47,14 @@ def read_topology_tables(
     total = summary.agg(
         F.count(F.lit(1)).alias("inputs"),
         F.count_if(F.expr(_SUSPICIOUS)).alias("suspicious"),
+        F.count_if(F.expr(f"{_SUSPICIOUS} AND {_LARGE}")).alias("large"),
         F.count_if(F.expr(f"{_SOUND} AND {_DEPENDS_ON_SOURCES}")).alias("depending_on_sources"),
     ).collect()[0]
     settled = _settled(summary, rows, bool(total["depending_on_sources"]))
+    kept_for_settled: list[DataFrame] = []
     if total["suspicious"]:
-        settled = settled.unionByName(_explained(summary, rows))
+        explained, kept_for_settled = _explained(summary, rows, bool(total["large"]))
+        settled = settled.unionByName(explained)
     settled = settled.persist(StorageLevel.MEMORY_AND_DISK)
     refused = settled.where("errors IS NOT NULL")
     kept = rows
@@ -58,14 +65,14 @@ def read_topology_tables(
     return TopologyTables(
         topologies=conform(valid.select(*TOPOLOGIES.names), "topologies"),
         transformations=conform(kept.select(*TRANSFORMATIONS.names), "transformations"),
-        stream_nodes=spark.createDataFrame([], spark_schema("stream_nodes")),
-        stream_edges=spark.createDataFrame([], spark_schema("stream_edges")),
+        stream_nodes=no_rows(spark, spark_schema("stream_nodes")),
+        stream_edges=no_rows(spark, spark_schema("stream_edges")),
         job_settings=conform(
             valid.select("topology_id", *(f"settings.{n}" for n in JOB_SETTINGS.names[1:])), "job_settings"
         ),
         rejected=rejected_rows(outcome.where("errors IS NOT NULL")),
         inputs=total["inputs"],
-        persisted=(summary, settled),
+        persisted=(summary, *kept_for_settled, settled),
     )
 
 
@@ -82,6 +89,7 @@ def _with_outcome(summary: DataFrame, settled: DataFrame) -> DataFrame:
 
 _SOUND = "row_error IS NULL AND NOT suspicious"
 _SUSPICIOUS = "row_error IS NULL AND suspicious"
+_LARGE = f"ids_hold AND size >= {LARGE}"
 _DEPENDS_ON_SOURCES = (
     f"has_legacy_source AND upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BATCH', 'AUTOMATIC')"
 )
@@ -91,7 +99,7 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
     """TOPOLOGIES with fingerprint, one row per row of `given` and per topology that only `rows` have; and
 
     row_error (what is wrong with the topology's row itself, one error or null), suspicious (its values
-    or transformations may be wrong) and has_legacy_source.
+    or transformations may be wrong), ids_hold, size (of its transformations) and has_legacy_source.
     """
     same_id = Window.partitionBy("topology_id")
     topologies = given.select(
@@ -101,7 +109,8 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
     )
     joined = topologies.join(_transformation_summary(rows), "topology_id", "full")
     suspicious = ~F.coalesce(
-        F.col("rows_hold")
+        F.col("ids_hold")
+        & ~F.col("rows_suspicious")
         & (F.length("name") > 0)
         & (F.col("form") == str(TopologyForm.TRANSFORMATIONS))
         & (F.col("parallelism") >= 1)
@@ -115,6 +124,8 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
         *(F.sha2(text, 256).alias(n) if n == "fingerprint" else F.col(n) for n in TOPOLOGIES.names),
         _row_error().alias("row_error"),
         suspicious.alias("suspicious"),
+        F.coalesce("ids_hold", F.lit(False)).alias("ids_hold"),
+        F.coalesce("size", F.lit(0)).alias("size"),
         F.coalesce("has_legacy_source", F.lit(False)).alias("has_legacy_source"),
     )
 
@@ -163,9 +174,9 @@ def _error(kind: ErrorKind, found: Column) -> Column:
 
 
 def _transformation_summary(rows: DataFrame) -> DataFrame:
-    """topology_id, rows_hold (ids are 1..n and no row is suspicious), has_legacy_source, and
+    """topology_id, ids_hold (they are 1..n), size (the number of rows), rows_suspicious (some row is),
 
-    block_digests (see `fingerprint`).
+    has_legacy_source, and block_digests (see `fingerprint`).
     """
     block = F.floor((F.col("id") - 1) / BLOCK).cast("long")
     checked = rows.select(
@@ -187,21 +198,25 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         "topology_id",
         F.struct("block", F.sha2(text, 256).alias("digest")).alias("block_digest"),
         size.alias("size"),
-        (F.coalesce(in_order, F.lit(False)) & ~F.col("suspicious")).alias("holds"),
+        F.coalesce(in_order, F.lit(False)).alias("in_order"),
+        "suspicious",
         "has_legacy_source",
     )
     topologies = digests.groupBy("topology_id").agg(
         F.sort_array(F.collect_list("block_digest")).alias("blocks"),
-        F.bool_and("holds").alias("hold"),
+        F.bool_and("in_order").alias("in_order"),
+        F.bool_or("suspicious").alias("rows_suspicious"),
         F.count_if(F.col("size") < BLOCK).alias("partial"),
-        F.sum("size").alias("total"),
+        F.sum("size").alias("size"),
         F.bool_or("has_legacy_source").alias("has_legacy_source"),
     )
     last = F.element_at("blocks", -1)["block"]
-    whole = (last == F.size("blocks") - 1) & (F.col("total") > last * BLOCK) & (F.col("partial") <= 1)
+    whole = (last == F.size("blocks") - 1) & (F.col("size") > last * BLOCK) & (F.col("partial") <= 1)
     return topologies.select(
         "topology_id",
-        F.coalesce(F.col("hold") & whole, F.lit(False)).alias("rows_hold"),
+        F.coalesce(F.col("in_order") & whole, F.lit(False)).alias("ids_hold"),
+        "size",
+        "rows_suspicious",
         "has_legacy_source",
         F.array_join(F.col("blocks.digest"), "").alias("block_digests"),
     )
@@ -235,23 +250,29 @@ def _settled(summary: DataFrame, rows: DataFrame, some_depend_on_sources: bool) 
     )
 
 
-def _explained(summary: DataFrame, rows: DataFrame) -> DataFrame:
-    """SETTLED rows of suspicious topologies, through the same validation as lines of a file."""
-    names = [n for n in TRANSFORMATIONS.names if n != "topology_id"]
+def _explained(
+    summary: DataFrame, rows: DataFrame, some_are_large: bool
+) -> tuple[DataFrame, list[DataFrame]]:
+    """SETTLED rows of suspicious topologies, and tables that are persisted for them."""
     suspicious = summary.where(_SUSPICIOUS)
+    if not some_are_large:
+        return _of_whole_lines(suspicious, rows), []
+    refused = wrong_rows_of_large(suspicious.where(_LARGE), rows).persist(StorageLevel.MEMORY_AND_DISK)
+    rest = suspicious.join(refused.select("topology_id"), "topology_id", "left_anti")
+    return refused.unionByName(_of_whole_lines(rest, rows)), [refused]
+
+
+def _of_whole_lines(topologies: DataFrame, rows: DataFrame) -> DataFrame:
+    """SETTLED rows of topologies, through the same validation as lines of a file."""
     listed = (
-        rows.join(suspicious.select("topology_id"), "topology_id", "left_semi")
+        rows.join(topologies.select("topology_id"), "topology_id", "left_semi")
         .groupBy("topology_id")
-        .agg(
-            F.sort_array(
-                F.collect_list(F.struct("id", F.to_json(F.struct(*map(_given, names))).alias("t")))
-            ).alias("ts")
-        )
+        .agg(F.sort_array(F.collect_list(F.struct("id", text_of_transformation().alias("t")))).alias("ts"))
     )
-    top = F.to_json(F.struct("name", "parallelism", "max_parallelism", "chaining", "config"))
     transformations = F.array_join(F.transform(F.coalesce("ts", F.array()), lambda r: r["t"]), ",")
-    line = F.concat(F.rtrim(top, F.lit("}")), F.lit('},"transformations":['), transformations, F.lit("]}"))
-    lines = suspicious.join(listed, "topology_id", "left").select(
+    outside = F.rtrim(text_of_topology(), F.lit("}"))
+    line = F.concat(outside, F.lit('},"transformations":['), transformations, F.lit("]}"))
+    lines = topologies.join(listed, "topology_id", "left").select(
         line.cast("binary").alias("value"),
         F.lit(None).cast("string").alias("source_file"),
         F.lit(0).cast("long").alias("block_start"),
@@ -264,12 +285,3 @@ def _explained(summary: DataFrame, rows: DataFrame) -> DataFrame:
         "form IS NOT NULL OR error_stage IS NOT NULL"
     )
     return parsed.select(F.col("ordinal").alias("topology_id"), "error_stage", "errors", "settings")
-
-
-def _given(name: str) -> Column:
-    """A column as a key that is left out where it is not set."""
-    if name in ("managed_memory", "slot_scope"):
-        return F.when(F.size(name) != 0, F.col(name)).alias(name)
-    if name == "name":
-        return F.when(F.col(name) != "", F.col(name)).alias(name)
-    return F.col(name)

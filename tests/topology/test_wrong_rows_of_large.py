@@ -1,0 +1,172 @@
+"""Errors of a large topology are those of its whole line, though only rows that may be wrong are read."""
+
+import sys
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from plans.compiled import WORTH_COMPILING
+from plans.tables import TOPOLOGIES, TRANSFORMATIONS
+from plans.topology import validate_transformations as validation
+from plans.topology.columnar import read_topology_tables as columnar
+from plans.topology.columnar.topology_id import topology_id
+from plans.topology.find_cycle import find_cycle
+from plans.topology.find_cycle_in_rows import find_cycle_in_rows
+from plans.topology.joins import read_topology_tables as by_joins
+from plans.topology.joins.wrong_rows_of_large import cycles_of_topologies
+from tests.columnar.table_contents import frame_contents
+from tests.topology.test_read_topology_files import contents
+
+KINDS = ["source", "one_input", "two_input", "union", "partition", "sink", "no such kind", None]
+
+
+@st.composite
+def transformations(draw):
+    """Rows of one topology; ids are mostly 1..n, inputs mostly earlier ones."""
+    size = draw(st.integers(1, 8))
+    ids = st.sampled_from([*range(1, size + 2), None])
+    counted = draw(st.booleans())
+    rows = []
+    for number in range(1, size + 1):
+        sources = number == 1 or draw(st.booleans())
+        kind = "source" if sources else draw(st.sampled_from(KINDS))
+        earlier = st.integers(1, max(number - 1, 1))
+        anywhere = st.integers(-1, size + 2)
+        inputs = [] if sources else draw(st.lists(st.one_of(earlier, earlier, anywhere), max_size=3))
+        rows.append(
+            {
+                "topology_id": topology_id("job"),
+                "id": number if counted else draw(ids),
+                "kind": kind,
+                "inputs": inputs,
+                "parallelism": draw(st.sampled_from([None, None, None, 2, -3])),
+                "uid_hash": draw(st.sampled_from([None, None, None, "ab" * 16, "no hash"])),
+                "name": draw(st.sampled_from(["", "n"])),
+                "partitioner": "hash" if kind == "partition" else None,
+            }
+        )
+    return draw(st.permutations(rows))
+
+
+def given_columns(rows):
+    kinds = {name: TRANSFORMATIONS.field(name).type for name in rows[0]}
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+
+
+def read(rows, name="job", large=sys.maxsize):
+    with patch.object(columnar, "LARGE", large):
+        return columnar.read_topology_tables(pa.table({"name": [name]}), given_columns(rows))
+
+
+@settings(deadline=None)
+@given(transformations(), st.sampled_from(["job", ""]))
+def test_the_errors_are_those_of_whole_lines(rows, name):
+    assert frame_contents(read(rows, name, large=0)) == frame_contents(read(rows, name))
+
+
+def chain(size, **of_one):
+    """Rows of a chain; the one in the middle has other values."""
+    rows = [
+        {
+            **dict.fromkeys(of_one),
+            "topology_id": topology_id("job"),
+            "id": number,
+            "kind": "source" if number == 1 else "one_input",
+            "inputs": [number - 1] if number > 1 else [],
+        }
+        for number in range(1, size + 1)
+    ]
+    rows[size // 2] |= of_one
+    return rows
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_cycles_are_those_of_the_walk_over_a_dictionary(data):
+    size = data.draw(st.integers(1, 9))
+    anywhere = st.integers(-1, size + 2)
+    inputs = data.draw(st.lists(st.lists(anywhere, max_size=3), min_size=size, max_size=size))
+    starts = np.cumsum([0, *map(len, inputs)])
+    read = np.array([number for each in inputs for number in each], np.int32)
+    whole = find_cycle(dict(enumerate(inputs, 1)))
+    for most in (3, 20):
+        assert find_cycle_in_rows(starts, read, most) == whole[:most]
+
+
+def test_cycles_of_large_topologies_are_found_by_the_compiled_loop():
+    size = WORTH_COMPILING
+    ring = np.roll(np.arange(1, size + 1, dtype=np.int32), 1)
+    starts = np.arange(size + 1)
+    assert find_cycle_in_rows(starts, ring, 3) == [1, size, size - 1]
+    ring[0] = 0
+    assert find_cycle_in_rows(starts, ring, 3) == []
+
+
+@settings(deadline=None)
+@given(st.lists(transformations(), min_size=1, max_size=3), st.integers(1, 9))
+def test_walks_over_cycles_get_topologies_in_batches(topologies, size):
+    rows = [
+        (topology, number, row["inputs"])
+        for topology, of_topology in enumerate(topologies)
+        for number, row in enumerate(of_topology, 1)
+    ]
+    whole = pa.RecordBatch.from_arrays(
+        [
+            pa.array([topology for topology, _, _ in rows], pa.int64()),
+            pa.array([number for _, number, _ in rows], pa.int32()),
+            pa.array([inputs for _, _, inputs in rows], pa.list_(pa.int32())),
+        ],
+        ["topology_id", "id", "inputs"],
+    )
+    batches = [whole.slice(start, size) for start in range(0, len(rows), size)]
+    found = {row["topology_id"]: row["cycle"] for b in cycles_of_topologies(batches) for row in b.to_pylist()}
+    cycles = [find_cycle(dict(enumerate((row["inputs"] for row in t), 1))) for t in topologies]
+    assert found == {topology: cycle[:21] for topology, cycle in enumerate(cycles) if cycle}
+
+
+WRONG = [
+    chain(9, parallelism=-3),
+    chain(9, inputs=[9]),
+    chain(9, inputs=[2, 99, 9]),
+    chain(9, uid_hash="no hash"),
+    chain(9, kind="no such kind"),
+    chain(9, managed_memory=[("OPERATOR", 1), ("OPERATOR", 2)], slot_scope=["STATE_BACKEND", "Python"]),
+    chain(9, min_resources={"cpu_cores": 1.0, "heap_bytes": 1, "off_heap_bytes": 1, "managed_bytes": 1}),
+    chain(9, id=4),
+    chain(9),
+]
+
+
+def test_both_planners_find_the_errors_of_whole_lines(spark: SparkSession):
+    names = [f"job {number}" for number in range(len(WRONG))]
+    nothing = dict.fromkeys(TRANSFORMATIONS.names)
+    rows = [
+        nothing | row | {"topology_id": topology_id(name)}
+        for name, of_topology in zip(names, WRONG, strict=True)
+        for row in of_topology
+    ]
+    given_topologies = pa.table({"name": pa.array(names, TOPOLOGIES.field("name").type)})
+    nullable = pa.schema([field.with_nullable(True) for field in TRANSFORMATIONS])
+    tables = given_topologies, pa.Table.from_pylist(rows, nullable)
+    whole = frame_contents(columnar.read_topology_tables(*tables))
+    assert len(whole["rejected"]) == len(WRONG) - 1
+    for large in (0, sys.maxsize):
+        with (
+            patch.object(columnar, "LARGE", large),
+            patch.object(by_joins, "_LARGE", f"ids_hold AND size >= {large}"),
+        ):
+            assert frame_contents(columnar.read_topology_tables(*tables)) == whole
+            by_spark = by_joins.read_topology_tables(spark, *map(spark.createDataFrame, tables))
+            assert contents(by_spark) == whole
+
+
+def test_errors_beyond_the_first_thousand_are_counted(monkeypatch):
+    rows = [{**row, "parallelism": -3, "uid_hash": "no hash"} for row in chain(40, parallelism=-3)]
+    whole = read(rows).rejected["errors"].to_list()
+    monkeypatch.setattr(validation, "_KEPT", 25)
+    assert read(rows).rejected["errors"].to_list() == whole
+    assert whole[0][-1]["found"] == "60 more errors"
