@@ -12,7 +12,8 @@ submitted, are complete, and the driver has taken the time in between that it to
 one whose rows it reads is taken not to wait for it. Exchanges cost what they cost in the run: networks are
 not simulated. A stage with fewer tasks than cores leaves cores idle, which is what limits a run sooner or
 later: the stages that take longest on the most cores are listed, and those with a task above `--skew` times
-the mean.
+the mean, each with the most rows that one of its tasks read, over the mean too: about 1 where tasks have the
+same to do, and the first of them meet code that has not been compiled yet.
 """
 
 import argparse
@@ -35,7 +36,7 @@ LEAST_SKEWED_SECONDS = 0.5
 
 
 class Stage(NamedTuple):
-    """A stage of the run: times are seconds since the epoch, `tasks` are the seconds of each.
+    """A stage of the run: times are seconds since the epoch, `tasks` the seconds of each, `rows` those read.
 
     `reads` are the numbers of the stages whose shuffles it reads, `job` is when its job was submitted and
     completed.
@@ -45,6 +46,7 @@ class Stage(NamedTuple):
     submitted: float
     completed: float
     tasks: Sequence[float]
+    rows: Sequence[int]
     shuffled_bytes: int
     number: int
     reads: frozenset[int]
@@ -74,7 +76,7 @@ def main() -> None:
 
 def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
     """The stages that were completed, by submission, out of the events of an application."""
-    tasks: dict[Key, list[tuple[int, float, int]]] = defaultdict(list)
+    tasks: dict[Key, list[tuple[int, float, int, int]]] = defaultdict(list)
     submitted: dict[int, float] = {}
     completed: dict[int, float] = {}
     job_of: dict[int, int] = {}
@@ -90,10 +92,12 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
             case "SparkListenerTaskEnd":
                 info, metrics = event["Task Info"], event.get("Task Metrics") or {}
                 if not info["Failed"] and not info.get("Killed"):
-                    written = (metrics.get("Shuffle Write Metrics") or {}).get("Shuffle Bytes Written", 0)
+                    written = _metric(metrics, "Shuffle Write Metrics", "Shuffle Bytes Written")
+                    read = _metric(metrics, "Shuffle Read Metrics", "Total Records Read")
+                    read += _metric(metrics, "Input Metrics", "Records Read")
                     spent = (info["Finish Time"] - info["Launch Time"]) / 1000
                     key = event["Stage ID"], event["Stage Attempt ID"]
-                    tasks[key].append((info["Launch Time"], spent, written))
+                    tasks[key].append((info["Launch Time"], spent, read, written))
             case "SparkListenerStageCompleted":
                 info = event["Stage Info"]
                 if "Completion Time" in info:
@@ -107,7 +111,8 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
         return Stage(
             f"{number} {info['Stage Name']}",
             *times,
-            [spent for _, spent, _ in of_stage],
+            [spent for _, spent, *_ in of_stage],
+            [read for _, _, read, _ in of_stage],
             sum(written for *_, written in of_stage),
             number,
             frozenset(info.get("Parent IDs", ())),
@@ -115,6 +120,10 @@ def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
         )
 
     return sorted(map(stage, found), key=lambda stage: stage.submitted)
+
+
+def _metric(metrics: Mapping[str, Any], group: str, name: str) -> int:
+    return int((metrics.get(group) or {}).get(name, 0))
 
 
 def seconds_on(stages: Sequence[Stage], cores: int) -> float:
@@ -177,14 +186,18 @@ def _waits(stage: Stage, other: Stage) -> bool:
     )
 
 
-def skewed(stages: Sequence[Stage], times: float) -> list[tuple[Stage, float]]:
-    """Stages with a task above `times` the mean, and how many times it is; short tasks do not count."""
-    found = [
-        (stage, max(stage.tasks) / mean(stage.tasks))
-        for stage in stages
-        if stage.tasks and max(stage.tasks) >= LEAST_SKEWED_SECONDS
-    ]
-    return [(stage, ratio) for stage, ratio in found if ratio > times]
+def skewed(stages: Sequence[Stage], times: float) -> list[tuple[Stage, float, float]]:
+    """Stages with a task above `times` the mean, and the most seconds and rows of a task over the mean.
+
+    Short tasks do not count.
+    """
+    long = [stage for stage in stages if stage.tasks and max(stage.tasks) >= LEAST_SKEWED_SECONDS]
+    found = [(stage, _most_over_mean(stage.tasks), _most_over_mean(stage.rows)) for stage in long]
+    return [(stage, seconds, rows) for stage, seconds, rows in found if seconds > times]
+
+
+def _most_over_mean(values: Sequence[float]) -> float:
+    return max(values) / mean(values) if any(values) else 1.0
 
 
 def _print(stages: Sequence[Stage], cores: Sequence[int], times: float) -> None:
@@ -207,8 +220,11 @@ def _print(stages: Sequence[Stage], cores: Sequence[int], times: float) -> None:
             f"{shuffled:.1f}",
         )
     console.print(longest)
-    for stage, ratio in skewed(stages, times):
-        console.print(f"skewed: {stage.name[:60]}: a task takes {ratio:.1f} times the mean")
+    for stage, seconds_ratio, rows_ratio in skewed(stages, times):
+        console.print(
+            f"skewed: {stage.name[:60]}: a task takes {seconds_ratio:.1f} times the mean, and reads "
+            f"{rows_ratio:.1f} times the rows"
+        )
 
 
 if __name__ == "__main__":

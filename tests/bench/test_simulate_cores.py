@@ -12,8 +12,8 @@ def job(number, submitted, completed, *stages):
     return [start, {"Event": "SparkListenerJobEnd", "Job ID": number} | times[1]]
 
 
-def stage(number, submitted, completed, tasks, failed=(), reads=()):
-    """The events of a stage; times in seconds, a task each of `tasks` seconds."""
+def stage(number, submitted, completed, tasks, failed=(), reads=(), rows=()):
+    """The events of a stage; times in seconds, a task each of `tasks` seconds and `rows` read."""
     ends = [
         {
             "Event": "SparkListenerTaskEnd",
@@ -24,7 +24,11 @@ def stage(number, submitted, completed, tasks, failed=(), reads=()):
                 "Finish Time": 1000 * (submitted + spent) + place,
                 "Failed": is_failed,
             },
-            "Task Metrics": {"Shuffle Write Metrics": {"Shuffle Bytes Written": 10}},
+            "Task Metrics": {
+                "Shuffle Write Metrics": {"Shuffle Bytes Written": 10},
+                "Shuffle Read Metrics": {"Total Records Read": rows[place] if place < len(rows) else 0},
+                "Input Metrics": {"Records Read": 1},
+            },
         }
         for is_failed, of_kind in ((False, tasks), (True, failed))
         for place, spent in enumerate(of_kind)
@@ -73,7 +77,8 @@ def test_cores_take_tasks_of_the_job_that_was_submitted_first():
 
 
 def test_skew_counts_where_it_costs_time():
-    stages = stages_of([*stage(0, 0, 9, [1, 1, 1, 5]), *stage(1, 9, 10, [0.01, 0.3]), *stage(2, 10, 12, [2])])
-    ((found, ratio),) = skewed(stages, 2)
+    skew = stage(0, 0, 9, [1, 1, 1, 5], rows=[3, 3, 3, 11])
+    stages = stages_of([*skew, *stage(1, 9, 10, [0.01, 0.3]), *stage(2, 10, 12, [2])])
+    ((found, seconds, rows),) = skewed(stages, 2)
     assert found.name == "0 collect"
-    assert ratio == pytest.approx(2.5)
+    assert (seconds, rows) == (pytest.approx(2.5), pytest.approx(2))
