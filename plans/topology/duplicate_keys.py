@@ -42,16 +42,27 @@ def duplicate_keys(text: bytes, parsed: dict[str, Any]) -> list[TopologyError]:
     """
     if not may_have_duplicate_keys(text, parsed):
         return []
-    return [
-        TopologyError(
-            ErrorKind.DUPLICATE_KEY,
-            _location(path, parsed),
-            f"key {_shown(path)} {count} times",
-            "each key of an object once",
-            "keep one of them",
-        )
-        for path, count in paths_of_duplicates(text).items()
-    ]
+    return [_twice(_location(path, parsed), path, count) for path, count in paths_of_duplicates(text).items()]
+
+
+def duplicate_keys_of_transformation(
+    text: bytes, parsed: dict[str, Any], position: int
+) -> list[TopologyError]:
+    """As duplicate_keys, of the object of one transformation alone."""
+    if not may_have_duplicate_keys(text, parsed):
+        return []
+    where = _of_transformation(parsed.get("id"), position)
+    return [_twice(where, path, count) for path, count in paths_of_duplicates(text).items()]
+
+
+def _twice(where: str, path: Path, count: int) -> TopologyError:
+    return TopologyError(
+        ErrorKind.DUPLICATE_KEY,
+        where,
+        f"key {_shown(path)} {count} times",
+        "each key of an object once",
+        "keep one of them",
+    )
 
 
 def paths_of_duplicates(text: bytes) -> dict[Path, int]:
@@ -97,8 +108,7 @@ def _location(path: Path, topology: dict[str, Any]) -> str:
     match path:
         case (TopologyForm.TRANSFORMATIONS, int(place), _, *_):
             found = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
-            at_position = f"transformation at position {place + 1}"
-            return f"transformation {found}" if type(found) is int else at_position
+            return _of_transformation(found, place + 1)
         case (TopologyForm.STREAM_GRAPH, "nodes" | "edges" as listed, int(place), _, *_):
             graph = topology.get(TopologyForm.STREAM_GRAPH)
             entry = _entry(graph.get(listed) if type(graph) is dict else None, place)
@@ -107,6 +117,10 @@ def _location(path: Path, topology: dict[str, Any]) -> str:
         case (TopologyForm.STREAM_GRAPH, _, *_):
             return "stream_graph"
     return "topology"
+
+
+def _of_transformation(found: Any, position: int) -> str:
+    return f"transformation {found}" if type(found) is int else f"transformation at position {position}"
 
 
 def _entry(entries: Any, place: int) -> dict[str, Any]:

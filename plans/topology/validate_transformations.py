@@ -1,6 +1,6 @@
 """Refuses a `transformations` list that docs/topology-files.md does not allow, with every reason."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from plans.errors import TopologyError
@@ -15,6 +15,8 @@ from plans.topology.operator_rules import (
     input_count_text,
 )
 from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
+
+PositionOf = Callable[[int], int | None]
 
 _KEPT = 1_000
 """Errors of a topology that are kept one by one; those after them, which are counted, one of each sort."""
@@ -79,15 +81,14 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
     if transformations_hold(transformations):
         return []
     first = _first_positions(transformations)
-    return errors_of_entries(enumerate(transformations, 1), first) + _cycle_errors(transformations, first)
+    errors = errors_of_entries(enumerate(transformations, 1), first.get)
+    return errors + _cycle_errors(transformations, first)
 
 
-def errors_of_entries(
-    entries: Iterable[tuple[int, Any]], first: Mapping[int, int] | range
-) -> list[TopologyError]:
+def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionOf) -> list[TopologyError]:
     """The errors of transformations, each with its position, but those of cycles.
 
-    `first`: id to the position of the first transformation that has it.
+    `position_of` an id is that of the first transformation that has it, None if none has.
     """
     errors: list[TopologyError] = []
     alike: dict[tuple[str, str], TopologyError] = {}
@@ -103,8 +104,8 @@ def errors_of_entries(
             else (f"transformation at position {position}")
         )
         of_entry = _key_errors(entry, where)
-        of_entry += _id_errors(entry, position, first, where)
-        of_entry += _input_errors(entry, position, first, where)
+        of_entry += _id_errors(entry, position, position_of, where)
+        of_entry += _input_errors(entry, position, position_of, where)
         of_entry += resource_errors(entry, where)
         if len(errors) >= _KEPT:
             of_entry = [alike.setdefault(_sort(error), error) for error in of_entry]
@@ -147,17 +148,18 @@ def _key_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
 
 
 def _id_errors(
-    entry: dict[str, Any], position: int, first: Mapping[int, int] | range, where: str
+    entry: dict[str, Any], position: int, position_of: PositionOf, where: str
 ) -> list[TopologyError]:
     found = entry.get("id")
     if type(found) is not int or found == position:
         return []
-    if first[found] != position:
+    first = position_of(found)
+    if first != position:
         return [
             TopologyError(
                 ErrorKind.DUPLICATE_ID,
                 f"{where} at position {position}",
-                f"id {found}, which the transformation at position {first[found]} has",
+                f"id {found}, which the transformation at position {first} has",
                 f"{position}",
                 "ids are 1..n in creation order",
             )
@@ -174,7 +176,7 @@ def _id_errors(
 
 
 def _input_errors(
-    entry: dict[str, Any], position: int, first: Mapping[int, int] | range, where: str
+    entry: dict[str, Any], position: int, position_of: PositionOf, where: str
 ) -> list[TopologyError]:
     inputs, kind = entry.get("inputs", []), entry.get("kind")
     if type(inputs) is not list:
@@ -195,7 +197,8 @@ def _input_errors(
     for i in inputs:
         if type(i) is not int or i < 1:
             continue
-        if i not in first:
+        first = position_of(i)
+        if first is None:
             errors.append(
                 TopologyError(
                     ErrorKind.DANGLING_INPUT,
@@ -205,7 +208,7 @@ def _input_errors(
                     "",
                 )
             )
-        elif first[i] > position:
+        elif first > position:
             errors.append(
                 TopologyError(
                     ErrorKind.FORWARD_INPUT,

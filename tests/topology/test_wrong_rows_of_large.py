@@ -17,7 +17,7 @@ from plans.topology.columnar.topology_id import topology_id
 from plans.topology.find_cycle import find_cycle
 from plans.topology.find_cycle_in_rows import find_cycle_in_rows
 from plans.topology.joins import read_topology_tables as by_joins
-from plans.topology.joins.wrong_rows_of_large import cycles_of_topologies
+from plans.topology.joins import wrong_rows_of_large as wrong_rows
 from tests.columnar.table_contents import frame_contents
 from tests.topology.test_read_topology_files import contents
 
@@ -107,25 +107,33 @@ def test_cycles_of_large_topologies_are_found_by_the_compiled_loop():
 
 
 @settings(deadline=None)
-@given(st.lists(transformations(), min_size=1, max_size=3), st.integers(1, 9))
-def test_walks_over_cycles_get_topologies_in_batches(topologies, size):
-    rows = [
-        (topology, number, row["inputs"])
-        for topology, of_topology in enumerate(topologies)
-        for number, row in enumerate(of_topology, 1)
-    ]
-    whole = pa.RecordBatch.from_arrays(
+@given(st.lists(transformations(), min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 3))
+def test_numbers_of_topologies_come_in_batches(topologies, size, numbers_of_a_row):
+    whole = pa.Table.from_pylist(
         [
-            pa.array([topology for topology, _, _ in rows], pa.int64()),
-            pa.array([number for _, number, _ in rows], pa.int32()),
-            pa.array([inputs for _, _, inputs in rows], pa.list_(pa.int32())),
+            {"topology_id": topology, "id": row["id"], "inputs": row["inputs"]}
+            for topology, rows in enumerate(topologies)
+            for row in sorted(rows, key=lambda row: (row["id"] is not None, row["id"]))
         ],
-        ["topology_id", "id", "inputs"],
-    )
-    batches = [whole.slice(start, size) for start in range(0, len(rows), size)]
-    found = {row["topology_id"]: row["cycle"] for b in cycles_of_topologies(batches) for row in b.to_pylist()}
-    cycles = [find_cycle(dict(enumerate((row["inputs"] for row in t), 1))) for t in topologies]
-    assert found == {topology: cycle[:21] for topology, cycle in enumerate(cycles) if cycle}
+        pa.schema([("topology_id", pa.int64()), ("id", pa.int32()), ("inputs", pa.list_(pa.int32()))]),
+    ).to_batches()[0]
+    batches = [whole.slice(start, size) for start in range(0, len(whole), size)]
+    with patch.object(wrong_rows, "_NUMBERS_OF_A_ROW", numbers_of_a_row):
+        found = pa.Table.from_batches(wrong_rows.look_at_numbers(batches)).to_pylist()
+    for topology, rows in enumerate(topologies):
+        own = [row for row in found if row["topology_id"] == topology]
+        ids = sorted(row["id"] for row in rows if row["id"] is not None)
+        chunks = [row["numbers"] for row in own if row["of"] == wrong_rows._IDS]
+        counted = ids == [*range(1, len(rows) + 1)]
+        assert [i for chunk in chunks for i in chunk] == ([] if counted else ids)
+        assert own[0]["numbers"][0] == len(rows) - len(ids)
+        if len(set(ids)) == len(ids):
+            cycle = find_cycle({row["id"]: row["inputs"] for row in rows if row["id"] is not None})
+            assert own[0]["numbers"][1:] == cycle[:21]
+        named = {i for row in own if row["of"] == wrong_rows._WRONG_IDS for i in row["numbers"]}
+        dangling = {row["id"] for row in rows if set(row["inputs"]) - set(ids)} - {None}
+        places = enumerate(ids, len(rows) - len(ids) + 1)
+        assert named == dangling | {i for place, i in places if i != place or ids.count(i) > 1}
 
 
 WRONG = [
@@ -137,6 +145,11 @@ WRONG = [
     chain(9, managed_memory=[("OPERATOR", 1), ("OPERATOR", 2)], slot_scope=["STATE_BACKEND", "Python"]),
     chain(9, min_resources={"cpu_cores": 1.0, "heap_bytes": 1, "off_heap_bytes": 1, "managed_bytes": 1}),
     chain(9, id=4),
+    chain(9, id=None),
+    chain(9, id=77),
+    [row | {"id": None} for row in chain(9)],
+    [row for row in chain(9) if row["id"] not in (3, 7)],
+    [row | {"inputs": [row["id"] % 9 + 3]} for row in chain(9) if row["id"] > 2],
     chain(9),
 ]
 
@@ -157,7 +170,7 @@ def test_both_planners_find_the_errors_of_whole_lines(spark: SparkSession):
     for large in (0, sys.maxsize):
         with (
             patch.object(columnar, "LARGE", large),
-            patch.object(by_joins, "_LARGE", f"ids_hold AND size >= {large}"),
+            patch.object(by_joins, "_LARGE", f"size >= {large}"),
         ):
             assert frame_contents(columnar.read_topology_tables(*tables)) == whole
             by_spark = by_joins.read_topology_tables(spark, *map(spark.createDataFrame, tables))

@@ -89,7 +89,7 @@ def _with_outcome(summary: DataFrame, settled: DataFrame) -> DataFrame:
 
 _SOUND = "row_error IS NULL AND NOT suspicious"
 _SUSPICIOUS = "row_error IS NULL AND suspicious"
-_LARGE = f"ids_hold AND size >= {LARGE}"
+_LARGE = f"size >= {LARGE}"
 _DEPENDS_ON_SOURCES = (
     f"has_legacy_source AND upper(config['{flink_options.RUNTIME_MODE.key}']) IN ('BATCH', 'AUTOMATIC')"
 )
@@ -99,7 +99,7 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
     """TOPOLOGIES with fingerprint, one row per row of `given` and per topology that only `rows` have; and
 
     row_error (what is wrong with the topology's row itself, one error or null), suspicious (its values
-    or transformations may be wrong), ids_hold, size (of its transformations) and has_legacy_source.
+    or transformations may be wrong), size (of its transformations) and has_legacy_source.
     """
     same_id = Window.partitionBy("topology_id")
     topologies = given.select(
@@ -109,8 +109,7 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
     )
     joined = topologies.join(_transformation_summary(rows), "topology_id", "full")
     suspicious = ~F.coalesce(
-        F.col("ids_hold")
-        & ~F.col("rows_suspicious")
+        F.col("rows_hold")
         & (F.length("name") > 0)
         & (F.col("form") == str(TopologyForm.TRANSFORMATIONS))
         & (F.col("parallelism") >= 1)
@@ -124,7 +123,6 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
         *(F.sha2(text, 256).alias(n) if n == "fingerprint" else F.col(n) for n in TOPOLOGIES.names),
         _row_error().alias("row_error"),
         suspicious.alias("suspicious"),
-        F.coalesce("ids_hold", F.lit(False)).alias("ids_hold"),
         F.coalesce("size", F.lit(0)).alias("size"),
         F.coalesce("has_legacy_source", F.lit(False)).alias("has_legacy_source"),
     )
@@ -174,7 +172,7 @@ def _error(kind: ErrorKind, found: Column) -> Column:
 
 
 def _transformation_summary(rows: DataFrame) -> DataFrame:
-    """topology_id, ids_hold (they are 1..n), size (the number of rows), rows_suspicious (some row is),
+    """topology_id, rows_hold (ids are 1..n and no row is suspicious), size (the number of rows),
 
     has_legacy_source, and block_digests (see `fingerprint`).
     """
@@ -198,14 +196,12 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         "topology_id",
         F.struct("block", F.sha2(text, 256).alias("digest")).alias("block_digest"),
         size.alias("size"),
-        F.coalesce(in_order, F.lit(False)).alias("in_order"),
-        "suspicious",
+        (F.coalesce(in_order, F.lit(False)) & ~F.col("suspicious")).alias("holds"),
         "has_legacy_source",
     )
     topologies = digests.groupBy("topology_id").agg(
         F.sort_array(F.collect_list("block_digest")).alias("blocks"),
-        F.bool_and("in_order").alias("in_order"),
-        F.bool_or("suspicious").alias("rows_suspicious"),
+        F.bool_and("holds").alias("hold"),
         F.count_if(F.col("size") < BLOCK).alias("partial"),
         F.sum("size").alias("size"),
         F.bool_or("has_legacy_source").alias("has_legacy_source"),
@@ -214,9 +210,8 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
     whole = (last == F.size("blocks") - 1) & (F.col("size") > last * BLOCK) & (F.col("partial") <= 1)
     return topologies.select(
         "topology_id",
-        F.coalesce(F.col("in_order") & whole, F.lit(False)).alias("ids_hold"),
+        F.coalesce(F.col("hold") & whole, F.lit(False)).alias("rows_hold"),
         "size",
-        "rows_suspicious",
         "has_legacy_source",
         F.array_join(F.col("blocks.digest"), "").alias("block_digests"),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,87 +12,143 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.tables.column_types import INT, LONG
-from plans.topology.find_cycle_in_rows import find_cycle_in_rows
 from plans.topology.joins.settings_of_topologies import SETTLED
 from plans.topology.joins.suspicious_transformation import suspicious_transformation
 from plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
-from plans.topology.validate_transformations import MOST_SHOWN
+from plans.topology.numbered_rows import cycle_of, known, misplaced, position_of, position_of_counted
 from plans.topology.validate_wrong_rows import validate_wrong_rows
 
-_CYCLES = pa.schema([("topology_id", LONG), ("cycle", pa.list_(INT))])
+_NUMBERS_OF_A_ROW = 250_000
+
+_CYCLE, _IDS, _WRONG_IDS = range(1, 4)
+"""What the numbers of a row are: of transformations without an id how many, and a cycle; ids, where they are
+not 1..n; ids of rows that may be wrong."""
+
+_FOUND = pa.schema([("topology_id", LONG), ("of", INT), ("place", INT), ("numbers", pa.list_(INT))])
 
 
 def wrong_rows_of_large(topologies: DataFrame, rows: DataFrame) -> DataFrame:
     """SETTLED rows of those of `topologies` that are refused.
 
-    In: TOPOLOGIES columns and size; TRANSFORMATIONS, those of other topologies too. Ids are 1..n. As the
-    function of this name for the one process; no task holds more of a topology than numbers, and those only
-    where a row reads a later one.
+    In: TOPOLOGIES columns and size; TRANSFORMATIONS, those of other topologies too. As the function of this
+    name for the one process: what ids and inputs tell is found by a task for each topology, which gets
+    nothing but these numbers.
     """
     own = rows.join(topologies.select("topology_id"), "topology_id", "left_semi")
-    wrong = own.where(suspicious_transformation())
-    reads_later = wrong.where(F.array_max("inputs") >= F.col("id")).select("topology_id").distinct()
-    numbers = own.join(reads_later, "topology_id", "left_semi").select("topology_id", "id", "inputs")
-    found = _by_topology(numbers).mapInArrow(cycles_of_topologies, from_arrow_schema(_CYCLES))
-    heads = topologies.join(found, "topology_id", "left").select(
+    numbers = own.select("topology_id", "id", "inputs").repartition("topology_id")
+    in_order = numbers.sortWithinPartitions("topology_id", "id")
+    found = in_order.mapInArrow(look_at_numbers, from_arrow_schema(_FOUND))
+    by_number = found.where(F.col("of") == _WRONG_IDS).select("topology_id", F.explode("numbers").alias("id"))
+    named = by_number.distinct().withColumn("is_named", F.lit(True))
+    may_be_wrong = F.col("is_named") | F.col("id").isNull() | suspicious_transformation()
+    wrong = own.join(named, ["topology_id", "id"], "left").where(may_be_wrong)
+    heads = topologies.select(
         "topology_id",
-        F.lit(0).alias("id"),
-        text_of_topology().cast("binary").alias("text"),
+        F.lit(0).alias("of"),
+        text_of_topology().alias("text"),
         F.col("size").cast("long").alias("size"),
-        F.coalesce("cycle", F.array().cast("array<int>")).alias("cycle"),
     )
-    texts = wrong.select("topology_id", "id", text_of_transformation().cast("binary").alias("text"))
-    both = heads.unionByName(texts, allowMissingColumns=True)
-    return _by_topology(both).mapInArrow(refused_topologies, from_arrow_schema(SETTLED))
+    texts = wrong.select(
+        "topology_id",
+        F.lit(_WRONG_IDS).alias("of"),
+        F.col("id").alias("place"),
+        text_of_transformation().alias("text"),
+    )
+    both = heads.unionByName(found.where(F.col("of") != _WRONG_IDS), allowMissingColumns=True)
+    all_of_it = both.unionByName(texts, allowMissingColumns=True).repartition("topology_id")
+    columns = [F.col(name) for name in ("topology_id", "of", "place", "numbers", "size", "text")]
+    each_in_order = all_of_it.select(*columns).sortWithinPartitions("topology_id", "of", "place", "text")
+    return each_in_order.mapInArrow(refused_topologies, from_arrow_schema(SETTLED))
 
 
-def _by_topology(rows: DataFrame) -> DataFrame:
-    return rows.repartition("topology_id").sortWithinPartitions("topology_id", "id")
+def look_at_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: _FOUND of each topology.
 
-
-def cycles_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: _CYCLES of the topologies that have a cycle.
-
-    Input columns: topology_id, id, inputs; sorted by topology_id and id, which is 1..n.
+    Input columns: topology_id, id, inputs; sorted by topology_id and id, nulls first.
     """
     parts = (part for batch in batches for part in _parts_of_topologies(batch))
-    for topology, of_topology in groupby(parts, lambda part: part[0]):
-        lengths, inputs = [], []
-        for _, part in of_topology:
-            known = pc.is_valid(part.flatten())
-            parents = pc.list_parent_indices(part).filter(known).to_numpy()
-            lengths.append(np.bincount(parents, minlength=len(part)))
-            inputs.append(part.flatten().filter(known).to_numpy())
-        starts = np.append(0, np.cumsum(np.concatenate(lengths), dtype=np.int64))
-        cycle = find_cycle_in_rows(starts, np.concatenate(inputs), MOST_SHOWN + 1)
-        if cycle:
-            yield pa.RecordBatch.from_pydict({"topology_id": [topology], "cycle": [cycle]}, _CYCLES)
+    for topology, of_topology in groupby(parts, lambda part: part.topology):
+        without_id = 0
+        ids, lengths, inputs = [], [], []
+        for _, part_ids, part_inputs in of_topology:
+            without_id += part_ids.null_count
+            ids.append(part_ids.drop_null().to_numpy())
+            lists = part_inputs.slice(part_ids.null_count)
+            is_set = pc.is_valid(lists.flatten())
+            owners = pc.list_parent_indices(lists).filter(is_set).to_numpy()
+            lengths.append(np.bincount(owners, minlength=len(lists)))
+            inputs.append(lists.flatten().filter(is_set).to_numpy())
+        yield from _found(topology, without_id, *map(np.concatenate, (ids, lengths, inputs)))
 
 
-def _parts_of_topologies(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.ListArray]]:
-    """Each topology of a batch with its `inputs` there."""
-    ids, inputs = batch.column("topology_id").to_numpy(), batch.column("inputs")
-    bounds = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1, [len(ids)]])
+def _found(topology: int, without_id: int, ids: Any, lengths: Any, inputs: Any) -> Iterator[pa.RecordBatch]:
+    starts = np.append(0, np.cumsum(lengths, dtype=np.int64))
+    out_of_place = misplaced(ids, without_id)
+    counted = not (without_id or out_of_place.any())
+    yield _numbers(topology, _CYCLE, 0, [without_id, *cycle_of(ids, starts, inputs)])
+    if not counted:
+        for start in range(0, max(len(ids), 1), _NUMBERS_OF_A_ROW):
+            yield _numbers(topology, _IDS, start, ids[start : start + _NUMBERS_OF_A_ROW])
+    out_of_place[np.repeat(np.arange(len(ids)), lengths)[~known(ids, inputs)]] = True
+    wrong = ids[out_of_place]
+    for start in range(0, len(wrong), _NUMBERS_OF_A_ROW):
+        yield _numbers(topology, _WRONG_IDS, start, wrong[start : start + _NUMBERS_OF_A_ROW])
+
+
+def _numbers(topology: int, of: int, place: int, numbers: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {"topology_id": [topology], "of": [of], "place": [place], "numbers": [numbers]}, _FOUND
+    )
+
+
+class _Part(NamedTuple):
+    topology: int
+    ids: pa.Array
+    inputs: pa.ListArray
+
+
+def _parts_of_topologies(batch: pa.RecordBatch) -> Iterator[_Part]:
+    topologies = batch.column("topology_id").to_numpy()
+    bounds = np.concatenate([[0], np.flatnonzero(topologies[1:] != topologies[:-1]) + 1, [len(topologies)]])
     for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         if start < end:
-            yield int(ids[start]), inputs.slice(start, end - start)
+            part = batch.slice(start, end - start)
+            yield _Part(int(topologies[start]), part.column("id"), part.column("inputs"))
 
 
 def refused_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: SETTLED of the topologies that are refused.
 
-    Input columns: topology_id, id, text, size, cycle; sorted by topology_id and id. The row with id 0 is the
-    topology's own, which alone has a size and a cycle.
+    Input columns: topology_id, of, place, numbers, size, text; sorted by all of them. First of each topology
+    is its own row, with its size, then come those of _FOUND, then rows that may be wrong with their ids.
     """
     rows = (row for batch in batches for row in zip(*map(_values, batch.columns), strict=True))
     for topology, of_topology in groupby(rows, lambda row: row[0]):
         each = iter(of_topology)
-        _, _, head, size, cycle = next(each)
-        refusal = validate_wrong_rows(head, (text for _, _, text, _, _ in each), size, cycle)
+        *_, size, head = next(each)
+        _, _, _, (without_id, *cycle), _, _ = next(each)
+        chunks: list[Any] = []
+        listed: Iterable[Any] = ()
+        for of, of_kind in groupby(each, lambda row: row[1]):
+            if of == _IDS:
+                chunks.extend(np.array(numbers, np.int32) for _, _, _, numbers, _, _ in of_kind)
+            else:
+                listed = of_kind
+                break
+        position = position_of(np.concatenate(chunks), without_id) if chunks else position_of_counted(size)
+        refusal = validate_wrong_rows(head.encode(), _with_positions(listed, position), position, cycle)
         if refusal is not None:
             stage, errors = refusal
             row = {"topology_id": topology, "error_stage": stage, "errors": errors, "settings": None}
             yield pa.RecordBatch.from_pylist([row], SETTLED)
+
+
+def _with_positions(rows: Iterable[Any], position_of_id: Any) -> Iterator[tuple[int, bytes]]:
+    """All rows with an id that occurs twice are there, and all without one, which come first."""
+    for number, of_id in groupby(rows, lambda row: row[2]):
+        first = 1 if number is None else position_of_id(number)
+        for place, (*_, text) in enumerate(of_id, first):
+            yield place, text.encode()
 
 
 def _values(column: pa.Array) -> list[Any]:

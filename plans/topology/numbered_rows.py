@@ -1,0 +1,72 @@
+"""What is known of a large topology's transformations by their ids and inputs alone, as arrays.
+
+`ids` are in order, one that occurs twice is there twice. `without_id` counts the transformations that have
+none, which come before all others, as in the line of a topology that comes in tables.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plans.topology.find_cycle_in_rows import find_cycle_in_rows
+from plans.topology.validate_transformations import MOST_SHOWN
+
+Ids = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+def position_of(ids: Ids, without_id: int) -> Callable[[int], int | None]:
+    """A function: id to the position of the first transformation that has it, from 1; None if none has."""
+    sought: Any = ids
+    size = len(ids)
+
+    def position(number: int) -> int | None:
+        place = bisect_left(sought, number)
+        return place + without_id + 1 if place < size and sought[place] == number else None
+
+    return position
+
+
+def position_of_counted(size: int) -> Callable[[int], int | None]:
+    """position_of where ids are 1..size."""
+    return lambda number: number if 1 <= number <= size else None
+
+
+def misplaced(ids: Ids, without_id: int) -> Flags:
+    """Which of them are not the transformation's position, or that of another one, too."""
+    wrong: Flags = ids != np.arange(without_id + 1, without_id + len(ids) + 1)
+    twice = ids[1:] == ids[:-1]
+    wrong[1:] |= twice
+    wrong[:-1] |= twice
+    return wrong
+
+
+def known(ids: Ids, read: Ids) -> Flags:
+    """Which of the ids that are read some transformation has."""
+    if not len(ids):
+        return np.zeros(len(read), np.bool_)
+    found: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
+    return found
+
+
+def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
+    """The ids along the cycle that find_cycle finds, as many as its error needs; empty if there is none.
+
+    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; of those with the same id
+    only the first counts. Nothing is looked for unless one reads itself or a later one.
+    """
+    first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+    lengths = np.diff(starts)
+    counts = np.repeat(first, lengths) & known(ids, read)
+    owners = np.repeat(np.arange(len(ids)), lengths)[counts]
+    read = read[counts]
+    if not (read >= ids[owners]).any():
+        return []
+    own = ids[first]
+    places = (np.cumsum(first) - 1)[owners]
+    of_own = np.append(0, np.cumsum(np.bincount(places, minlength=len(own))))
+    ranks = (np.searchsorted(own, read) + 1).astype(np.int32)
+    return [int(own[rank - 1]) for rank in find_cycle_in_rows(of_own, ranks, MOST_SHOWN + 1)]
