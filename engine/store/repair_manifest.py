@@ -82,10 +82,11 @@ def _settle_staged(delta: DeltaRsTables) -> None:
 
     Their writers were killed while they published, or their notes would be there.
     """
-    taken = noted_numbers(delta.store)
+    taken: set[int | None] = {*noted_numbers(delta.store)}
     for staged in staged_versions(delta.store):
         if staged.version not in taken and not find_damage(delta, staged, staged.tables):
             note_version(delta.store, staged)
+            taken.add(staged.version)
         else:
             drop_staged(delta.store, staged.write_id)
 

@@ -4,6 +4,7 @@ A manifest whose log has lost its last commits looks like one that never had the
 and a manifest that can no longer be read is made again from them (see repair_manifest).
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterable
@@ -22,6 +23,9 @@ from plans.errors import StoreError
 _NOTES = "_versions"
 """A folder that Delta leaves alone, as its name starts with `_`: notes are named by the version's number,
 and by `.` and its write_id while it is published."""
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+"""What file systems say that have no hard links."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -60,12 +64,26 @@ def note_version(store: str, version: PlanVersion) -> None:
         return
     staged = _read(store, f".{version.write_id}")
     if staged is not None and _same(staged, version):
-        # another writer that has read the manifest meanwhile notes the version, and removes what is staged
+        # another writer that has read the manifest meanwhile may note the version and remove what is staged
         with suppress(FileNotFoundError):
-            os.rename(_path(store, f".{version.write_id}"), _path(store, _name(version)))
+            _name_if_free(_path(store, f".{version.write_id}"), _path(store, _name(version)))
             sync_folder(_folder(store))
             return
     renew_notes(store, [version])
+
+
+def _name_if_free(path: str, name: str) -> None:
+    """Rename a file, unless there is one of that name: then it is removed."""
+    try:
+        os.link(path, name)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.rename(path, name)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
@@ -75,13 +93,17 @@ def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
     """
     if not is_local(store):
         return
+    numbers = noted_numbers(store)
     noted = {version.version: version for version in noted_versions(store)}
     for version in versions:
         if version.version is None:
             continue
         known = noted.get(version.version)
         if known is None or not _is_as_noted(version, known):
-            _write(store, _name(version), version)
+            # Where there was no note, one that has come meanwhile may say that the version is dropped.
+            _write(
+                store, _name(version), version, replacing=version.version in numbers or _is_dropped(version)
+            )
             drop_staged(store, version.write_id)
 
 
@@ -156,7 +178,11 @@ def _read(store: str, name: str) -> PlanVersion | None:
     )[0]
 
 
-def _write(store: str, name: str, version: PlanVersion) -> None:
+def _is_dropped(version: PlanVersion) -> bool:
+    return version.state == State.DROPPED
+
+
+def _write(store: str, name: str, version: PlanVersion, *, replacing: bool = True) -> None:
     folder = _folder(store)
     os.makedirs(folder, exist_ok=True)
     row = manifest_row(version)
@@ -168,7 +194,10 @@ def _write(store: str, name: str, version: PlanVersion) -> None:
             file.write(xxh3_128_hexdigest(text).encode() + b"\n" + text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(unfinished, _path(store, name))
+        if replacing:
+            os.replace(unfinished, _path(store, name))
+        else:
+            _name_if_free(unfinished, _path(store, name))
     finally:
         with suppress(FileNotFoundError):
             os.unlink(unfinished)

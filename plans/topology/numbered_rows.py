@@ -55,18 +55,15 @@ def known(ids: Ids, read: Ids) -> Flags:
 def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
     """The ids along the cycle that find_cycle finds, as many as its error needs; empty if there is none.
 
-    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; of those with the same id
-    only the first counts. Nothing is looked for unless one reads itself or a later one.
+    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; those with the same id read
+    as one. Nothing is looked for unless one reads itself or a later one.
     """
-    first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
-    lengths = np.diff(starts)
-    counts = np.repeat(first, lengths) & known(ids, read)
-    owners = np.repeat(np.arange(len(ids)), lengths)[counts]
-    read = read[counts]
-    if not (read >= ids[owners]).any():
+    is_known = known(ids, read)
+    owners, read = np.repeat(ids, np.diff(starts))[is_known], read[is_known]
+    if not (read >= owners).any():
         return []
-    own = ids[first]
-    places = (np.cumsum(first) - 1)[owners]
-    of_own = np.append(0, np.cumsum(np.bincount(places, minlength=len(own))))
+    own = np.unique(ids)
+    lengths = np.bincount(np.searchsorted(own, owners), minlength=len(own))
     ranks = (np.searchsorted(own, read) + 1).astype(np.int32)
-    return [int(own[rank - 1]) for rank in find_cycle_in_rows(of_own, ranks, MOST_SHOWN + 1)]
+    cycle = find_cycle_in_rows(np.append(0, np.cumsum(lengths)), ranks, MOST_SHOWN + 1)
+    return [int(own[rank - 1]) for rank in cycle]

@@ -18,7 +18,7 @@ from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
 
 PositionOf = Callable[[int], int | None]
 
-_KEPT = 1_000
+KEPT = 1_000
 """Errors of a topology that are kept one by one; those after them, which are counted, one of each sort."""
 
 MOST_SHOWN = 20
@@ -82,7 +82,7 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
         return []
     first = _first_positions(transformations)
     errors = errors_of_entries(enumerate(transformations, 1), first.get)
-    return errors + _cycle_errors(transformations, first)
+    return errors + _cycle_errors(transformations)
 
 
 def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionOf) -> list[TopologyError]:
@@ -107,7 +107,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
         of_entry += _id_errors(entry, position, position_of, where)
         of_entry += _input_errors(entry, position, position_of, where)
         of_entry += resource_errors(entry, where)
-        if len(errors) >= _KEPT:
+        if len(errors) >= KEPT:
             of_entry = [alike.setdefault(_sort(error), error) for error in of_entry]
         errors += of_entry
     return errors
@@ -247,17 +247,16 @@ def resource_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
     ]
 
 
-def _cycle_errors(transformations: list[Any], first: dict[int, int]) -> list[TopologyError]:
-    inputs = {
-        i: [j for j in transformations[position - 1].get("inputs", ()) if type(j) is int]
-        for i, position in first.items()
-        if type(transformations[position - 1].get("inputs", [])) is list
-    }
+def _cycle_errors(transformations: list[Any]) -> list[TopologyError]:
+    inputs: dict[int, list[int]] = {}
+    for entry in transformations:
+        if type(entry) is dict and type(entry.get("id")) is int and type(entry.get("inputs", [])) is list:
+            inputs.setdefault(entry["id"], []).extend(j for j in entry.get("inputs", ()) if type(j) is int)
     return cycle_errors(find_cycle(inputs))
 
 
 def cycle_errors(cycle: list[int]) -> list[TopologyError]:
-    """That transformations read one another in a cycle, of which the first MOST_SHOWN and one more do."""
+    """That transformations read one another in a cycle, of which MOST_SHOWN + 1 are enough."""
     if not cycle:
         return []
     more = ["…"] if len(cycle) > MOST_SHOWN else []

@@ -10,13 +10,14 @@ from plans.topology.duplicate_keys import duplicate_keys, duplicate_keys_of_tran
 from plans.topology.operator_rules import UID_HASH
 from plans.topology.parse_lines import shown_errors, with_stage
 from plans.topology.validate_topology import validate_topology
-from plans.topology.validate_transformations import cycle_errors, errors_of_entries
+from plans.topology.validate_transformations import KEPT, cycle_errors, errors_of_entries
 
 Refusal = tuple[str, list[dict[str, str]]]
 """Stage and errors, as the `rejected` table has them."""
 
 LARGE = 100_000
-"""Transformations of a topology from which on this takes less than its whole line."""
+"""The number of a topology's transformations from which on errors are found in this way, not in its whole
+line, which takes more memory."""
 
 
 def validate_wrong_rows(
@@ -25,7 +26,7 @@ def validate_wrong_rows(
     position_of: Callable[[int], int | None],
     cycle: list[int],
 ) -> Refusal | None:
-    """Stage and errors of a topology, those that parse_lines finds in its whole line; None if it is right.
+    """Stage and errors of a topology, those that parse_lines finds in its whole line; None if there are none.
 
     `topology` is its JSON object without transformations. `rows` are, in order, the positions and objects of
     the transformations that suspicious_transformation does not call right, whose id is not their position or
@@ -41,7 +42,8 @@ def validate_wrong_rows(
             entry = orjson.loads(row)
             if not refused_hashes and "uid_hash" in entry and not UID_HASH.accepts(entry["uid_hash"]):
                 refused_hashes.append(entry)
-            repeated.extend(duplicate_keys_of_transformation(row, entry, position))
+            found = duplicate_keys_of_transformation(row, entry, position)
+            repeated.extend(found if len(repeated) < KEPT else repeated[-1:] * len(found))
             yield position, entry
 
     def of_transformations(_: Any) -> list[TopologyError]:

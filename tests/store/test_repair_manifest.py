@@ -149,23 +149,47 @@ def test_a_writer_killed_around_its_publication_loses_nothing(
     assert (names(store), staged_versions(store)) == ({"b"}, [])
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Do something just before the next note of a version gets its name."""
+    link = os.link
+
+    def link_afterwards(source: str, target: str) -> None:
+        monkeypatch.undo()
+        do()
+        link(source, target)
+
+    monkeypatch.setattr("engine.store.version_notes.os.link", link_afterwards)
+
+
 def test_a_version_that_another_writer_notes_first_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = str(tmp_path / "store")
     write(store, plan_of(a="1"))
-    rename = os.rename
-
-    def rename_after_another_writer(source: str, target: str) -> None:
-        monkeypatch.undo()
-        repair_manifest(store)
-        rename(source, target)
-
-    monkeypatch.setattr("engine.store.version_notes.os.rename", rename_after_another_writer)
+    meanwhile(monkeypatch, lambda: repair_manifest(store))
     assert write(store, plan_of(b="1")) == 2
-    assert os.rename is rename
     assert (names(store), staged_versions(store)) == ({"b"}, [])
     assert write(store, plan_of(c="1")) == 3
+
+
+@pytest.mark.parametrize("who", ["its writer", "another writer"])
+def test_a_version_that_is_dropped_while_it_is_noted_stays_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+):
+    store = str(tmp_path / "store")
+    write(store, plan_of(a="1"))
+    if who == "its writer":
+        meanwhile(monkeypatch, lambda: drop_version(DeltaRsTables(store), 2))
+        assert write(store, plan_of(b="1")) == 2
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr("engine.store.plan_versions.note_version", lambda *_: None)
+            assert write(store, plan_of(b="1")) == 2
+        meanwhile(monkeypatch, lambda: drop_version(DeltaRsTables(store), 2))
+        repair_manifest(store)
+    assert [v.version for v in list_versions(DeltaRsTables(store))] == [1]
+    assert (write(store, plan_of(c="1")), repair_manifest(store)) == (3, [])
+    assert [v.version for v in list_versions(DeltaRsTables(store))] == [1, 3]
 
 
 def test_a_store_whose_manifest_is_lost_is_left_as_it_is(sound: Path):

@@ -182,3 +182,21 @@ def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):
 def test_a_missing_table_is_an_error_of_the_run(spark: SparkSession, tmp_path: Path):
     with pytest.raises(InputError, match=r"cannot read .*/topologies"):
         load_topology_folder(spark, str(tmp_path))
+
+
+def test_ids_that_leave_out_some_within_a_block_are_refused(spark: SparkSession):
+    """The last block is full, and only one is not."""
+    ids = spark.range(BLOCK + 1, 2 * BLOCK + 1).union(spark.range(1, 2)).select(F.col("id").cast("int"))
+    rows = ids.select(
+        F.xxhash64(F.lit("gap")).alias("topology_id"),
+        "id",
+        F.lit("source").alias("kind"),
+        F.array().cast("array<int>").alias("inputs"),
+    )
+    found = read_topology_tables(spark, spark.createDataFrame([("gap",)], "name string"), rows)
+    ((errors,),) = found.rejected.select("errors").collect()
+    assert {error["error"] for error in errors} == {"IdOutOfOrder", "MoreErrors"}
+    assert (errors[0]["location"], errors[-1]["found"]) == (
+        f"transformation {BLOCK + 1}",
+        f"{BLOCK - 20:,} more errors",
+    )

@@ -127,14 +127,23 @@ def test_numbers_of_topologies_come_in_batches(topologies, size, numbers_of_a_ro
         counted = ids == [*range(1, len(rows) + 1)]
         assert [i for chunk in chunks for i in chunk] == ([] if counted else ids)
         assert own[0]["numbers"][0] == len(rows) - len(ids)
-        if len(set(ids)) == len(ids):
-            cycle = find_cycle({row["id"]: row["inputs"] for row in rows if row["id"] is not None})
-            assert own[0]["numbers"][1:] == cycle[:21]
+        inputs: dict[int, list[int]] = {}
+        for row in rows:
+            if row["id"] is not None:
+                inputs.setdefault(row["id"], []).extend(row["inputs"])
+        assert own[0]["numbers"][1:] == find_cycle(inputs)[:21]
         named = {i for row in own if row["of"] == wrong_rows._WRONG_IDS for i in row["numbers"]}
         dangling = {row["id"] for row in rows if set(row["inputs"]) - set(ids)} - {None}
         places = enumerate(ids, len(rows) - len(ids) + 1)
         assert named == dangling | {i for place, i in places if i != place or ids.count(i) > 1}
 
+
+RESOURCES = {
+    "cpu_cores": 1.0,
+    "task_heap_memory_bytes": 1,
+    "task_off_heap_memory_bytes": 1,
+    "managed_memory_bytes": 1,
+}
 
 WRONG = [
     chain(9, parallelism=-3),
@@ -143,7 +152,9 @@ WRONG = [
     chain(9, uid_hash="no hash"),
     chain(9, kind="no such kind"),
     chain(9, managed_memory=[("OPERATOR", 1), ("OPERATOR", 2)], slot_scope=["STATE_BACKEND", "Python"]),
-    chain(9, min_resources={"cpu_cores": 1.0, "heap_bytes": 1, "off_heap_bytes": 1, "managed_bytes": 1}),
+    chain(9, min_resources=RESOURCES, preferred_resources=RESOURCES | {"cpu_cores": 0.5}),
+    [row | {"uid_hash": "no hash"} for row in chain(9)],
+    [row | {"id": 5, "inputs": [number]} for number, row in enumerate(chain(9), 1)],
     chain(9, id=4),
     chain(9, id=None),
     chain(9, id=77),
@@ -162,7 +173,16 @@ def test_both_planners_find_the_errors_of_whole_lines(spark: SparkSession):
         for name, of_topology in zip(names, WRONG, strict=True)
         for row in of_topology
     ]
-    given_topologies = pa.table({"name": pa.array(names, TOPOLOGIES.field("name").type)})
+    configs: list[list[tuple[str, str]]] = [[] for _ in names]
+    configs[0] = [("execution.runtime-mode", "no mode")]
+    configs[1] = [("a", "b"), ("a", "c")]
+    configs[3] = [("execution.runtime-mode", "no mode")]
+    given_topologies = pa.table(
+        {
+            "name": pa.array(names, TOPOLOGIES.field("name").type),
+            "config": pa.array(configs, TOPOLOGIES.field("config").type),
+        }
+    )
     nullable = pa.schema([field.with_nullable(True) for field in TRANSFORMATIONS])
     tables = given_topologies, pa.Table.from_pylist(rows, nullable)
     whole = frame_contents(columnar.read_topology_tables(*tables))
@@ -180,6 +200,6 @@ def test_both_planners_find_the_errors_of_whole_lines(spark: SparkSession):
 def test_errors_beyond_the_first_thousand_are_counted(monkeypatch):
     rows = [{**row, "parallelism": -3, "uid_hash": "no hash"} for row in chain(40, parallelism=-3)]
     whole = read(rows).rejected["errors"].to_list()
-    monkeypatch.setattr(validation, "_KEPT", 25)
+    monkeypatch.setattr(validation, "KEPT", 25)
     assert read(rows).rejected["errors"].to_list() == whole
     assert whole[0][-1]["found"] == "60 more errors"

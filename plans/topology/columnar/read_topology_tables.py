@@ -220,10 +220,12 @@ def _errors_of_large(given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[i
     if len(rows) < LARGE:
         return refused
     sizes = rows.group_by(TOPOLOGY).len("rows").filter(pl.col("rows") >= LARGE)
-    large = [position for position in suspicious if given[TOPOLOGY][position] in sizes[TOPOLOGY]]
+    of_large = set(sizes[TOPOLOGY])
+    ids = given[TOPOLOGY].to_list()
+    large = [position for position in suspicious if ids[position] in of_large]
     texts = topologies_without_rows(to_nullable_arrow(given[large], "topologies"))
     for position, text in zip(large, texts, strict=True):
-        found = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == given[TOPOLOGY][position]))
+        found = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == ids[position]))
         if found is not None:
             refused[position] = found
     return refused

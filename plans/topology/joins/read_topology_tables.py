@@ -176,7 +176,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
 
     has_legacy_source, and block_digests (see `fingerprint`).
     """
-    block = F.floor((F.col("id") - 1) / BLOCK).cast("long")
+    block = F.floor((F.col("id").cast("long") - 1) / BLOCK).cast("long")
     checked = rows.select(
         "topology_id",
         block.alias("block"),
@@ -196,18 +196,19 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         "topology_id",
         F.struct("block", F.sha2(text, 256).alias("digest")).alias("block_digest"),
         size.alias("size"),
+        (first_id + size - 1).alias("last_id"),
         (F.coalesce(in_order, F.lit(False)) & ~F.col("suspicious")).alias("holds"),
         "has_legacy_source",
     )
     topologies = digests.groupBy("topology_id").agg(
         F.sort_array(F.collect_list("block_digest")).alias("blocks"),
         F.bool_and("holds").alias("hold"),
-        F.count_if(F.col("size") < BLOCK).alias("partial"),
+        F.max("last_id").alias("last_id"),
         F.sum("size").alias("size"),
         F.bool_or("has_legacy_source").alias("has_legacy_source"),
     )
-    last = F.element_at("blocks", -1)["block"]
-    whole = (last == F.size("blocks") - 1) & (F.col("size") > last * BLOCK) & (F.col("partial") <= 1)
+    # Each block that holds begins with its first id: if there are as many ids as the last, all are full.
+    whole = F.col("last_id") == F.col("size")
     return topologies.select(
         "topology_id",
         F.coalesce(F.col("hold") & whole, F.lit(False)).alias("rows_hold"),
