@@ -62,7 +62,7 @@ def main() -> int:
 
 
 class Look(NamedTuple):
-    """What a worker took at a time: bytes, and those of Java among them. The time is seconds since the epoch."""
+    """What a worker took at a time (seconds since the epoch): bytes, and those of Java among them."""
 
     worker: int
     executor: str

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from plans.choices import Choices
 from plans.joins.blocks import partitioned
 from plans.joins.cut_lineage import compute, free, keep
-from plans.joins.frames import join_local
+from plans.joins.frames import join_local, no_rows
 from plans.joins.hand_over_tables import Finished, with_hand_overs
 from plans.joins.packed_tables import PackedTables
 from plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
 from plans.joins.run_steps import AnyStep, Done, run_steps
+from plans.joins.spark_schemas import spark_schema
 from plans.joins.tables_of_plan import tables_of_plan
 from plans.layers import LAYER_TABLES, layers_until
 from plans.tables.column_types import TOPOLOGY
@@ -74,11 +75,13 @@ def run_passes(
     `finished` is handed most of these tables while later layers are planned; it is worth its while where
     topologies are few, for if one of them is refused, all tables are cleared.
     """
+    layers = layers_until(until)
+    wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
+    if given.topologies.isEmpty():
+        return _nothing_planned(given, wanted)
     # Spark does not lay the single partitions of two tables side by side in a union: walks need two at least.
     run = _Run(max(2, partitions), report, finished)
     run.read(given)
-    layers = layers_until(until)
-    wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
     chosen = steps(choices or Choices(), until)
     run_steps(
         chosen if finished is None else with_hand_overs(chosen, until),
@@ -87,6 +90,12 @@ def run_passes(
     )
     refused = [run.tables[refusals] for layer in layers if (refusals := f"{layer}_refusals") in run.tables]
     return run.planned(given, wanted, refused)
+
+
+def _nothing_planned(given: TopologyTables, wanted: Iterable[str]) -> Planned:
+    spark = given.topologies.sparkSession
+    tables = {table: no_rows(spark, spark_schema(table)) for table in wanted}
+    return Planned({**tables, "rejected": given.rejected}, given.inputs, {}, [], given.persisted)
 
 
 JOBS_OF = "penstock: "
