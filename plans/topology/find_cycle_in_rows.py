@@ -37,7 +37,7 @@ def _follow(
 ) -> None:
     """`find_cycle` over numbers from 0; `found` gets ids, and 0 after the last.
 
-    `unread` counts the inputs of each that are on a cycle or behind one, `place` is first the list of those
+    `unread` counts the inputs of each that are on a cycle or after one, `place` is first the list of those
     that have none left, then whether the path came to each, and `following` what each of the path reads.
     """
     size = len(unread)
