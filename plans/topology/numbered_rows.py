@@ -5,20 +5,19 @@ none, which come before all others, as in the line of a topology that comes in t
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from plans.topology.find_cycle_in_rows import find_cycle_in_rows
-from plans.topology.validate_transformations import MOST_SHOWN
+from plans.topology.validate_transformations import MOST_SHOWN, PositionOf
 
 Ids = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 
-def position_of(ids: Ids, without_id: int) -> Callable[[int], int | None]:
+def position_of(ids: Ids, without_id: int) -> PositionOf:
     """A function: id to the position of the first transformation that has it, from 1; None if none has."""
     sought: Any = ids
     size = len(ids)
@@ -30,7 +29,7 @@ def position_of(ids: Ids, without_id: int) -> Callable[[int], int | None]:
     return position
 
 
-def position_of_counted(size: int) -> Callable[[int], int | None]:
+def position_of_counted(size: int) -> PositionOf:
     """position_of where ids are 1..size."""
     return lambda number: number if 1 <= number <= size else None
 

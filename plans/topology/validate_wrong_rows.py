@@ -1,6 +1,6 @@
 """Refuses a topology of which only the transformations that may be wrong are looked at."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -10,7 +10,7 @@ from plans.topology.duplicate_keys import duplicate_keys, duplicate_keys_of_tran
 from plans.topology.operator_rules import UID_HASH
 from plans.topology.parse_lines import shown_errors, with_stage
 from plans.topology.validate_topology import validate_topology
-from plans.topology.validate_transformations import KEPT, cycle_errors, errors_of_entries
+from plans.topology.validate_transformations import KEPT, PositionOf, cycle_errors, errors_of_entries
 
 Refusal = tuple[str, list[dict[str, str]]]
 """Stage and errors, as the `rejected` table has them."""
@@ -23,7 +23,7 @@ line, which takes more memory."""
 def validate_wrong_rows(
     topology: bytes,
     rows: Iterable[tuple[int, bytes]],
-    position_of: Callable[[int], int | None],
+    position_of: PositionOf,
     cycle: list[int],
 ) -> Refusal | None:
     """Stage and errors of a topology, those that parse_lines finds in its whole line; None if there are none.
@@ -33,8 +33,9 @@ def validate_wrong_rows(
     occurs twice, or that read one that is not there; they are looked at one after the other. `position_of`
     and `cycle` are as in plans.topology.numbered_rows.
     """
-    outside = orjson.loads(topology) | {"transformations": []}
-    repeated = duplicate_keys(topology, orjson.loads(topology))
+    parsed = orjson.loads(topology)
+    repeated = duplicate_keys(topology, parsed)
+    outside = parsed | {"transformations": []}
     refused_hashes: list[dict[str, Any]] = []
 
     def entries() -> Iterator[tuple[int, dict[str, Any]]]:
@@ -49,8 +50,8 @@ def validate_wrong_rows(
     def of_transformations(_: Any) -> list[TopologyError]:
         return errors_of_entries(entries(), position_of) + cycle_errors(cycle)
 
-    errors = validate_topology(outside, of_transformations)
-    errors = repeated + errors
+    of_topology = validate_topology(outside, of_transformations)  # which fills `repeated`
+    errors = repeated + of_topology
     if not errors:
         return None
     stage, errors = with_stage(outside | {"transformations": refused_hashes}, errors)
