@@ -10,15 +10,15 @@ another one. The exit code is that of `penstock plan`.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.event_log import events
 from benchmarks.process_memory import process_memory
 from engine.machine.end_processes import processes_of_session
 from tests.runtime.spark_cluster import Cluster, spark_cluster
@@ -57,7 +57,7 @@ def main() -> int:
         planning = subprocess.Popen([sys.executable, "-m", "engine.commands.main", *command[1:]])
         looks = _watch(planning, cluster, asked.kill_after)
         print(f"{time.monotonic() - started:.0f} s; exit code {planning.returncode}")
-        _print(looks, walks_of(_events(log)))
+        _print(looks, walks_of(events(log)))
         return planning.returncode
 
 
@@ -109,12 +109,6 @@ def walks_of(events: Iterable[dict[str, Any]]) -> list[Walk]:
             tasks.setdefault(event["Stage ID"], []).append(task)
     alone = [of_stage[0] for of_stage in tasks.values() if len(of_stage) == 1]
     return [walk for walk in alone if walk.end - walk.start >= _SECONDS_BETWEEN_LOOKS]
-
-
-def _events(log: Path) -> Iterator[dict[str, Any]]:
-    for file in sorted(log.glob("**/events_*")):
-        with file.open(encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
 
 
 def _watch(planning: "subprocess.Popen[bytes]", cluster: Cluster, kill_after: float | None) -> Sequence[Look]:

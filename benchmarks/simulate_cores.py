@@ -2,62 +2,36 @@
 
     penstock plan DIR --out STORE --planner joins \\
         --conf spark.eventLog.enabled=true --conf spark.eventLog.dir=DIR
-    python -m benchmarks.simulate_cores LOG [--cores 1,2,16,100,1000] [--skew 2]
+    python -m benchmarks.simulate_cores LOG [--cores 1,2,16,100,1000] [--times 1] [--skew 2]
 
-LOG is the event log of an application (not compressed, not rolled). Every task takes the seconds that it
-took in the run, so the run should have had a core for each task that ran at once. The tasks of a stage are
-given to cores as they become free, in the order of the log, and those of the job that was submitted first
-before others. A stage begins when the stages that it reads, and the jobs that were complete when its own was
-submitted, are complete, and the driver has taken the time in between that it took. A job that ran beside the
-one whose rows it reads is taken not to wait for it. Exchanges cost what they cost in the run: networks are
-not simulated. A stage with fewer tasks than cores leaves cores idle, which is what limits a run sooner or
-later: the stages that take longest on the most cores are listed, and those with a task above `--skew` times
-the mean, each with the most rows that one of its tasks read, over the mean too: about 1 where tasks have the
-same to do, and the first of them meet code that has not been compiled yet.
+LOG is the event log of an application (not compressed), or the folder that it is in. Every task takes the
+seconds that it took in the run, so the run should have had a core for each task that ran at once. The tasks
+of a stage are given to cores as they become free, in the order of the log, and those of the job that was
+submitted first before others. A stage begins when the stages that it reads, and the jobs that were complete
+when its own was submitted, are complete, and the driver has taken the time in between that it took. A job
+that ran beside the one whose rows it reads is taken not to wait for it. Exchanges cost what they cost in
+the run: networks are not simulated. `--times N` takes the topology to be N times as large: stages have N
+times the tasks, but a task of half a second or more that is alone in its stage, as walks are, takes N times
+as long; the driver's time stays. A stage with fewer tasks than cores leaves cores idle, which is what
+limits a run sooner or later: the stages that take longest on the most cores are listed, and those with a
+task above `--skew` times the mean, each with the most rows that one of its tasks read, over the mean too:
+about 1 where tasks have the same to do, and the first of them meet code that has not been compiled yet.
 """
 
 import argparse
 import heapq
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
-Key = tuple[int, int]
-"""Stage and attempt."""
+from benchmarks.event_log import Stage, events, stages_of
 
 LEAST_SKEWED_SECONDS = 0.5
-"""A task shorter than this limits nothing, whatever the mean."""
-
-
-class Stage(NamedTuple):
-    """A stage of the run: times are seconds since the epoch, `tasks` the seconds of each, `rows` those read.
-
-    `reads` are the numbers of the stages whose shuffles it reads, `job` is when its job was submitted and
-    completed.
-    """
-
-    name: str
-    submitted: float
-    completed: float
-    tasks: Sequence[float]
-    rows: Sequence[int]
-    shuffled_bytes: int
-    number: int
-    reads: frozenset[int]
-    job: tuple[float, float]
-
-    def seconds_on(self, cores: int) -> float:
-        """The time until the last of its tasks ends."""
-        free = [0.0] * min(cores, max(1, len(self.tasks)))
-        for seconds in self.tasks:
-            heapq.heapreplace(free, free[0] + seconds)
-        return max(free)
+"""A task shorter than this limits nothing, whatever the mean, and is no walk."""
 
 
 def main() -> None:
@@ -68,62 +42,25 @@ def main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("--cores", default="1,2,4,16,100,1000")
     parser.add_argument("--skew", type=float, default=2.0, help="task over mean from which a stage is listed")
+    parser.add_argument("--times", type=int, default=1, help="take the topology to be so many times as large")
     arguments = parser.parse_args()
-    with arguments.log.open(encoding="utf-8") as lines:
-        stages = stages_of(map(json.loads, lines))
+    stages = [larger(stage, arguments.times) for stage in stages_of(events(arguments.log))]
     _print(stages, [int(number) for number in arguments.cores.split(",")], arguments.skew)
 
 
-def stages_of(events: Iterable[dict[str, Any]]) -> list[Stage]:
-    """The stages that were completed, by submission, out of the events of an application."""
-    tasks: dict[Key, list[tuple[int, float, int, int]]] = defaultdict(list)
-    submitted: dict[int, float] = {}
-    completed: dict[int, float] = {}
-    job_of: dict[int, int] = {}
-    found = []
-    for event in events:
-        match event["Event"]:
-            case "SparkListenerJobStart":
-                submitted[event["Job ID"]] = event["Submission Time"] / 1000
-                for number in event["Stage IDs"]:
-                    job_of.setdefault(number, event["Job ID"])
-            case "SparkListenerJobEnd":
-                completed[event["Job ID"]] = event["Completion Time"] / 1000
-            case "SparkListenerTaskEnd":
-                info, metrics = event["Task Info"], event.get("Task Metrics") or {}
-                if not info["Failed"] and not info.get("Killed"):
-                    written = _metric(metrics, "Shuffle Write Metrics", "Shuffle Bytes Written")
-                    read = _metric(metrics, "Shuffle Read Metrics", "Total Records Read")
-                    read += _metric(metrics, "Input Metrics", "Records Read")
-                    spent = (info["Finish Time"] - info["Launch Time"]) / 1000
-                    key = event["Stage ID"], event["Stage Attempt ID"]
-                    tasks[key].append((info["Launch Time"], spent, read, written))
-            case "SparkListenerStageCompleted":
-                info = event["Stage Info"]
-                if "Completion Time" in info:
-                    found.append(info)
-
-    def stage(info: dict[str, Any]) -> Stage:
-        number = info["Stage ID"]
-        times = info["Submission Time"] / 1000, info["Completion Time"] / 1000
-        of_stage = sorted(tasks[number, info["Stage Attempt ID"]])
-        job = job_of.get(number, -1)
-        return Stage(
-            f"{number} {info['Stage Name']}",
-            *times,
-            [spent for _, spent, *_ in of_stage],
-            [read for _, _, read, _ in of_stage],
-            sum(written for *_, written in of_stage),
-            number,
-            frozenset(info.get("Parent IDs", ())),
-            (submitted.get(job, times[0]), completed.get(job, times[1])),
-        )
-
-    return sorted(map(stage, found), key=lambda stage: stage.submitted)
+def larger(stage: Stage, times: int) -> Stage:
+    """The stage of a topology that is `times` as large: a walk takes longer, others have more tasks."""
+    if is_walk(stage):
+        return stage._replace(tasks=[times * stage.tasks[0]], shuffled_bytes=times * stage.shuffled_bytes)
+    if len(stage.tasks) == 1:
+        return stage
+    tasks, rows = [*stage.tasks] * times, [*stage.rows] * times
+    return stage._replace(tasks=tasks, rows=rows, shuffled_bytes=times * stage.shuffled_bytes)
 
 
-def _metric(metrics: Mapping[str, Any], group: str, name: str) -> int:
-    return int((metrics.get(group) or {}).get(name, 0))
+def is_walk(stage: Stage) -> bool:
+    """Whether the stage has one task, which takes a while."""
+    return len(stage.tasks) == 1 and stage.tasks[0] >= LEAST_SKEWED_SECONDS
 
 
 def seconds_on(stages: Sequence[Stage], cores: int) -> float:
@@ -200,6 +137,14 @@ def _most_over_mean(values: Sequence[float]) -> float:
     return max(values) / mean(values) if any(values) else 1.0
 
 
+def alone_on(stage: Stage, cores: int) -> float:
+    """The seconds until the last task of a stage ends that has so many cores for itself."""
+    free = [0.0] * min(cores, max(1, len(stage.tasks)))
+    for seconds in stage.tasks:
+        heapq.heapreplace(free, free[0] + seconds)
+    return max(free)
+
+
 def _print(stages: Sequence[Stage], cores: Sequence[int], times: float) -> None:
     console = Console()
     alone = seconds_on(stages, 1)
@@ -210,13 +155,13 @@ def _print(stages: Sequence[Stage], cores: Sequence[int], times: float) -> None:
     console.print(by_cores)
     most = max(cores)
     longest = Table("stage", "tasks", "core-seconds", f"seconds on {most:,}", "MB shuffled")
-    for stage in sorted(stages, key=lambda stage: -stage.seconds_on(most))[:12]:
+    for stage in sorted(stages, key=lambda stage: -alone_on(stage, most))[:12]:
         spent, shuffled = sum(stage.tasks), stage.shuffled_bytes / 1e6
         longest.add_row(
             stage.name[:60],
             f"{len(stage.tasks):,}",
             f"{spent:.1f}",
-            f"{stage.seconds_on(most):.1f}",
+            f"{alone_on(stage, most):.1f}",
             f"{shuffled:.1f}",
         )
     console.print(longest)

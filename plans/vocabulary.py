@@ -10,8 +10,8 @@ from enum import StrEnum
 class TopologyForm(StrEnum):
     """How a topology was written down; decides at which pass it enters the plan."""
 
-    TRANSFORMATIONS = "transformations"  #: enters at `resolve_virtual_nodes`
-    STREAM_GRAPH = "stream_graph"  #: is already a StreamGraph; enters at `mark_chainable_edges`
+    TRANSFORMATIONS = "transformations"  #: the job as its author wrote it; enters at `resolve_virtual_nodes`
+    STREAM_GRAPH = "stream_graph"  #: already a StreamGraph; enters at `mark_chainable_edges`
 
 
 class Layer(StrEnum):
@@ -29,11 +29,11 @@ class Kind(StrEnum):
 
     SOURCE = "source"  #: FLIP-27 source operator; may chain into a HEAD_WITH_SOURCES head
     LEGACY_SOURCE = "legacy_source"  #: SourceFunction; a yielding operator may not chain to it
-    ONE_INPUT = "one_input"
+    ONE_INPUT = "one_input"  #: operator with one input
     ASYNC = "async"  #: a yielding one-input operator
-    TWO_INPUT = "two_input"
-    MULTI_INPUT = "multi_input"
-    SINK = "sink"
+    TWO_INPUT = "two_input"  #: operator with two inputs
+    MULTI_INPUT = "multi_input"  #: operator with any number of inputs, into which sources can be chained
+    SINK = "sink"  #: nothing reads it
     UNION = "union"  #: virtual: its users get an edge from each of its inputs
     PARTITION = "partition"  #: virtual: sets partitioner and exchange mode of the edge
     SIDE_OUTPUT = "side_output"  #: virtual: sets the output tag of the edge
@@ -47,79 +47,87 @@ SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
 class ChainingStrategy(StrEnum):
     """What an operator allows at its input; read by `mark_chainable_edges`."""
 
-    ALWAYS = "ALWAYS"
-    NEVER = "NEVER"
-    HEAD = "HEAD"
-    HEAD_WITH_SOURCES = "HEAD_WITH_SOURCES"
+    ALWAYS = "ALWAYS"  #: may be chained to what it reads, and to what reads it
+    NEVER = "NEVER"  #: is a chain of its own
+    HEAD = "HEAD"  #: begins a chain
+    HEAD_WITH_SOURCES = (
+        "HEAD_WITH_SOURCES"  #: begins a chain, into which sources that it reads may be chained
+    )
 
 
 class Partitioner(StrEnum):
     """A partition transformation's partitioner as topology files spell it; edges hold it in upper case."""
 
-    FORWARD = "forward"
-    REBALANCE = "rebalance"
-    RESCALE = "rescale"
-    SHUFFLE = "shuffle"
-    BROADCAST = "broadcast"
-    GLOBAL = "global"
-    HASH = "hash"
-    CUSTOM = "custom"
+    FORWARD = "forward"  #: to the subtask of the same number
+    REBALANCE = "rebalance"  #: to all subtasks in turn
+    RESCALE = "rescale"  #: to some subtasks in turn, so that each reads from few
+    SHUFFLE = "shuffle"  #: to a random subtask
+    BROADCAST = "broadcast"  #: every record to all subtasks
+    GLOBAL = "global"  #: to the first subtask
+    HASH = "hash"  #: by key: to the subtask that has the key's group
+    CUSTOM = "custom"  #: as a function of the author's says
 
 
 class StreamExchangeMode(StrEnum):
     """What the author asked of one edge; read where an edge's result partition type is chosen."""
 
     UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
-    PIPELINED = "PIPELINED"
-    BATCH = "BATCH"  #: counts in BATCH runtime mode only
-    HYBRID_FULL = "HYBRID_FULL"
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"
+    PIPELINED = "PIPELINED"  #: read while it is written
+    BATCH = "BATCH"  #: read when all of it is written; counts in BATCH runtime mode only
+    HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
 
 
 class GlobalStreamExchangeMode(StrEnum):
     """Decides every edge whose own exchange mode is UNDEFINED."""
 
-    ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"
-    FORWARD_EDGES_PIPELINED = "FORWARD_EDGES_PIPELINED"
-    POINTWISE_EDGES_PIPELINED = "POINTWISE_EDGES_PIPELINED"
-    ALL_EDGES_PIPELINED = "ALL_EDGES_PIPELINED"
-    ALL_EDGES_PIPELINED_APPROXIMATE = "ALL_EDGES_PIPELINED_APPROXIMATE"
-    ALL_EDGES_HYBRID_FULL = "ALL_EDGES_HYBRID_FULL"
-    ALL_EDGES_HYBRID_SELECTIVE = "ALL_EDGES_HYBRID_SELECTIVE"
+    ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"  #: every result is BLOCKING
+    FORWARD_EDGES_PIPELINED = "FORWARD_EDGES_PIPELINED"  #: FORWARD edges PIPELINED_BOUNDED, others BLOCKING
+    POINTWISE_EDGES_PIPELINED = (
+        "POINTWISE_EDGES_PIPELINED"  #: pointwise edges PIPELINED_BOUNDED, others BLOCKING
+    )
+    ALL_EDGES_PIPELINED = "ALL_EDGES_PIPELINED"  #: every result is PIPELINED_BOUNDED
+    ALL_EDGES_PIPELINED_APPROXIMATE = (
+        "ALL_EDGES_PIPELINED_APPROXIMATE"  #: every result is PIPELINED_APPROXIMATE
+    )
+    ALL_EDGES_HYBRID_FULL = "ALL_EDGES_HYBRID_FULL"  #: every result is HYBRID_FULL
+    ALL_EDGES_HYBRID_SELECTIVE = "ALL_EDGES_HYBRID_SELECTIVE"  #: every result is HYBRID_SELECTIVE
 
 
 class ResultPartitionType(StrEnum):
     """How an intermediate data set is handed over; read by regions, slot sharing and buffers."""
 
-    BLOCKING = "BLOCKING"
-    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"
-    PIPELINED = "PIPELINED"
-    PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
-    PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"
-    HYBRID_FULL = "HYBRID_FULL"
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"
+    BLOCKING = "BLOCKING"  #: read when all of it is written
+    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"  #: the same, and kept after it was read
+    PIPELINED = "PIPELINED"  #: read while it is written, through any number of buffers
+    PIPELINED_BOUNDED = "PIPELINED_BOUNDED"  #: read while it is written, through a bounded number of buffers
+    PIPELINED_APPROXIMATE = (
+        "PIPELINED_APPROXIMATE"  #: the same; readers can be restarted alone, and lose records
+    )
+    HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
 
 
 class DistributionPattern(StrEnum):
     """Which producer subtasks a consumer subtask reads."""
 
-    POINTWISE = "POINTWISE"
-    ALL_TO_ALL = "ALL_TO_ALL"
+    POINTWISE = "POINTWISE"  #: some of them
+    ALL_TO_ALL = "ALL_TO_ALL"  #: all of them
 
 
 class JobType(StrEnum):
     """How a job runs; AUTOMATIC is resolved by then."""
 
-    STREAMING = "STREAMING"
-    BATCH = "BATCH"
+    STREAMING = "STREAMING"  #: all tasks run at once
+    BATCH = "BATCH"  #: regions of tasks run one after the other
 
 
 class ManagedMemoryUseCase(StrEnum):
     """Who shares a slot's managed memory; OPERATOR is weighed, the others are claimed by slot."""
 
-    OPERATOR = "OPERATOR"
-    STATE_BACKEND = "STATE_BACKEND"
-    PYTHON = "PYTHON"
+    OPERATOR = "OPERATOR"  #: operators that declare a weight, or sort their input
+    STATE_BACKEND = "STATE_BACKEND"  #: keyed operators
+    PYTHON = "PYTHON"  #: Python processes
 
 
 class SlotSharingStrategy(StrEnum):
@@ -135,22 +143,22 @@ class SlotSharingStrategy(StrEnum):
 class ExecutionState(StrEnum):
     """States of an Execution, in the order in which a run that goes well passes them."""
 
-    CREATED = "CREATED"
-    SCHEDULED = "SCHEDULED"
-    DEPLOYING = "DEPLOYING"
-    INITIALIZING = "INITIALIZING"
-    RUNNING = "RUNNING"
-    FINISHED = "FINISHED"
-    CANCELING = "CANCELING"
-    CANCELED = "CANCELED"
-    FAILED = "FAILED"
+    CREATED = "CREATED"  #: not begun
+    SCHEDULED = "SCHEDULED"  #: waits for a slot
+    DEPLOYING = "DEPLOYING"  #: has a slot, and is sent there
+    INITIALIZING = "INITIALIZING"  #: its operators are opened
+    RUNNING = "RUNNING"  #: works on records
+    FINISHED = "FINISHED"  #: has ended, with all its work done
+    CANCELING = "CANCELING"  #: is told to stop
+    CANCELED = "CANCELED"  #: was stopped
+    FAILED = "FAILED"  #: has ended with an error, or was lost
 
 
 class BufferSide(StrEnum):
     """Where a task holds network buffers."""
 
     GATE = "GATE"  #: input gate: one per job edge
-    RESULT_PARTITION = "RESULT_PARTITION"  #: one an intermediate data set
+    RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set
 
 
 class NotChainableReason(StrEnum):
@@ -159,14 +167,16 @@ class NotChainableReason(StrEnum):
     CHAINING_DISABLED = "CHAINING_DISABLED"  #: operator chaining is off for the job
     SEVERAL_INPUTS = "SEVERAL_INPUTS"  #: the target has more than one input edge
     UNION_INPUT = "UNION_INPUT"  #: another edge feeds the same input of the target
-    DIFFERENT_SLOT_SHARING_GROUP = "DIFFERENT_SLOT_SHARING_GROUP"
-    YIELDING_BEHIND_LEGACY_SOURCE = "YIELDING_BEHIND_LEGACY_SOURCE"
+    DIFFERENT_SLOT_SHARING_GROUP = "DIFFERENT_SLOT_SHARING_GROUP"  #: both ends' groups differ
+    YIELDING_BEHIND_LEGACY_SOURCE = (
+        "YIELDING_BEHIND_LEGACY_SOURCE"  #: the target yields; its chain would begin with a legacy source
+    )
     UPSTREAM_NEVER_CHAINS = "UPSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER upstream
     DOWNSTREAM_NEVER_CHAINS = "DOWNSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER downstream
     DOWNSTREAM_IS_HEAD = "DOWNSTREAM_IS_HEAD"  #: chaining strategy HEAD downstream
     UPSTREAM_IS_NOT_A_SOURCE = "UPSTREAM_IS_NOT_A_SOURCE"  #: HEAD_WITH_SOURCES takes sources only
-    DIFFERENT_PARALLELISM = "DIFFERENT_PARALLELISM"
-    DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: where the job forbids it
-    PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"
+    DIFFERENT_PARALLELISM = "DIFFERENT_PARALLELISM"  #: both ends' parallelism differs
+    DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: and the job does not chain such operators
+    PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"  #: the edge distributes records in another way
     BATCH_EXCHANGE = "BATCH_EXCHANGE"  #: exchange mode BATCH
     DECIDED_BY_PLANNER = "DECIDED_BY_PLANNER"  #: a planner in place of Flink's rules wants it apart

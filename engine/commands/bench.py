@@ -71,7 +71,7 @@ def command(
             min=0,
             metavar="N",
             help="Warm plans in each process, after the cold one: as many as take 10 seconds, or one. "
-            "Planners on Spark: in each repetition but the first, which is cold.",
+            "For planners on Spark: in every repetition except the first, which is a cold plan.",
         ),
     ] = 3,
     out: Annotated[

@@ -49,7 +49,7 @@ def command(
     ] = None,
     layer: Annotated[
         DrawnLayer | None,
-        typer.Option("--layer", help="Default: the job graph; html has all layers to choose from."),
+        typer.Option("--layer", help="Default: the job graph; html has the job graph and the stream graph."),
     ] = None,
     vertex: Annotated[
         str | None,

@@ -28,10 +28,13 @@ def command(
     ] = Path("penstock-sweep"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells; measure nothing.")] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Measure cells again whose row says an error.")
+        bool, typer.Option("--retry-failed", help="Measure cells again whose row records an error.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one cell may take here.")
+        float,
+        typer.Option(
+            "--timeout", min=0.1, metavar="S", help="Seconds that one cell may take, without --master."
+        ),
     ] = 3600,
     time_limit: Annotated[
         float,

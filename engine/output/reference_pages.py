@@ -1,6 +1,7 @@
 """The pages of docs/ that follow from the code: `python -m engine.output.reference_pages docs`."""
 
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from plans import vocabulary as vocabulary_module
 from plans.choices import Choices
 from plans.columnar.passes import implementations
 from plans.layers import LAYER_TABLES
@@ -36,7 +38,8 @@ def tables_page() -> str:
         "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
         "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
         "one version share it. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
-        "columns that are called otherwise there have that name under *in SQL*.",
+        "columns with another name in SQL show it under *in SQL*. [Values](#values) says what a column may hold",
+        "whose meaning begins with a name such as ResultPartitionType.",
     ]
     for table, columns in TABLES.items():
         layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
@@ -49,7 +52,26 @@ def tables_page() -> str:
             f"| {cell(column.metadata[COMMENT].decode())} |"
             for column in columns
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_values()]) + "\n"
+
+
+def _values() -> list[str]:
+    """The values of each vocabulary that the comment of a column names, with what they mean."""
+    comments = " ".join(
+        column.metadata[COMMENT].decode() for columns in TABLES.values() for column in columns
+    )
+    lines = ["", "## Values", "", "Flink's enums, and two of Penstock's (TopologyForm, NotChainableReason)."]
+    for name, vocabulary in inspect.getmembers(vocabulary_module, inspect.isclass):
+        if vocabulary.__module__ == vocabulary_module.__name__ and re.search(rf"\b{name}\b", comments):
+            about = (inspect.getdoc(vocabulary) or "").split("\n")[0]
+            lines += ["", f"### {name}", "", about, "", "| value | meaning |", "|---|---|"]
+            lines += [f"| `{value}` | {cell(meaning)} |" for value, meaning in _meanings(vocabulary)]
+    return lines
+
+
+def _meanings(vocabulary: type) -> list[tuple[str, str]]:
+    """Each value of an enum with the comment beside it."""
+    return re.findall(r'"([^"\n]+)"  #: (.+)', inspect.getsource(vocabulary))
 
 
 def _other_name(stored: str, in_sql: str) -> str:

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more than `of_giants` rows.
+    A giant has more than `of_giants` rows. Transformations without a topology_id are of no topology.
     """
     defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(given)
@@ -42,13 +42,22 @@ def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
     found = (
         _sizes(given)
-        .join(defaults, TOPOLOGY, "left")
-        .agg(F.sum("size").alias("rows"), F.max("size").alias("largest"), F.max(tasks).alias("most_tasks"))
+        .join(defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left")
+        .agg(
+            F.sum("size").alias("rows"),
+            F.max(F.when(F.col(TOPOLOGY).isNotNull(), F.col("size"))).alias("largest"),
+            F.max(F.when(F.col(TOPOLOGY).isNotNull(), tasks)).alias("most_tasks"),
+        )
     )
     row = found.collect()[0]
     giants = {}
     if (row["largest"] or 0) > of_giants:
-        large = _sizes(given).filter(F.col("size") > of_giants).select(TOPOLOGY, "size").collect()
+        large = (
+            _sizes(given)
+            .filter(F.col(TOPOLOGY).isNotNull() & (F.col("size") > of_giants))
+            .select(TOPOLOGY, "size")
+            .collect()
+        )
         giants = {one[TOPOLOGY]: one["size"] for one in large}
     return Rows(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
@@ -103,12 +112,15 @@ def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) ->
 
     of_topologies = pl.from_arrow(defaults.toArrow())
     assert isinstance(of_topologies, pl.DataFrame)
+    with_topology = pl.col(TOPOLOGY).is_not_null()
+    tasks = pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)
+    of_topologies = of_topologies.group_by(TOPOLOGY).agg(pl.col("default").max())
     found = sizes.join(of_topologies, on=TOPOLOGY, how="left").select(
         pl.col("size").sum().alias("rows"),
-        pl.col("size").max().alias("largest"),
-        (pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)).max().alias("most_tasks"),
+        pl.col("size").filter(with_topology).max().alias("largest"),
+        tasks.filter(with_topology).max().alias("most_tasks"),
     )
-    large = sizes.filter(sizes["size"] > of_giants)
+    large = sizes.filter(with_topology & (pl.col("size") > of_giants))
     giants = dict(zip(large[TOPOLOGY], large["size"], strict=True))
     rows, largest, most_tasks = (count or 0 for count in found.row(0))
     return Rows(rows, largest, most_tasks, giants)

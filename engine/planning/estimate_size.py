@@ -1,15 +1,16 @@
 """About how many transformations and topologies an input holds, before it is read."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.planning.foresee_memory import Size
-from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import find_topology_files, local_path
+from plans.topology.columnar.open_given_table import is_delta
 from plans.topology.columnar.read_topology_tables import holds_tables
 from plans.topology.json_documents import is_document
 from plans.topology.unpacked_texts import CODECS, unpacked_texts
@@ -34,7 +35,7 @@ def estimate_size(inputs: Sequence[str]) -> Size:
         total = sum(os.path.getsize(file) for file in files)
         sampled = files[:: -(-len(files) // _SAMPLED_FILES) or 1]
         samples = [found for found in map(_sample, sampled) if found is not None]
-    except (InputError, OSError, pa.ArrowException):
+    except Exception:
         return Size(0, 0)
     taken = sum(size for size, _ in samples)
     if not taken:
@@ -53,7 +54,16 @@ def _topologies(text: bytes) -> int:
 
 
 def _rows_of(table: Path) -> int:
-    return sum(pq.read_metadata(file).num_rows for file in table.rglob("*.parquet"))
+    files: Iterable[Path] = table.rglob("*.parquet")
+    if is_delta(table):  # has files that its newest version is without
+        from deltalake import DeltaTable
+
+        actions = pa.RecordBatchReader.from_stream(DeltaTable(table).get_add_actions()).read_all()
+        rows = actions["num_records"].to_pylist()
+        if None not in rows:
+            return sum(rows)
+        files = [table / unquote(path) for path in actions["path"].to_pylist()]
+    return sum(pq.read_metadata(file).num_rows for file in files)
 
 
 def _sample(file: str) -> tuple[int, bytes] | None:

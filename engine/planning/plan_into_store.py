@@ -1,6 +1,7 @@
 """Planning an input into a store, by either planner. Spark is imported only where it is used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -207,6 +208,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
         planner_version=version("penstock"),
         options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
     )
+    planned = None
     with checkpoints_in(spark, work.checkpoint_dir):
         try:
             report("read topologies")
@@ -219,5 +221,9 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
         except BaseException:
             write.discard()
             raise
+        finally:
+            if planned is not None:  # of a session that goes on, storage would fill up
+                with suppress(Exception):  # Spark may have ended
+                    planned.release()
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"
     return Stored(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)

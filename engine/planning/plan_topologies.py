@@ -1,6 +1,7 @@
 """Planning as a library call: topologies in, the tables of their plans out."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,36 @@ def plan_tables(
     """`plan` for what read_topologies gives; checks that no topology is lost.
 
     `policies`: planners of others, who decide in place of Flink's rules, in the workers. `finished` is
-    where tables of giants go while later layers are planned, if nothing else is planned.
+    where tables of giants go while later layers are planned, if nothing else is planned. Where it raises,
+    what reading has persisted is given back.
     """
+    with _given_back_on_error(given):
+        return _plan_tables(spark, given, until, report, choices, planner, policies, finished)
+
+
+@contextmanager
+def _given_back_on_error(given: TopologyTables | GivenTables) -> Iterator[None]:
+    """Around what plans `given`, whose storage is a Planned's from then on."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(given, TopologyTables):
+            with suppress(Exception):  # Spark may have ended
+                for frame in given.persisted:
+                    frame.unpersist()
+        raise
+
+
+def _plan_tables(
+    spark: SparkSession,
+    given: TopologyTables | GivenTables,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None,
+    planner: Planner,
+    policies: Policies | None,
+    finished: Finished | None,
+) -> Planned:
     rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
     cores = spark.sparkContext.defaultParallelism
@@ -160,16 +189,19 @@ def _by_joins(
     """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
     of_giants = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
-        others, large = split_by_size(validated(spark, given), list(giants))
+        valid = validated(spark, given)
     plans = []
-    for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
-        if found is not None:
-            partitions = partitions_for(spark, size)
-            with planning_settings(spark, partitions, block, alone=len(giants) == 1):
-                into = finished if others is None else None
-                if into is not None:
-                    into.expect(size)
-                plans.append(run_passes(found, until, partitions, report, choices, into))
+    with _given_back_on_error(valid):
+        with reading_settings(spark, partitions_for(spark, rows)):
+            others, large = split_by_size(valid, list(giants))
+        for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
+            if found is not None:
+                partitions = partitions_for(spark, size)
+                with planning_settings(spark, partitions, block, alone=len(giants) == 1):
+                    into = finished if others is None else None
+                    if into is not None:
+                        into.expect(size)
+                    plans.append(run_passes(found, until, partitions, report, choices, into))
     return joined_plans(plans)
 
 

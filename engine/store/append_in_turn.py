@@ -73,7 +73,7 @@ class AppendInTurn:
         return {table: self._tables[table].rows for table in TABLES if table in self._tables}
 
     def abandon(self) -> None:
-        """Close the files, which `discard` removes."""
+        """Remove what was not committed; `discard` removes the rest, if that was not published."""
         for grown in self._tables.values():
             if grown.file is not None:
                 grown.file.abandon()
@@ -83,5 +83,6 @@ class AppendInTurn:
         since = grown.before.version()
         if grown.file is not None:
             path = grown.file.close()
+            grown.file = None  # whether it is of a version now, `discard` knows
             self.delta.commit_files(grown.before, table, {path: grown.rows}, self.write_id)
         make_log_durable(local_folder(self.delta.store, table), since)

@@ -31,13 +31,13 @@ def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> N
     with suppress(PenstockError, *logs.errors):
         if not is_published(logs, write_id):
             drop_staged(delta.store, write_id)
-            _remove_files(delta.store, tables, write_id)
+            remove_files(delta.store, tables, write_id)
             for table in tables:
                 with suppress(PenstockError, *logs.errors):
                     logs.delete(table, [write_id])
 
 
-def _remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
+def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
     """Remove the files of a write that nobody reads from a local store, committed or not.
 
     Tasks that have been cancelled go on for a moment: one may add a file to a folder while it is removed, but
@@ -50,6 +50,18 @@ def _remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.lexists(folder):
                     break
+
+
+def writes_in_folders(store: str, tables: Iterable[str]) -> set[str]:
+    """The writes that have files in a local store, whether a log lists them or not; none of another one."""
+    found: set[str] = set()
+    for table in tables if is_local(store) else ():
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = os.listdir(local_folder(store, table))
+            found.update(
+                name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}=")
+            )
+    return found
 
 
 def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ from engine.store.version_notes import (
     lost_versions,
     newest_version,
     note_version,
-    noted_versions,
+    noted_numbers,
     renew_notes,
     require_as_noted,
     require_whole,
@@ -37,17 +37,18 @@ from plans.tables import TABLES
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
     """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
     manifest."""
-    return complete(require_whole(delta.store, all_writes(delta)))
+    return complete(all_writes_of_whole(delta))
 
 
 def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
     """That version, or the newest. Raises StoreError naming the versions there are."""
+    noted = noted_numbers(delta.store)
     writes = all_writes(delta)
-    known = complete(writes if version is not None else require_whole(delta.store, writes))
+    known = complete(writes if version is not None else require_whole(delta.store, noted, writes))
     if version is None and known:
         return known[-1]
     found = next((v for v in known if v.version == version), None)
-    if found is None and version in lost_versions(delta.store, writes):
+    if found is None and version in lost_versions(noted, writes):
         raise lost(delta.store, version)
     if found is None:
         numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
@@ -63,12 +64,19 @@ def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
 
     Raises StoreError where there is no store, or its manifest cannot be read.
     """
+    noted = noted_numbers(delta.store)
     found = _read(delta)
     if found is None:
-        if noted_versions(delta.store):
+        if noted:
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
         raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
     return require_as_noted(delta.store, _versions(delta.store, found))
+
+
+def all_writes_of_whole(delta: StoreTables[Rows]) -> list[PlanVersion]:
+    """As all_writes; StoreError as well if the manifest has lost the newest version."""
+    noted = noted_numbers(delta.store)
+    return require_whole(delta.store, noted, all_writes(delta))
 
 
 def complete(versions: Iterable[PlanVersion]) -> list[PlanVersion]:

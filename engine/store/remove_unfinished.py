@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
+from engine.store.discard import remove_files, writes_in_folders
 from engine.store.manifest import State
-from engine.store.plan_versions import abandon, all_writes
+from engine.store.plan_versions import abandon, all_writes, all_writes_of_whole
 from engine.store.store_tables import Rows, StoreTables
-from engine.store.version_notes import require_whole
+from engine.store.version_notes import drop_staged
 from plans.tables import TABLES
 
 OLD = timedelta(days=7)
@@ -16,20 +17,32 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
 
     A write that is still running is never half-deleted: it is first marked abandoned in the manifest, and if
     it finishes after all, it is told so (StoreError) instead of being published. A write that publishes
-    first is left alone. Younger writes are not touched. Raises StoreError where there is no store, or its
-    manifest has lost a version, whose rows would be taken for unfinished.
+    first is left alone. Younger writes are not touched. In a local store, files are found that no log lists
+    yet. Raises StoreError where there is no store, or its manifest has lost a version, whose rows would be
+    taken for unfinished.
     """
     before = datetime.now(UTC) - older_than
-    known = {v.write_id for v in require_whole(delta.store, all_writes(delta))}
-    found = {table: delta.write_ids(table) for table in TABLES}
-    for write_id in sorted(set().union(*found.values()) - known):
-        if _started(write_id) < before:
+    known = {v.write_id for v in all_writes_of_whole(delta)}
+    listed = {table: delta.write_ids(table) for table in TABLES}
+    in_logs = set().union(*listed.values())
+    found = in_logs | writes_in_folders(delta.store, TABLES)
+    for write_id in sorted(found - known):
+        if _began_before(write_id, before):
             abandon(delta, write_id)
-    dead = {v.write_id for v in all_writes(delta) if v.state != State.COMPLETE}
-    for table, write_ids in found.items():
+    writes = all_writes(delta)
+    dead = {v.write_id for v in writes if v.state != State.COMPLETE}
+    for table, write_ids in listed.items():
         delta.delete(table, sorted(write_ids & dead))
-    return sorted(dead & set().union(*found.values()))
+    never_read = {v.write_id for v in writes if v.state == State.ABANDONED} & found
+    for write_id in sorted(never_read):
+        drop_staged(delta.store, write_id)
+        remove_files(delta.store, TABLES, write_id)
+    return sorted(dead & in_logs | never_read)
 
 
-def _started(write_id: str) -> datetime:
-    return datetime.strptime(write_id.rsplit("-", 1)[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+def _began_before(write_id: str, time: datetime) -> bool:
+    try:
+        began = datetime.strptime(write_id.rsplit("-", 1)[0], "%Y%m%dT%H%M%S.%fZ")
+    except ValueError:  # no write of ours
+        return False
+    return began.replace(tzinfo=UTC) < time

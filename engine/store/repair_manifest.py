@@ -32,11 +32,12 @@ def repair_manifest(store: str) -> list[str]:
     MachineError where the machine refuses.
     """
     done = [*make_again_if_unreadable(store)]
-    if not is_local(store) or not noted_numbers(store):
+    noted = noted_numbers(store)
+    if not is_local(store) or not noted:
         return done
     delta = DeltaRsTables(store)
     known = all_writes(delta)
-    lost = [v for v in noted_versions(store) if v.version in lost_versions(store, known)]
+    lost = [v for v in noted_versions(store) if v.version in lost_versions(noted, known)]
     if lost:
         with alone(local_folder(store)):
             _insert(delta, lost)

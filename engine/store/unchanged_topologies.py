@@ -7,7 +7,7 @@ from engine.store.manifest import PlanVersion
 from engine.store.plan_versions import all_writes, complete, list_versions
 from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
-from engine.store.version_notes import has_lost_newest
+from engine.store.version_notes import has_lost_newest, noted_numbers
 
 _REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""
@@ -35,8 +35,9 @@ def nothing_changed(
     None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
     cannot be read.
     """
+    noted = noted_numbers(delta.store)
     known = all_writes(delta)
-    if has_lost_newest(delta.store, known):
+    if has_lost_newest(noted, known):
         return None
     newest = _comparable(complete(known), planner_version, options)
     if newest is None or set(newest.tables) != set(tables) or _sound(delta, newest) is None:

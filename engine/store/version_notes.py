@@ -7,7 +7,7 @@ and a manifest that can no longer be read is made again from them (see repair_ma
 import errno
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -114,20 +114,24 @@ def drop_staged(store: str, write_id: str) -> None:
             os.unlink(_path(store, f".{write_id}"))
 
 
-def lost_versions(store: str, versions: Iterable[PlanVersion]) -> list[int]:
-    """Numbers that were published and that these, all rows of the manifest, do not have."""
-    return sorted(noted_numbers(store) - {v.version for v in versions})
+def lost_versions(noted: Set[int], versions: Iterable[PlanVersion]) -> list[int]:
+    """Numbers that were published and that these, all rows of the manifest, do not have.
+
+    `noted`: noted_numbers before the manifest was read, as a version that another writer publishes is in the
+    manifest first.
+    """
+    return sorted(noted - {v.version for v in versions})
 
 
-def has_lost_newest(store: str, versions: Iterable[PlanVersion]) -> bool:
-    """Whether these, all rows of the manifest, are without the newest version that was published."""
-    return newest_version(store) > max((v.version or 0 for v in versions), default=0)
+def has_lost_newest(noted: Set[int], versions: Iterable[PlanVersion]) -> bool:
+    """Whether the newest version that was published is among `lost_versions`."""
+    return max(noted, default=0) > max((v.version or 0 for v in versions), default=0)
 
 
-def require_whole(store: str, versions: list[PlanVersion]) -> list[PlanVersion]:
-    """All rows of the manifest as they are; StoreError if it has lost the newest."""
-    if has_lost_newest(store, versions):
-        raise lost(store, newest_version(store))
+def require_whole(store: str, noted: Set[int], versions: list[PlanVersion]) -> list[PlanVersion]:
+    """All rows of the manifest as they are; StoreError if it has lost the newest (see lost_versions)."""
+    if has_lost_newest(noted, versions):
+        raise lost(store, max(noted))
     return versions
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Condition
 
 import polars as pl
@@ -20,17 +20,26 @@ ROWS_AT_A_TIME = 100_000
 """Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""
 
 
+BeforeTasks = Callable[[TaskRows], None]
+
+
+@contextmanager
+def _no_check() -> Iterator[BeforeTasks]:
+    yield lambda rows: None
+
+
 def plan_as_read(
     parts: Iterator[Tables],
     until: Layer,
     choices: Choices,
     take: Callable[[dict[str, pa.Table]], None],
-    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
+    of_part: Callable[[], AbstractContextManager[BeforeTasks]] = _no_check,
 ) -> None:
     """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
 
-    One part is read while others are planned, as many as polars has threads, and one is taken. `before_tasks`
-    is called from the threads that plan. What any of them raises ends all, and is raised here.
+    One part is read while others are planned, as many as polars has threads, and one is taken. `of_part` is
+    entered around the planning of each, in its thread, and gives what is called before its tasks are made.
+    What any thread raises ends all, and is raised here.
     """
     line = _Line(parts, pl.thread_pool_size())
 
@@ -42,7 +51,7 @@ def plan_as_read(
                 def plan_part(
                     rows: pl.Series, place: int = place, part: Tables = part, **_: object
                 ) -> pl.Series:
-                    with line.raising_here(), without_pandas():
+                    with line.raising_here(), without_pandas(), of_part() as before_tasks:
                         line.planned(place, plan_columnar(part, until, choices, line.go_on, before_tasks))
                     return rows
 

@@ -63,7 +63,12 @@ REJECTED = table(
     ("name", STR, "the topology's name; null where it has none", True),
     ("source_file", STR, "the file it came from", True),
     ("source_line", LONG, "its line in that file, from 1", True),
-    ("error_stage", STR, "input, or the layer at which Flink refuses it: stream_graph, job_graph, …"),
+    (
+        "error_stage",
+        STR,
+        "input; the layer at which Flink refuses it: stream_graph, job_graph, …; planner: a planner of your "
+        "own breaks a rule; unsupported: Flink has no API for it (--planner flink)",
+    ),
     ("error", STR, "kind of the first error; Flink's exception class where Flink refuses"),
     ("message", STR, "Flink's message where Flink refuses, else the errors joined by newlines"),
     (

@@ -52,9 +52,13 @@ def weights_array(maps: Sequence[dict[str, int] | None]) -> pa.Array:
     )
 
 
+RESOURCES_OF_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
+"""What a ResourceSpec has none of unless it says so."""
+
+
 def resources_array(resources: Sequence[dict[str, Any] | None]) -> pa.Array:
     """A ResourceSpec; off-heap and managed memory default to 0."""
-    zero = {"task_off_heap_memory_bytes": 0, "managed_memory_bytes": 0}
+    zero = dict.fromkeys(RESOURCES_OF_ZERO, 0)
     return pa.array([None if r is None else {**zero, **r} for r in resources], RESOURCES_TYPE)
 
 

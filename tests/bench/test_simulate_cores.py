@@ -2,46 +2,9 @@
 
 import pytest
 
-from benchmarks.simulate_cores import seconds_on, skewed, stages_of
-
-
-def job(number, submitted, completed, *stages):
-    """The events of a job; those of its stages are not among them."""
-    times = {"Submission Time": 1000 * submitted}, {"Completion Time": 1000 * completed}
-    start = {"Event": "SparkListenerJobStart", "Job ID": number, "Stage IDs": stages} | times[0]
-    return [start, {"Event": "SparkListenerJobEnd", "Job ID": number} | times[1]]
-
-
-def stage(number, submitted, completed, tasks, failed=(), reads=(), rows=()):
-    """The events of a stage; times in seconds, a task each of `tasks` seconds and `rows` read."""
-    ends = [
-        {
-            "Event": "SparkListenerTaskEnd",
-            "Stage ID": number,
-            "Stage Attempt ID": 0,
-            "Task Info": {
-                "Launch Time": 1000 * submitted + place,
-                "Finish Time": 1000 * (submitted + spent) + place,
-                "Failed": is_failed,
-            },
-            "Task Metrics": {
-                "Shuffle Write Metrics": {"Shuffle Bytes Written": 10},
-                "Shuffle Read Metrics": {"Total Records Read": rows[place] if place < len(rows) else 0},
-                "Input Metrics": {"Records Read": 1},
-            },
-        }
-        for is_failed, of_kind in ((False, tasks), (True, failed))
-        for place, spent in enumerate(of_kind)
-    ]
-    info = {
-        "Stage ID": number,
-        "Stage Attempt ID": 0,
-        "Stage Name": "collect",
-        "Submission Time": 1000 * submitted,
-        "Completion Time": 1000 * completed,
-        "Parent IDs": reads,
-    }
-    return [*ends, {"Event": "SparkListenerStageCompleted", "Stage Info": info}]
+from benchmarks.event_log import stages_of
+from benchmarks.simulate_cores import larger, seconds_on, skewed
+from tests.bench.made_up_events import job, stage
 
 
 def test_tasks_are_spread_and_what_the_driver_does_stays():
@@ -82,3 +45,11 @@ def test_skew_counts_where_it_costs_time():
     ((found, seconds, rows),) = skewed(stages, 2)
     assert found.name == "0 collect"
     assert [seconds, rows] == pytest.approx([2.5, 2])
+
+
+def test_a_larger_topology_has_more_tasks_and_longer_walks():
+    walk = stages_of([*stage(0, 0, 3, [3], rows=[5]), *stage(1, 3, 5, [1, 1]), *stage(2, 5, 5.2, [0.2])])
+    tenfold = [larger(one, 10) for one in walk]
+    assert [[len(one.tasks), sum(one.tasks)] for one in tenfold] == [[1, 30], [20, 20], [1, 0.2]]
+    assert [one.shuffled_bytes for one in tenfold] == [100, 200, 10]
+    assert seconds_on(tenfold, 4) == pytest.approx(30 + 5 + 0.2)

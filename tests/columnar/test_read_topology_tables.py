@@ -18,6 +18,7 @@ from plans.errors import InputError, SchemaError
 from plans.topology.columnar.read_topology_tables import read_topology_tables
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.columnar.topology_tables import TopologyTables
+from plans.topology.job_defaults import JobDefaults
 from plans.topology.joins.read_topology_objects import read_topology_objects
 from plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
 from tests.columnar.table_contents import frame_contents
@@ -138,7 +139,52 @@ def test_ids_names_and_missing_halves(spark: SparkSession):
         "NoTopology",
         "TopologyIdCollision",
         "TopologyIdMismatch",
+        "UnknownValue",
     ]
+
+
+def test_the_error_of_an_id_does_not_depend_on_the_order_of_rows(spark: SparkSession):
+    """Two rows with one topology_id, one of them with another's name."""
+    topologies, rows = as_tables(spark, [simple("a"), simple("b")])
+    same_id = topologies.withColumn("topology_id", F.xxhash64(F.lit("a")))
+    found = [
+        assert_same(spark, same_id.orderBy(order), rows).rejected["error"].to_list()
+        for order in (F.col("name"), F.col("name").desc())
+    ]
+    assert found[0] == found[1] == ["TopologyIdCollision", "TopologyIdCollision", "NoTopology"]
+
+
+def test_resources_that_are_left_out_are_none(spark: SparkSession):
+    """The plan and fingerprint are those of zeros, whichever of the two is left out."""
+    given = [every_setting()]
+    _, rows = as_tables(spark, given)
+    zero = read_topologies(given)
+    for name in ("task_off_heap_memory_bytes", "managed_memory_bytes"):
+        without = {
+            column: F.col(column).withField(name, F.lit(None).cast("long"))
+            for column in ("min_resources", "preferred_resources")
+        }
+        topologies, _ = as_tables(spark, given)
+        found = assert_same(spark, topologies, rows.withColumns(without))
+        assert frame_contents(found) == frame_contents(zero)
+
+
+def test_keys_that_come_twice_beside_configured_defaults_are_refused(spark: SparkSession, tmp_path: Path):
+    entries = pa.array([[("a", "1"), ("a", "2")], [("a", "1")]], pa.map_(pa.string(), pa.string()))
+    topologies = pa.table({"name": ["twice", "once"], "config": entries})
+    _, rows = as_tables(spark, [simple("twice"), simple("once")])
+    (tmp_path / "topologies").mkdir()
+    pq.write_table(topologies, tmp_path / "topologies" / "part.parquet")
+    rows.write.parquet(str(tmp_path / "transformations"))
+    defaults = JobDefaults(config={"pipeline.max-parallelism": "64"})
+    found = read_topologies(tmp_path, job_defaults=defaults)
+    assert [found.topologies["name"].to_list(), found.rejected["error"].to_list()] == [
+        ["once"],
+        ["DuplicateKey"],
+    ]
+    read = read_with_spark(spark, tmp_path, job_defaults=defaults)
+    with reading(validated(spark, read)) as expected:
+        assert frame_contents(found) == contents(expected)
 
 
 def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):

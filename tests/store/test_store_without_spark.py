@@ -15,7 +15,7 @@ from engine.store.delta_rs_table import create_table
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.drop_version import drop_version
 from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import all_writes, list_versions
+from engine.store.plan_versions import all_writes, find_version, list_versions
 from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
 from engine.store.unchanged_topologies import unchanged_topologies
@@ -167,6 +167,21 @@ def test_a_version_that_is_being_dropped_stays_noted_as_dropped(store: str):
     drop_version(delta, 1)
     renew_notes(store, seen_before)
     assert [v.version for v in list_versions(delta)] == [2]
+
+
+@pytest.mark.parametrize("read", [list_versions, lambda delta: find_version(delta, None), remove_unfinished])
+def test_a_version_that_is_published_while_the_manifest_is_read_is_not_lost(store: str, monkeypatch, read):
+    read_manifest = DeltaRsTables.read_manifest
+
+    def and_publish_another(self):
+        monkeypatch.setattr(DeltaRsTables, "read_manifest", read_manifest)
+        seen = read_manifest(self)
+        assert write(store, plan_of(b="1")) == 2
+        return seen
+
+    monkeypatch.setattr(DeltaRsTables, "read_manifest", and_publish_another)
+    read(DeltaRsTables(store))
+    assert [v.version for v in list_versions(DeltaRsTables(store))] == [1, 2]
 
 
 def test_what_a_killed_write_left_is_removed_and_nothing_else(store: str):

@@ -4,6 +4,8 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,16 @@ from engine.planning.foresee_memory import Size
 from engine.planning.plan_in_process import parts_in_process, plan_in_process
 from engine.planning.plan_into_store import Stored, plan_into_store_by_columns
 from engine.planning.plan_options import plan_options
+from engine.store import plan_versions
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.plan_versions import list_versions
 from engine.store.read_plan import read_plan
+from engine.store.remove_unfinished import remove_unfinished
 from engine.store.verify_version import verify_version
 from engine.store.write_in_parts import WriteInParts
 from plans.choices import Choices
 from plans.columnar.plan_as_read import plan_as_read
-from plans.errors import InputError, MachineError
+from plans.errors import InputError, MachineError, StoreError
 from plans.topology import texts_of_file
 from plans.topology.job_defaults import NO_DEFAULTS
 from plans.vocabulary import Layer
@@ -140,6 +144,35 @@ def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of
     assert [v.version for v in list_versions(DeltaRsTables(str(store)))] == [1]
 
 
+def test_what_ends_the_plan_after_its_version_is_there_leaves_the_version(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan_versions, "note_version", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plan_into(tmp_path / "store", lines_of(FLEET[:5]))
+    delta = DeltaRsTables(str(tmp_path / "store"))
+    assert [v.version for v in list_versions(delta)] == [1]
+    assert verify_version(delta, 1)[1] == []
+
+
+def test_files_that_no_log_lists_are_removed_with_what_a_killed_write_left(tmp_path):
+    store = tmp_path / "store"
+    plan_into(store, lines_of(FLEET[:5]))
+    delta = DeltaRsTables(str(store))
+    before = set(store.glob("*/write_id=*/*.parquet"))
+    killed = WriteInParts(str(store))
+    killed.add(plan_in_process(lines_of(FLEET[5:9])).tables)
+    assert set(store.glob("*/write_id=*/*.parquet")) > before
+    assert remove_unfinished(delta) == []
+    assert remove_unfinished(delta, timedelta(seconds=-60)) == [killed._write_id]
+    assert set(store.glob("*/write_id=*/*.parquet")) == before
+    assert remove_unfinished(delta, timedelta(seconds=-60)) == []
+    with pytest.raises(StoreError, match="failed"):
+        killed.publish(planner_version="1", options={})
+    assert [verify_version(delta, v.version)[1] for v in list_versions(delta)] == [[]]
+
+
 def test_what_is_wrong_with_the_paths_is_said_before_there_is_a_store(tmp_path):
     (tmp_path / "empty.jsonl").write_bytes(b"\n\n")
     with pytest.raises(InputError, match="no topologies"):
@@ -175,8 +208,12 @@ def test_what_planning_raises_ends_all():
     def no_memory(rows):
         raise MachineError("no memory")
 
+    @contextmanager
+    def of_part():
+        yield no_memory
+
     with pytest.raises(MachineError, match="no memory"):
-        plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, no_memory)
+        plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, of_part)
 
 
 def test_no_more_is_read_than_is_taken():

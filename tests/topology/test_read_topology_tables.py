@@ -179,6 +179,23 @@ def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):
         read_topology_tables(spark, topologies.withColumn("extra", F.lit(1)), rows)
 
 
+def test_ids_below_one_are_refused(spark: SparkSession):
+    """As many as the last id, in two blocks in order, but not from 1 on."""
+    ids = spark.range(1 - BLOCK, 1).union(spark.range(BLOCK + 1, 2 * BLOCK + 1))
+    rows = ids.select(
+        F.xxhash64(F.lit("below")).alias("topology_id"),
+        F.col("id").cast("int").alias("id"),
+        F.lit("source").alias("kind"),
+        F.array().cast("array<int>").alias("inputs"),
+    )
+    with reading(
+        read_topology_tables(spark, spark.createDataFrame([("below",)], "name string"), rows)
+    ) as tables:
+        ((errors,),) = tables.rejected.select("errors").collect()
+        assert tables.topologies.isEmpty()
+        assert errors[0]["error"] in ("IdOutOfOrder", "OutOfRange")
+
+
 def test_a_missing_table_is_an_error_of_the_run(spark: SparkSession, tmp_path: Path):
     with pytest.raises(InputError, match=r"cannot read .*/topologies"):
         load_topology_folder(spark, str(tmp_path))

@@ -20,7 +20,10 @@ from plans.topology.require_given_columns import (
     is_other_integer,
     require_given_columns,
 )
+from plans.topology.transformation_columns import RESOURCES_OF_ZERO
 from plans.vocabulary import TopologyForm
+
+_RESOURCES = ("min_resources", "preferred_resources")
 
 
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
@@ -35,6 +38,7 @@ def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = 
         "config": [],
     }
     table = _normalized(topologies, "topologies", missing)
+    table = table.with_columns(pl.lit(None, pl.String).alias("stream_graph_settings"))
     if job_defaults.config:
         table = table.with_columns(_under(table["config"], job_defaults.config))
     without_id = table["name"].filter(table[TOPOLOGY].is_null())
@@ -61,7 +65,14 @@ def _under(configs: pl.Series, config: Mapping[str, str]) -> pl.Series:
 def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:
     """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. What is given is emptied."""
     missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-    return _normalized(transformations, "transformations", missing)
+    normalized = _normalized(transformations, "transformations", missing)
+    given = [name for name in _RESOURCES if normalized[name].null_count() < len(normalized)]
+    return normalized.with_columns(map(_with_zeros, given))
+
+
+def _with_zeros(name: str) -> pl.Expr:
+    zeros = (pl.field(field).fill_null(0) for field in RESOURCES_OF_ZERO)
+    return pl.when(pl.col(name).is_not_null()).then(pl.col(name).struct.with_fields(*zeros)).alias(name)
 
 
 def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:

@@ -141,7 +141,7 @@ def _validated(
     transformations have.
     """
     ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
-    wrong = row_errors(ids, names)
+    wrong = row_errors(ids, names, given["form"].to_list())
     sound = sound_topologies(given, rows, wrong)
     settings, refused = _settled(given, rows, sound)
     suspicious = sorted(set(range(len(ids))).difference(wrong, sound["position"]))

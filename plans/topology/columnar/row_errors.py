@@ -7,12 +7,16 @@ from plans.message_limits import MOST_OF_A_NAME, limited
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.read_topology_tables import ALLOWED_AND_HINT
+from plans.vocabulary import TopologyForm
+
+_FORM = str(TopologyForm.TRANSFORMATIONS)
 
 
-def row_errors(ids: Sequence[int], names: Sequence[str | None]) -> dict[int, dict[str, str]]:
-    """Position to TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; all rows of an id alike.
-
-    As joins.read_topology_tables.
+def row_errors(
+    ids: Sequence[int], names: Sequence[str | None], forms: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    """Position to TopologyIdMismatch, DuplicateTopologyName, TopologyIdCollision, or UnknownValue of a form
+    that tables do not have; all rows of an id alike. As joins.read_topology_tables.
     """
     with_id = Counter(ids)
     names_of: dict[int, set[str]] = {i: set() for i, count in with_id.items() if count > 1}
@@ -20,16 +24,20 @@ def row_errors(ids: Sequence[int], names: Sequence[str | None]) -> dict[int, dic
         if name is not None and i in names_of:
             names_of[i].add(name)
     of_id: dict[int, dict[str, str]] = {}
-    for i, name in zip(ids, names, strict=True):
-        if i in of_id:
-            continue
+    for i, name, form in zip(ids, names, forms, strict=True):
         if name is not None and i != topology_id(name):
-            of_id[i] = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
+            found = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
         elif i in names_of and len(names_of[i]) == 1:
-            found = "" if name is None else f"name {limited(name, MOST_OF_A_NAME)} on {with_id[i]} rows"
-            of_id[i] = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, found)
+            text = "" if name is None else f"name {limited(name, MOST_OF_A_NAME)} on {with_id[i]} rows"
+            found = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, text)
         elif i in names_of:
-            of_id[i] = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")
+            found = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")
+        elif form != _FORM:
+            found = _error(ErrorKind.UNKNOWN_VALUE, f"form {limited(form, MOST_OF_A_NAME)}")
+        else:
+            continue
+        # Of several the first by name, whatever the order of rows.
+        of_id[i] = min(of_id.get(i, found), found, key=lambda error: tuple(error.values()))
     return {position: of_id[i] for position, i in enumerate(ids) if i in of_id}
 
 

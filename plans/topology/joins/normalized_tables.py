@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from plans.joins.spark_schemas import column_types
 from plans.tables import TABLES
+from plans.tables.column_types import RESOURCES
 from plans.tables.type_names import type_name
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.topology_tables import GivenTables
@@ -15,7 +16,10 @@ from plans.topology.require_given_columns import (
     is_other_integer,
     require_given_columns,
 )
+from plans.topology.transformation_columns import RESOURCES_OF_ZERO
 from plans.vocabulary import TopologyForm
+
+_RESOURCES = ("min_resources", "preferred_resources")
 
 
 def normalized_tables(
@@ -31,7 +35,7 @@ def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_
     """TOPOLOGIES columns; only name is required. A missing topology_id is the name's xxhash64.
 
     What a topology does not set is as `job_defaults` say.
-    fingerprint and stream_graph_settings are null: the first is computed, the second is of stream graphs.
+    stream_graph_settings is null: it is of stream graphs.
     """
     missing = {
         "topology_id": F.xxhash64("name"),
@@ -41,11 +45,16 @@ def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_
         "config": F.expr("cast(map() AS map<string, string>)"),
     }
     normalized = _normalized(topologies, "topologies", missing)
+    normalized = normalized.withColumn("stream_graph_settings", F.lit(None).cast("string"))
     if not job_defaults.config:
         return normalized
     entries = [F.lit(text) for entry in job_defaults.config.items() for text in entry]
     others = F.map_filter(F.create_map(*entries), lambda key, _: ~F.array_contains(F.map_keys("config"), key))
-    return normalized.withColumn("config", F.map_concat(others, "config"))
+    keys = F.map_keys("config")  # what comes twice is refused, but not by Spark
+    each_once = F.size(F.array_distinct(keys)) == F.size(keys)
+    return normalized.withColumn(
+        "config", F.when(each_once, F.map_concat(others, "config")).otherwise(F.col("config"))
+    )
 
 
 def normalized_transformations(transformations: DataFrame) -> DataFrame:
@@ -56,7 +65,18 @@ def normalized_transformations(transformations: DataFrame) -> DataFrame:
         "managed_memory": F.expr("cast(map() AS map<string, int>)"),
         "slot_scope": F.expr("cast(array() AS array<string>)"),
     }
-    return _normalized(transformations, "transformations", missing)
+    normalized = _normalized(transformations, "transformations", missing)
+    given = [name for name in _RESOURCES if name in transformations.columns]
+    return normalized.withColumns({name: _with_zeros(F.col(name)) for name in given}) if given else normalized
+
+
+def _with_zeros(resources: Column) -> Column:
+    fields = [
+        F.coalesce(resources[name], F.lit(0)) if name in RESOURCES_OF_ZERO else resources[name]
+        for name in RESOURCES.names
+    ]
+    named = [field.alias(name) for field, name in zip(fields, RESOURCES.names, strict=True)]
+    return F.when(resources.isNotNull(), F.struct(*named))
 
 
 def _normalized(df: DataFrame, table: str, missing: Mapping[str, Column]) -> DataFrame:

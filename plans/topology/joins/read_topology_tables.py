@@ -129,7 +129,9 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _row_error() -> Column:
-    """NoTopology, TopologyIdMismatch, DuplicateTopologyName or TopologyIdCollision; null if none of them."""
+    """What is wrong with the row itself: NoTopology, TopologyIdMismatch, DuplicateTopologyName,
+    TopologyIdCollision, or UnknownValue of a form that tables do not have; else null.
+    """
     hash_text = F.xxhash64("name").cast("string")
     id_text = F.coalesce(F.col("topology_id").cast("string"), F.lit("null"))
     name = limited_column(F.col("name"), MOST_OF_A_NAME)
@@ -155,6 +157,13 @@ def _row_error() -> Column:
             _error(
                 ErrorKind.TOPOLOGY_ID_COLLISION,
                 F.concat(F.lit("topology_id "), id_text, F.lit(" of several names")),
+            ),
+        )
+        .when(
+            F.col("form") != str(TopologyForm.TRANSFORMATIONS),
+            _error(
+                ErrorKind.UNKNOWN_VALUE,
+                F.concat(F.lit("form "), limited_column(F.col("form"), MOST_OF_A_NAME)),
             ),
         )
     )
@@ -185,11 +194,13 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         (F.col("kind") == str(Kind.LEGACY_SOURCE)).alias("is_legacy_source"),
     )
     blocks = checked.groupBy("topology_id", "block").agg(
-        F.sort_array(F.collect_list("row")).alias("rows"),
+        # All rows without an id are in one group, which may be too large to collect.
+        F.sort_array(F.collect_list(F.when(F.col("block").isNotNull(), F.col("row")))).alias("rows"),
+        F.count(F.lit(1)).alias("size"),
         F.bool_or("suspicious").alias("suspicious"),
         F.bool_or("is_legacy_source").alias("has_legacy_source"),
     )
-    first_id, size = F.col("block") * BLOCK + 1, F.size("rows")
+    first_id, size = F.col("block") * BLOCK + 1, F.col("size")
     in_order = F.col("rows.id").cast("array<bigint>") == F.sequence(first_id, first_id + size - 1)
     text = F.concat(F.array_join(F.col("rows.line"), "\n"), F.lit("\n"))
     digests = blocks.select(
@@ -202,7 +213,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
     )
     topologies = digests.groupBy("topology_id").agg(
         F.sort_array(F.collect_list("block_digest")).alias("blocks"),
-        F.bool_and("holds").alias("hold"),
+        (F.bool_and("holds") & (F.min("block_digest.block") >= 0)).alias("hold"),
         F.max("last_id").alias("last_id"),
         F.sum("size").alias("size"),
         F.bool_or("has_legacy_source").alias("has_legacy_source"),
@@ -234,7 +245,7 @@ def _settled(summary: DataFrame, rows: DataFrame, some_depend_on_sources: bool) 
     wrong = (
         summary.where("row_error IS NOT NULL")
         .groupBy("topology_id")
-        .agg(F.first("row_error").alias("row_error"))
+        .agg(F.min("row_error").alias("row_error"))
     )
     return jobs.mapInArrow(settings_of_topologies, from_arrow_schema(SETTLED)).unionByName(
         wrong.select(
