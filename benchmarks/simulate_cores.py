@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("--cores", default="1,2,4,16,100,1000")
     parser.add_argument("--skew", type=float, default=2.0, help="task over mean from which a stage is listed")
-    parser.add_argument("--times", type=int, default=1, help="take the topology to be so many times as large")
+    parser.add_argument("--times", type=int, default=1, help="the size of the topology, in those of the run")
     arguments = parser.parse_args()
     stages = [larger(stage, arguments.times) for stage in stages_of(events(arguments.log))]
     _print(stages, [int(number) for number in arguments.cores.split(",")], arguments.skew)
@@ -138,7 +138,7 @@ def _most_over_mean(values: Sequence[float]) -> float:
 
 
 def alone_on(stage: Stage, cores: int) -> float:
-    """The seconds until the last task of a stage ends that has so many cores for itself."""
+    """The seconds until the last task of a stage ends that has these cores for itself."""
     free = [0.0] * min(cores, max(1, len(stage.tasks)))
     for seconds in stage.tasks:
         heapq.heapreplace(free, free[0] + seconds)

@@ -50,9 +50,7 @@ class ChainingStrategy(StrEnum):
     ALWAYS = "ALWAYS"  #: may be chained to what it reads, and to what reads it
     NEVER = "NEVER"  #: is a chain of its own
     HEAD = "HEAD"  #: begins a chain
-    HEAD_WITH_SOURCES = (
-        "HEAD_WITH_SOURCES"  #: begins a chain, into which sources that it reads may be chained
-    )
+    HEAD_WITH_SOURCES = "HEAD_WITH_SOURCES"  #: begins a chain; sources that it reads may be in it
 
 
 class Partitioner(StrEnum):
@@ -81,17 +79,15 @@ class StreamExchangeMode(StrEnum):
 class GlobalStreamExchangeMode(StrEnum):
     """Decides every edge whose own exchange mode is UNDEFINED."""
 
-    ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"  #: every result is BLOCKING
+    ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"  #: all edges BLOCKING
     FORWARD_EDGES_PIPELINED = "FORWARD_EDGES_PIPELINED"  #: FORWARD edges PIPELINED_BOUNDED, others BLOCKING
     POINTWISE_EDGES_PIPELINED = (
         "POINTWISE_EDGES_PIPELINED"  #: pointwise edges PIPELINED_BOUNDED, others BLOCKING
     )
-    ALL_EDGES_PIPELINED = "ALL_EDGES_PIPELINED"  #: every result is PIPELINED_BOUNDED
-    ALL_EDGES_PIPELINED_APPROXIMATE = (
-        "ALL_EDGES_PIPELINED_APPROXIMATE"  #: every result is PIPELINED_APPROXIMATE
-    )
-    ALL_EDGES_HYBRID_FULL = "ALL_EDGES_HYBRID_FULL"  #: every result is HYBRID_FULL
-    ALL_EDGES_HYBRID_SELECTIVE = "ALL_EDGES_HYBRID_SELECTIVE"  #: every result is HYBRID_SELECTIVE
+    ALL_EDGES_PIPELINED = "ALL_EDGES_PIPELINED"  #: all edges PIPELINED_BOUNDED
+    ALL_EDGES_PIPELINED_APPROXIMATE = "ALL_EDGES_PIPELINED_APPROXIMATE"  #: all edges PIPELINED_APPROXIMATE
+    ALL_EDGES_HYBRID_FULL = "ALL_EDGES_HYBRID_FULL"  #: all edges HYBRID_FULL
+    ALL_EDGES_HYBRID_SELECTIVE = "ALL_EDGES_HYBRID_SELECTIVE"  #: all edges HYBRID_SELECTIVE
 
 
 class ResultPartitionType(StrEnum):
@@ -101,9 +97,7 @@ class ResultPartitionType(StrEnum):
     BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"  #: the same, and kept after it was read
     PIPELINED = "PIPELINED"  #: read while it is written, through any number of buffers
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"  #: read while it is written, through a bounded number of buffers
-    PIPELINED_APPROXIMATE = (
-        "PIPELINED_APPROXIMATE"  #: the same; readers can be restarted alone, and lose records
-    )
+    PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"  #: the same; readers can restart alone, and lose records
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
     HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
 
@@ -167,7 +161,7 @@ class NotChainableReason(StrEnum):
     CHAINING_DISABLED = "CHAINING_DISABLED"  #: operator chaining is off for the job
     SEVERAL_INPUTS = "SEVERAL_INPUTS"  #: the target has more than one input edge
     UNION_INPUT = "UNION_INPUT"  #: another edge feeds the same input of the target
-    DIFFERENT_SLOT_SHARING_GROUP = "DIFFERENT_SLOT_SHARING_GROUP"  #: both ends' groups differ
+    DIFFERENT_SLOT_SHARING_GROUP = "DIFFERENT_SLOT_SHARING_GROUP"  #: at both ends
     YIELDING_BEHIND_LEGACY_SOURCE = (
         "YIELDING_BEHIND_LEGACY_SOURCE"  #: the target yields; its chain would begin with a legacy source
     )
@@ -175,8 +169,8 @@ class NotChainableReason(StrEnum):
     DOWNSTREAM_NEVER_CHAINS = "DOWNSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER downstream
     DOWNSTREAM_IS_HEAD = "DOWNSTREAM_IS_HEAD"  #: chaining strategy HEAD downstream
     UPSTREAM_IS_NOT_A_SOURCE = "UPSTREAM_IS_NOT_A_SOURCE"  #: HEAD_WITH_SOURCES takes sources only
-    DIFFERENT_PARALLELISM = "DIFFERENT_PARALLELISM"  #: both ends' parallelism differs
-    DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: and the job does not chain such operators
-    PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"  #: the edge distributes records in another way
+    DIFFERENT_PARALLELISM = "DIFFERENT_PARALLELISM"  #: at both ends
+    DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: at both ends, and the job forbids such chains
+    PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"  #: records are distributed in another way
     BATCH_EXCHANGE = "BATCH_EXCHANGE"  #: exchange mode BATCH
     DECIDED_BY_PLANNER = "DECIDED_BY_PLANNER"  #: a planner in place of Flink's rules wants it apart

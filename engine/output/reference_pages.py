@@ -38,8 +38,8 @@ def tables_page() -> str:
         "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
         "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
         "one version share it. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
-        "columns with another name in SQL show it under *in SQL*. [Values](#values) says what a column may hold",
-        "whose meaning begins with a name such as ResultPartitionType.",
+        "columns with another name in SQL show it under *in SQL*. If the meaning of a column names an enum,",
+        "such as ResultPartitionType, [Values](#values) lists what it may hold.",
     ]
     for table, columns in TABLES.items():
         layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
@@ -60,10 +60,15 @@ def _values() -> list[str]:
     comments = " ".join(
         column.metadata[COMMENT].decode() for columns in TABLES.values() for column in columns
     )
-    lines = ["", "## Values", "", "Flink's enums, and two of Penstock's (TopologyForm, NotChainableReason)."]
+    lines = [
+        "",
+        "## Values",
+        "",
+        "What columns hold that name one of these enums. Those that Flink has, too, have Flink's values.",
+    ]
     for name, vocabulary in inspect.getmembers(vocabulary_module, inspect.isclass):
         if vocabulary.__module__ == vocabulary_module.__name__ and re.search(rf"\b{name}\b", comments):
-            about = (inspect.getdoc(vocabulary) or "").split("\n")[0]
+            about = re.sub(r"; (read|decides) [^.]*", "", (inspect.getdoc(vocabulary) or "").split("\n")[0])
             lines += ["", f"### {name}", "", about, "", "| value | meaning |", "|---|---|"]
             lines += [f"| `{value}` | {cell(meaning)} |" for value, meaning in _meanings(vocabulary)]
     return lines

@@ -58,17 +58,41 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def plan_into(
-    spark: SparkSession, store: Path, topologies: list[dict[str, Any]], until: Layer = Layer.SLOTS
+    spark: SparkSession,
+    store: Path,
+    topologies: list[dict[str, Any]],
+    until: Layer = Layer.SLOTS,
+    planner: Planner = Planner.JOINS,
 ) -> Stored:
     file = store.parent / "topologies.jsonl"
     file.write_bytes(b"\n".join(map(orjson.dumps, topologies)))
-    choice = Choice(Planner.JOINS, "as asked", on_spark=True)
+    choice = Choice(planner, "as asked", on_spark=True)
     work = WorkOnSpark((str(file),), str(store), plan_options(until), choice, {}, 1 << 20)
     return plan_into_store_on_spark(work, lambda: spark, Report())
 
 
+def stored_in(spark: SparkSession) -> set[int]:
+    """The ids of the RDDs that Spark keeps."""
+    return {int(number) for number in spark.sparkContext._jsc.getPersistentRDDs()}
+
+
 def written(store: Path) -> set[str]:
     return {folder.name.removeprefix("write_id=") for folder in store.glob("*/write_id=*")}
+
+
+@pytest.mark.parametrize("planner", [Planner.JOINS, Planner.COLUMNAR])
+def test_nothing_stays_in_the_storage_of_a_session(spark: SparkSession, tmp_path: Path, monkeypatch, planner):
+    before = stored_in(spark)
+    plan_into(spark, tmp_path / "store", [PLANNED], planner=planner)
+    assert stored_in(spark) <= before
+
+    def no_memory(*_: Any) -> None:
+        raise MachineError("no memory")
+
+    monkeypatch.setattr(plan_topologies, "count_rows", no_memory)
+    with pytest.raises(MachineError):
+        plan_into(spark, tmp_path / "store", [PLANNED], planner=planner)
+    assert stored_in(spark) <= before
 
 
 def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path, handed_over: list[str]):
