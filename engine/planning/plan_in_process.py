@@ -10,6 +10,7 @@ import pyarrow as pa
 from engine.planning.foresee_memory import (
     Size,
     memory_for_tasks_of_parts,
+    parts_at_once,
     require_memory_after_reading,
     require_memory_for_tasks,
     require_memory_to_read_on,
@@ -161,7 +162,14 @@ def plan_parts(
         take(tables)
         report(done)
 
-    plan_as_read(frames(), until, choices or Choices(), take_and_count, memory_for_tasks_of_parts())
+    plan_as_read(
+        frames(),
+        until,
+        choices or Choices(),
+        take_and_count,
+        memory_for_tasks_of_parts(),
+        parts_at_once(),
+    )
     return inputs
 
 

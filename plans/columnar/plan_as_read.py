@@ -34,14 +34,16 @@ def plan_as_read(
     choices: Choices,
     take: Callable[[dict[str, pa.Table]], None],
     of_part: Callable[[], AbstractContextManager[BeforeTasks]] = _no_check,
+    at_once: int | None = None,
 ) -> None:
     """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
 
-    One part is read while others are planned, as many as polars has threads, and one is taken. `of_part` is
-    entered around the planning of each, in its thread, and gives what is called before its tasks are made.
-    What any thread raises ends all, and is raised here.
+    One part is read while `at_once` others are planned, by default and at most as many as polars has
+    threads, and one is taken. `of_part` is entered around the planning of each, in its thread, and gives
+    what is called before its tasks are made. What any thread raises ends all, and is raised here.
     """
-    line = _Line(parts, pl.thread_pool_size())
+    threads = pl.thread_pool_size()
+    line = _Line(parts, threads if at_once is None else min(threads, at_once))
 
     def plan() -> None:
         with line.raising_here():
