@@ -31,14 +31,21 @@ class Stage(NamedTuple):
 def events(log: Path) -> Iterator[dict[str, Any]]:
     """The events of an application: `log` is the file that holds them, not compressed, or its folder.
 
-    Raises FileNotFoundError if there is none.
+    Raises FileNotFoundError if there is none, ValueError if there are those of several applications.
     """
-    files = sorted(log.glob("**/events_*")) if log.is_dir() else [log]
+    files = sorted(log.glob("**/events_*"), key=_number) if log.is_dir() else [log]
     if not files:
         raise FileNotFoundError(f"no event log in {log}")
+    if len({file.parent for file in files}) > 1:
+        raise ValueError(f"event logs of several applications in {log}: name the folder of one")
     for file in files:
         with file.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
+
+
+def _number(file: Path) -> int:
+    """Of a file of a log that Spark writes into several, events_NUMBER_APPLICATION."""
+    return int(file.name.split("_")[1])
 
 
 def stages_of(of_application: Iterable[dict[str, Any]]) -> list[Stage]:

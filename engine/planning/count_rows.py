@@ -33,7 +33,8 @@ class Rows(NamedTuple):
 def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more than `of_giants` rows. Transformations without a topology_id are of no topology.
+    A giant has more than `of_giants` rows. Transformations without a topology_id are none, but
+    count as one topology in `largest`: one worker would get them.
     """
     defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(given)
@@ -45,7 +46,7 @@ def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
         .join(defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left")
         .agg(
             F.sum("size").alias("rows"),
-            F.max(F.when(F.col(TOPOLOGY).isNotNull(), F.col("size"))).alias("largest"),
+            F.max("size").alias("largest"),
             F.max(F.when(F.col(TOPOLOGY).isNotNull(), tasks)).alias("most_tasks"),
         )
     )
@@ -117,7 +118,7 @@ def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) ->
     of_topologies = of_topologies.group_by(TOPOLOGY).agg(pl.col("default").max())
     found = sizes.join(of_topologies, on=TOPOLOGY, how="left").select(
         pl.col("size").sum().alias("rows"),
-        pl.col("size").filter(with_topology).max().alias("largest"),
+        pl.col("size").max().alias("largest"),
         tasks.filter(with_topology).max().alias("most_tasks"),
     )
     large = sizes.filter(with_topology & (pl.col("size") > of_giants))

@@ -11,9 +11,8 @@ GiB, 14.9 million of 800,000, 1.31 GiB; the first of them with one, four and eig
 0.79, 1.52 and 2.19 GiB.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from threading import Condition, Lock
+from collections.abc import Callable
+from threading import Lock
 from typing import NamedTuple
 
 from engine.machine.available_memory import Available, available_memory
@@ -160,40 +159,6 @@ def require_memory_for_tasks() -> Callable[[TaskRows], None]:
             )
 
     return check
-
-
-def memory_for_tasks_of_parts() -> Callable[[], AbstractContextManager[Callable[[TaskRows], None]]]:
-    """Around the planning of each of several parts that are planned at once: a check to be called before its
-    tasks are made.
-
-    It raises NotEnoughMemoryError if they do not fit beside those that the other parts may still make; where
-    others are under way, it waits until they are made.
-    """
-    changed = Condition()
-    reserved = 0
-
-    @contextmanager
-    def of_part() -> Iterator[Callable[[TaskRows], None]]:
-        nonlocal reserved
-        own = 0
-
-        def check(rows: TaskRows) -> None:
-            nonlocal own, reserved
-            needed = bytes_of_tasks(rows)
-            with changed:
-                changed.wait_for(lambda: not reserved or reserved + needed <= available_memory().size_bytes)
-                _require(needed, f"planning {rows.tasks:,} tasks with {rows.edges:,} inputs")
-                own += needed
-                reserved += needed
-
-        try:
-            yield check
-        finally:
-            with changed:
-                reserved -= own
-                changed.notify_all()
-
-    return of_part
 
 
 def bytes_of_tasks(rows: TaskRows) -> int:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from engine.planning.foresee_memory import (
     Size,
-    memory_for_tasks_of_parts,
     parts_at_once,
     require_memory_after_reading,
     require_memory_for_tasks,
@@ -23,6 +22,7 @@ from plans.columnar.plan_columnar import Finished
 from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
 from plans.columnar.read_topologies import Topologies, read_topologies
 from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.execution_graph.columnar.count_task_rows import TaskRows
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.read_topology_files import read_topology_files_in_parts
 from plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
@@ -156,20 +156,16 @@ def plan_parts(
             require_memory_after_reading(_size(found))
             yield found
 
+    def before_tasks(rows: TaskRows) -> None:
+        require_memory_for_tasks()(rows)  # of this part alone: those before it are written
+
     def take_and_count(tables: dict[str, pa.Table]) -> None:
         nonlocal done
         done += len(tables["topologies"]) + len(tables["rejected"])
         take(tables)
         report(done)
 
-    plan_as_read(
-        frames(),
-        until,
-        choices or Choices(),
-        take_and_count,
-        memory_for_tasks_of_parts(),
-        parts_at_once(),
-    )
+    plan_as_read(frames(), until, choices or Choices(), take_and_count, before_tasks, parts_at_once())
     return inputs
 
 

@@ -129,6 +129,18 @@ def _given_back_on_error(given: TopologyTables | GivenTables) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _released_on_error(plans: Sequence[Planned]) -> Iterator[None]:
+    """Around what is done with plans that nobody else has yet."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # Spark may have ended
+            for plan in plans:
+                plan.release()
+        raise
+
+
 def _plan_tables(
     spark: SparkSession,
     given: TopologyTables | GivenTables,
@@ -164,12 +176,13 @@ def _plan_tables(
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(given, until, partitions, report, choices, policies)
-    with planning_settings(spark, partitions):
-        report("check that nothing is lost")
-        ids = F.count_distinct(TOPOLOGY).alias("ids")
-        kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
-        rejected = planned.tables["rejected"].count()
-    require_nothing_lost(planned.inputs, kept, rejected, different)
+    with _released_on_error([planned]):
+        with planning_settings(spark, partitions):
+            report("check that nothing is lost")
+            ids = F.count_distinct(TOPOLOGY).alias("ids")
+            kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+            rejected = planned.tables["rejected"].count()
+        require_nothing_lost(planned.inputs, kept, rejected, different)
     planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
     planned.planner = choice.planner if policies is None else policies.name
     planned.why = choice.why
@@ -190,8 +203,8 @@ def _by_joins(
     of_giants = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
         valid = validated(spark, given)
-    plans = []
-    with _given_back_on_error(valid):
+    plans: list[Planned] = []
+    with _given_back_on_error(valid), _released_on_error(plans):
         with reading_settings(spark, partitions_for(spark, rows)):
             others, large = split_by_size(valid, list(giants))
         for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):

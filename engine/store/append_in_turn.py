@@ -75,8 +75,8 @@ class AppendInTurn:
     def abandon(self) -> None:
         """Remove what was not committed; `discard` removes the rest, if that was not published."""
         for grown in self._tables.values():
-            if grown.file is not None:
-                grown.file.abandon()
+            if (file := grown.file) is not None:
+                file.abandon()
 
     def _commit(self, table: str) -> None:
         grown = self._tables[table]

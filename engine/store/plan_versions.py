@@ -37,7 +37,8 @@ from plans.tables import TABLES
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
     """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
     manifest."""
-    return complete(all_writes_of_whole(delta))
+    noted = noted_numbers(delta.store)
+    return complete(require_whole(delta.store, noted, all_writes(delta)))
 
 
 def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
@@ -71,12 +72,6 @@ def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
         raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
     return require_as_noted(delta.store, _versions(delta.store, found))
-
-
-def all_writes_of_whole(delta: StoreTables[Rows]) -> list[PlanVersion]:
-    """As all_writes; StoreError as well if the manifest has lost the newest version."""
-    noted = noted_numbers(delta.store)
-    return require_whole(delta.store, noted, all_writes(delta))
 
 
 def complete(versions: Iterable[PlanVersion]) -> list[PlanVersion]:

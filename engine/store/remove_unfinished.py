@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from engine.store.discard import remove_files, writes_in_folders
 from engine.store.manifest import State
-from engine.store.plan_versions import abandon, all_writes, all_writes_of_whole
+from engine.store.plan_versions import abandon, all_writes
+from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
-from engine.store.version_notes import drop_staged
+from engine.store.version_notes import drop_staged, lost, lost_versions, noted_numbers
 from plans.tables import TABLES
 
 OLD = timedelta(days=7)
@@ -22,10 +23,15 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
     taken for unfinished.
     """
     before = datetime.now(UTC) - older_than
-    known = {v.write_id for v in all_writes_of_whole(delta)}
+    noted = noted_numbers(delta.store)
+    written = all_writes(delta)
+    if missing := lost_versions(noted, written):
+        raise lost(delta.store, missing[-1])
+    known = {v.write_id for v in written}
     listed = {table: delta.write_ids(table) for table in TABLES}
     in_logs = set().union(*listed.values())
-    found = in_logs | writes_in_folders(delta.store, TABLES)
+    with store_errors(delta.store, "reading"):
+        found = in_logs | writes_in_folders(delta.store, TABLES)
     for write_id in sorted(found - known):
         if _began_before(write_id, before):
             abandon(delta, write_id)

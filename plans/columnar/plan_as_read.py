@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from threading import Condition
 
 import polars as pl
@@ -20,27 +20,20 @@ ROWS_AT_A_TIME = 100_000
 """Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""
 
 
-BeforeTasks = Callable[[TaskRows], None]
-
-
-@contextmanager
-def _no_check() -> Iterator[BeforeTasks]:
-    yield lambda rows: None
-
-
 def plan_as_read(
     parts: Iterator[Tables],
     until: Layer,
     choices: Choices,
     take: Callable[[dict[str, pa.Table]], None],
-    of_part: Callable[[], AbstractContextManager[BeforeTasks]] = _no_check,
+    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
     at_once: int | None = None,
 ) -> None:
     """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
 
-    One part is read while `at_once` others are planned, by default and at most as many as polars has
-    threads, and one is taken. `of_part` is entered around the planning of each, in its thread, and gives
-    what is called before its tasks are made. What any thread raises ends all, and is raised here.
+    One part is read while `at_once` others are planned, by default and at most as many as polars has threads,
+    and one is taken. `before_tasks` is called from the threads that plan, and must not wait for one another:
+    a thread of polars may plan a part in the midst of another one. What any of them raises ends all, and is
+    raised here.
     """
     threads = pl.thread_pool_size()
     line = _Line(parts, threads if at_once is None else min(threads, at_once))
@@ -53,7 +46,7 @@ def plan_as_read(
                 def plan_part(
                     rows: pl.Series, place: int = place, part: Tables = part, **_: object
                 ) -> pl.Series:
-                    with line.raising_here(), without_pandas(), of_part() as before_tasks:
+                    with line.raising_here(), without_pandas():
                         line.planned(place, plan_columnar(part, until, choices, line.go_on, before_tasks))
                     return rows
 

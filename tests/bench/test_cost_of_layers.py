@@ -45,3 +45,7 @@ def test_a_log_may_be_a_folder(tmp_path):
     file = tmp_path / "eventlog_v2_local-1" / "events_1_local-1"
     file.write_text(json.dumps({"Event": "Other"}) + "\n")
     assert list(events(tmp_path)) == list(events(file)) == [{"Event": "Other"}]
+    (tmp_path / "eventlog_v2_local-2").mkdir()
+    (tmp_path / "eventlog_v2_local-2" / "events_1_local-2").write_text("")
+    with pytest.raises(ValueError, match="several applications"):
+        list(events(tmp_path))

@@ -4,7 +4,6 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -208,12 +207,8 @@ def test_what_planning_raises_ends_all():
     def no_memory(rows):
         raise MachineError("no memory")
 
-    @contextmanager
-    def of_part():
-        yield no_memory
-
     with pytest.raises(MachineError, match="no memory"):
-        plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, of_part)
+        plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, no_memory)
 
 
 def test_no_more_is_read_than_is_taken():
