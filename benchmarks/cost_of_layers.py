@@ -56,8 +56,7 @@ def main() -> None:
         "bytes stored",
         title=f"per operator, of {operators:,}",
     )
-    for name in [*costs, *(name for name in stored if name not in costs)]:
-        cost = costs.get(name, Cost(0, 0, 0))
+    for name, cost in costs.items():
         lines.add_row(name, *_per_operator(cost, stored.get(name, 0), operators))
     total = Cost(*(sum(amounts) for amounts in zip(*costs.values(), strict=True)))
     lines.add_row("all", *_per_operator(total, sum(stored.values()), operators))

@@ -117,27 +117,18 @@ def plan_tables(
 
 
 @contextmanager
-def _given_back_on_error(given: TopologyTables | GivenTables) -> Iterator[None]:
-    """Around what plans `given`, whose storage is a Planned's from then on."""
-    try:
-        yield
-    except BaseException:
-        if isinstance(given, TopologyTables):
-            with suppress(Exception):  # Spark may have ended
-                for frame in given.persisted:
-                    frame.unpersist()
-        raise
-
-
-@contextmanager
-def _released_on_error(plans: Sequence[Planned]) -> Iterator[None]:
-    """Around what is done with plans that nobody else has yet."""
+def _given_back_on_error(
+    given: TopologyTables | GivenTables, plans: Sequence[Planned] = ()
+) -> Iterator[None]:
+    """Around what plans `given`, and what is done with `plans` that nobody else has yet."""
     try:
         yield
     except BaseException:
         with suppress(Exception):  # Spark may have ended
             for plan in plans:
                 plan.release()
+            for frame in given.persisted if isinstance(given, TopologyTables) else ():
+                frame.unpersist()
         raise
 
 
@@ -176,7 +167,7 @@ def _plan_tables(
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(given, until, partitions, report, choices, policies)
-    with _released_on_error([planned]):
+    with _given_back_on_error(given, [planned]):
         with planning_settings(spark, partitions):
             report("check that nothing is lost")
             ids = F.count_distinct(TOPOLOGY).alias("ids")
@@ -204,7 +195,7 @@ def _by_joins(
     with reading_settings(spark, partitions_for(spark, rows)):
         valid = validated(spark, given)
     plans: list[Planned] = []
-    with _given_back_on_error(valid), _released_on_error(plans):
+    with _given_back_on_error(valid, plans):
         with reading_settings(spark, partitions_for(spark, rows)):
             others, large = split_by_size(valid, list(giants))
         for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
