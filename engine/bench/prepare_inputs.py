@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from itertools import count
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from engine.bench.run_child import python_command, python_environment
 from engine.bench.suites import Case, spec_of
-from plans.errors import ConfigurationError
+from plans.errors import ConfigurationError, InputError
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import VIRTUAL_KINDS
 
@@ -136,8 +137,11 @@ def _read(line: str) -> Any:
 
 def _lines(path: Path) -> Iterator[str]:
     opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
-        yield from (line for line in file if line.strip())
+    try:
+        with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
+            yield from (line for line in file if line.strip())
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: found damaged gzip data: {error}") from error
 
 
 def repeat_topologies(topologies: list[Any], operators: int) -> Iterator[Any]:
@@ -161,5 +165,5 @@ def count_operators(topology: Any) -> int:
         case {"stream_graph": {"nodes": [*nodes]}}:
             return len(nodes)
         case {"transformations": [*rows]}:
-            return sum(isinstance(row, dict) and row.get("kind") not in VIRTUAL_KINDS for row in rows)
+            return sum(isinstance(row, dict) and str(row.get("kind")) not in VIRTUAL_KINDS for row in rows)
     return 0

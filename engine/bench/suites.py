@@ -66,6 +66,19 @@ def find_suite(name: str) -> Suite:
     )
 
 
+def each_once(suites: list[Suite]) -> list[Suite]:
+    """Suites in their order. Raises ConfigurationError if two different ones have the same name."""
+    named: dict[str, Suite] = {}
+    for suite in suites:
+        other = named.setdefault(suite.name, suite)
+        if other != suite:
+            raise ConfigurationError(
+                f"--suite: found two suites named {suite.name}: {other.about}, and {suite.about}",
+                "rename one of the files",
+            )
+    return list(named.values())
+
+
 def cases_of(suites: list[Suite], sizes: list[int]) -> list[Case]:
     """Every suite at every size, sizes ascending; a file of the user's once."""
     return [

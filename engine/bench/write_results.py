@@ -72,11 +72,13 @@ def read_results(path: Path) -> dict[str, Any]:
     """A results.json. Raises InputError if the file is something else, or has another format."""
     try:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = results["format"]
+        found, summary = results["format"], results["summary"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is no results.json of penstock bench: {error}") from error
     if found != FORMAT:
         raise InputError(f"{path}: found format {found}, allowed {FORMAT}")
+    if not isinstance(summary, list):
+        raise InputError(f"{path} is no results.json of penstock bench: its summary is no list")
     return results
 
 
@@ -88,7 +90,8 @@ def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dic
     )
     shared["penstock_version"] = results["versions"].get("penstock")
     shared["processor"] = results["machine"]["processor"]
-    for place, times in enumerate([record["cold"], *record["warm"]] if record["cold"] else []):
+    cold = [] if record["cold"] is None else [(0, record["cold"])]  # a session that is kept has none
+    for place, times in [*cold, *enumerate(record["warm"], 1)]:
         layers = {f"{layer}_seconds": seconds for layer, seconds in times["layers"].items()}
         phases = {f"{name}_seconds": times[name] for name in ("read", "hand_over", "other", "planning")}
         yield {**shared, "place": place, **layers, **phases, "seconds": times["seconds"]}

@@ -10,7 +10,7 @@ import typer
 
 from engine.bench.bench_configuration import hand_on
 from engine.bench.planners import PLANNERS, current_name, why_missing
-from engine.bench.suites import SUITES, Case, cases_of, find_suite
+from engine.bench.suites import SUITES, Case, cases_of, each_once, find_suite
 from engine.commands.bench_quality import compare_plans_of
 from engine.commands.key_values import ConfigDir, Define, key_values
 from engine.machine.make_output_folder import make_output_folder
@@ -147,7 +147,7 @@ def command(
     configuration = hand_on(config_dir, options)
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in _listed(suite or [DEFAULT_SUITES])]
-    cases = cases_of(list({s.name: s for s in suites}.values()), _sizes(sizes))
+    cases = cases_of(each_once(suites), _sizes(sizes))
     if quality:
         for option, is_given in (("--resume", resume), ("--compare", compare is not None)):
             if is_given:
@@ -216,11 +216,7 @@ def _run(
     suites = {case.suite.name for case in cases}
     to_compare = chosen if len(chosen) > 1 else []
     records = measured_before(out, results) if resume else []
-    if resume:
-        cut_off_last_line(out)
-    else:
-        begin_anew(out, results)
-    todo, measured = still_to_do(every, records), []
+    todo = still_to_do(every, records)
 
     def write_what_there_is() -> None:
         results.update(summary=summarise(records), measurements=records, turns=len(every))
@@ -231,19 +227,22 @@ def _run(
     with progress(1 + len(todo) + (len(suites) if to_compare else 0)) as report:
         with_lines = any(PLANNERS[name].reads_lines for name in chosen)
         inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
+        if resume:
+            cut_off_last_line(out)
+        else:  # what was measured before is kept until there is something to measure
+            begin_anew(out, results)
         try:
             with planner_processes(timeout) as (ask, begin):
                 measure = measure_with(ask, todo, layer, settings["repeat_in_process"])
                 for record in run_benchmarks(todo, inputs, measure, report):
                     append_line(out, record)
+                    append_rows(out, results, [record])
                     records.append(record)
-                    measured.append(record)
                     write_what_there_is()
                 if to_compare:
                     results["equality"] = compare_plans(inputs, to_compare, layer, begin, report)
         finally:
             write_what_there_is()
-            append_rows(out, results, measured)
     return results
 
 

@@ -171,13 +171,15 @@ def command(
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
+    from engine.jobs.detached_driver import as_detached_driver
+
+    detached_driver = as_detached_driver()  # before Spark begins, which looks at the environment
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
     from engine.commands.resume_run import script_recovery
     from engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.jobs.detached_driver import as_detached_driver
     from engine.jobs.submitted_script import submitted_script
     from engine.library.run_script import run_script
     from engine.library.script_options import with_python_files
@@ -199,7 +201,7 @@ def command(
         on_cluster(cluster, spark, configuration.cluster.slots),
         use_recovery(script_recovery(checkpoint_dir, resume)),
         runs_acknowledged_at_end(),
-        list_jobs_of_script(submitted, as_detached_driver()),
+        list_jobs_of_script(submitted, detached_driver),
         collects_closed_at_end(),
         jobs_end_with_script(),
     ):

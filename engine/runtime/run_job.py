@@ -168,16 +168,19 @@ def end_job(
         except Exception as left:
             say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
         ended(control, result, error)
-        raise
-    else:
-        ended(control, result)
-    finally:
         for listener in run_listeners:
-            listener(result)
+            try:
+                listener(result)
+            except Exception as unheard:  # the job's own failure is what counts
+                say(f"job {job.name!r}: how it ended is not noted: {unheard}")
+        raise
+    ended(control, result)
     if control.recovered is not None:
         control.recovered.finished()
     if begun.opened.sinks:
         run_is_published(begun.repeated or begun.opened.run)
+    for listener in run_listeners:
+        listener(result)
     return result
 
 

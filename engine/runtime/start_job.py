@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from engine.runtime.errors import JobCancelledError
 from engine.runtime.job import Job
 from engine.runtime.job_result import JobResult
 from engine.runtime.run_control import RunControl
@@ -20,6 +21,7 @@ class RunningJob:
         self._job, self._control = job, RunControl()
         self._result: JobResult | None = None
         self._error: BaseException | None = None
+        self._is_told = self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, name=f"penstock-{job.name}", daemon=True)
 
     def start(self) -> "RunningJob":
@@ -39,11 +41,13 @@ class RunningJob:
 
     def cancel(self) -> None:
         """Ask it to stop."""
+        self._is_cancelled = True
         self._control.cancel()
 
     def result(self) -> JobResult:
         """Wait for its end; raises what run_job raised."""
         self._thread.join()
+        self._is_told = True
         if self._error is not None:
             raise self._error
         assert self._result is not None
@@ -54,8 +58,16 @@ class RunningJob:
             self._result = run_job(self._job, self._control)
         except BaseException as error:
             self._error = error
+            _failed.append(self)
         finally:
             _running.discard(self)
+
+    def raise_untold(self) -> None:
+        """Wait for its end; raise what it failed with, unless `result` has, or it was cancelled here."""
+        self._thread.join()
+        knows = self._is_told or (self._is_cancelled and isinstance(self._error, JobCancelledError))
+        if self._error is not None and not knows:
+            raise self._error
 
     def join(self, seconds: float) -> None:
         """Wait for its end, for so long at most."""
@@ -65,6 +77,9 @@ class RunningJob:
 #: Those that have not ended.
 _running: set[RunningJob] = set()
 
+#: Those that have failed.
+_failed: list[RunningJob] = []
+
 _SECONDS_TO_END = 60.0
 
 
@@ -72,6 +87,7 @@ _SECONDS_TO_END = 60.0
 def jobs_end_with_script() -> Iterator[None]:
     """Wait at the end for jobs that a script has left running, and raise what they fail with.
 
+    So is what those failed with that had ended before, and whose result nobody asked for.
     Where the script raises, or this is interrupted, they are cancelled.
     """
     try:
@@ -91,8 +107,11 @@ def jobs_end_with_script() -> Iterator[None]:
         for job in left:
             job.join(_SECONDS_TO_END)
         raise
+    finally:
+        _failed.clear()
 
 
 def _wait_for_all() -> None:
-    for job in list(_running):
-        job.result()
+    running = list(_running)  # before those that failed: a job that fails now is in one of them
+    for job in [*_failed, *running]:
+        job.raise_untold()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,14 @@ def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
     except (OSError, ValueError, TypeError):
         return None
     return jars if jars and all(one.is_file() for one in jars) else None
+
+
+def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
+    """Whether the jars of a context started with `settings` are those of its packages, and no others.
+
+    Jars of a user's own come beside them, and a command line for spark-submit may name other packages.
+    """
+    return not settings.get("spark.jars") and not os.environ.get("PYSPARK_SUBMIT_ARGS")
 
 
 def remember_jars(settings: Mapping[str, str], resolved: str) -> None:

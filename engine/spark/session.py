@@ -22,7 +22,7 @@ from engine.spark.describe_spark_error import describe_spark_error
 from engine.spark.find_java import require_java
 from engine.spark.foresee_spark_memory import require_memory_for_spark
 from engine.spark.local_folders import require_local_folders
-from engine.spark.remembered_jars import remember_jars
+from engine.spark.remembered_jars import remember_jars, resolves_what_it_says
 from engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
@@ -221,7 +221,7 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
                 context = SparkContext(gateway=gateway, conf=conf)
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
-            if archived is None and start.is_local:
+            if archived is None and start.is_local and resolves_what_it_says(every):
                 remember_jars(every, context.getConf().get("spark.jars") or "")
             return SparkSession(context)
         except (Py4JError, PySparkException) as error:

@@ -82,6 +82,8 @@ class Operator:
     keyed: ClassVar[bool] = False
     #: True: its records have to be of their declared type, though nothing encodes them on their way to it.
     wants_declared_types: bool = False
+    #: True: Flink runs it in Java: what functions give it leaves it as the coder of its type has it.
+    encodes_results: ClassVar[bool] = False
 
     context: OperatorContext
     output: Output

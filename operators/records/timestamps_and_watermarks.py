@@ -20,6 +20,8 @@ class TimestampsAndWatermarksOperator(Operator):
     BoundedOutOfOrdernessWatermarks.
     """
 
+    encodes_results = True
+
     def __init__(self, strategy: Any) -> None:
         self.strategy = strategy
 

@@ -9,6 +9,7 @@ from typing import Any
 from operators.state.checked_state import checked_state
 from operators.state.descriptors import MapStateDescriptor
 from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
+from operators.state.removing_iterator import removing_items, removing_keys, removing_values
 
 
 class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
@@ -60,6 +61,18 @@ class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
     def remove(self, key: Any) -> None:
         """Forget `key`, if it is there."""
         self._entries.pop(key, None)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All entries as they are now."""
+        return removing_items(self._entries.items(), self.remove)
+
+    def keys(self) -> Iterator[Any]:
+        """All keys as they are now."""
+        return removing_keys(self._entries, self.remove)
+
+    def values(self) -> Iterator[Any]:
+        """All values as they are now."""
+        return removing_values(self._entries.items(), self.remove)
 
 
 class BroadcastStates:

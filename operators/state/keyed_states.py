@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
 from operators.state.reducer_and_aggregator import Aggregator
+from operators.state.removing_iterator import removing_items, removing_keys, removing_values
 from operators.state.state_table import StateTable
 
 
@@ -191,15 +192,15 @@ class KeyedMapState(MapState[Any, Any]):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries as they are now."""
-        return iter(list(self._table.entries.get(self._scope.key, _NOTHING).items()))
+        return removing_items(self._table.entries.get(self._scope.key, _NOTHING).items(), self.remove)
 
     def keys(self) -> Iterator[Any]:
         """All keys as they are now."""
-        return iter(list(self._table.entries.get(self._scope.key, _NOTHING)))
+        return removing_keys(self._table.entries.get(self._scope.key, _NOTHING), self.remove)
 
     def values(self) -> Iterator[Any]:
         """All values as they are now."""
-        return iter(list(self._table.entries.get(self._scope.key, _NOTHING).values()))
+        return removing_values(self._table.entries.get(self._scope.key, _NOTHING).items(), self.remove)
 
     def is_empty(self) -> bool:
         """Whether there is no entry."""

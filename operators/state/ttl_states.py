@@ -12,6 +12,7 @@ from typing import Any
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
 from operators.state.keyed_states import Scope, merge_namespaces
 from operators.state.reducer_and_aggregator import Aggregator
+from operators.state.removing_iterator import removing_items, removing_keys, removing_values
 from operators.state.state_table import StateTable
 from operators.state.ttl_config import StateTtlConfig
 
@@ -220,9 +221,12 @@ class ExpiringMapState(Expiring, MapState[Any, Any]):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries that may be seen."""
+        return removing_items(self._seen(), self.remove)
+
+    def _seen(self) -> list[tuple[Any, Any]]:
         some = self._table.entries.get(self._scope.key)
         if some is None:
-            return iter(())
+            return []
         now = self._clock()
         seen = []
         for key, (value, since) in list(some.items()):
@@ -236,15 +240,15 @@ class ExpiringMapState(Expiring, MapState[Any, Any]):
                 seen.append((key, value))
         if not some:
             self.clear()
-        return iter(seen)
+        return seen
 
     def keys(self) -> Iterator[Any]:
         """All keys that may be seen."""
-        return iter([key for key, _ in self.items()])
+        return removing_keys([key for key, _ in self._seen()], self.remove)
 
     def values(self) -> Iterator[Any]:
         """All values that may be seen."""
-        return iter([value for _, value in self.items()])
+        return removing_values(self._seen(), self.remove)
 
     def is_empty(self) -> bool:
         """Whether there is no entry, expired ones that nobody has read included (as in Flink)."""

@@ -183,6 +183,10 @@ class Chain:
         inputs = Counter(edge.target_node for edge in spec.edges)
         chained = set(inputs)
         inputs.update(gate.target_node for gate in spec.gates)
+        functions = {one.node for one in spec.operators if not one.source}
+        follow = {edge.target_node for edge in spec.edges if edge.source_node in functions}
+        #: What encodes the results of functions; sources and gates give encoded ones.
+        self._encoding = {node for node in follow if self.operators[node].encodes_results}
         #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
@@ -273,7 +277,8 @@ class Chain:
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
             if output.source_node == one.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
-        for receivers in (main if len(main) > 1 else [], *sides.values()):
+        encodes = len(main) > 1 or one.node in self._encoding
+        for receivers in (main if encodes else [], *sides.values()):
             for receiver in receivers:
                 if isinstance(receiver, ChainedInput):
                     receiver.check_types()

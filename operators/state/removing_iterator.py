@@ -1,0 +1,43 @@
+"""What a map state gives of its entries, which can be removed meanwhile."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+
+class RemovingIterator(Iterator[Any]):
+    """Pairs of a key and what is given for it; `remove` forgets the last key.
+
+    Source: pyflink.fn_execution.state_impl.RemovableConcatIterator.
+    """
+
+    def __init__(self, given: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> None:
+        self._given, self._forget = iter(given), forget
+        self._last: list[Any] = []
+
+    def __next__(self) -> Any:
+        key, given = next(self._given)
+        self._last[:] = [key]
+        return given
+
+    def remove(self) -> None:
+        """Forget the entry that was given last. Raises RuntimeError where there is none."""
+        if not self._last:
+            raise RuntimeError(
+                "remove() goes with the entry that next() gave: found none, or one that is gone"
+            )
+        self._forget(self._last.pop())
+
+
+def removing_items(entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> RemovingIterator:
+    """The entries."""
+    return RemovingIterator([(entry[0], entry) for entry in entries], forget)
+
+
+def removing_keys(keys: Iterable[Any], forget: Callable[[Any], None]) -> RemovingIterator:
+    """The keys."""
+    return RemovingIterator([(key, key) for key in keys], forget)
+
+
+def removing_values(entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> RemovingIterator:
+    """The values."""
+    return RemovingIterator(list(entries), forget)
