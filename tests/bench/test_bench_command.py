@@ -1,5 +1,6 @@
 """`penstock bench` from end to end, with the columnar planner alone: no JVM starts."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -77,6 +78,25 @@ def test_wrong_options_are_refused_before_anything_runs(tmp_path, capsys, args, 
     assert bench(*args, "--out", str(tmp_path / "out")) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_different_files_of_one_name_are_refused(tmp_path, capsys):
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "jobs.jsonl").write_text("{}\n")
+    both = f"{tmp_path}/old/jobs.jsonl,{tmp_path}/new/jobs.jsonl"
+    assert bench("--suite", both, "--out", str(tmp_path / "out")) == 2
+    assert "found two suites named jobs" in capsys.readouterr().err
+
+
+def test_damaged_input_leaves_what_was_measured_before(tmp_path, capsys):
+    (tmp_path / "jobs.jsonl.gz").write_bytes(gzip.compress(b'{"name": "a"}\n' * 999)[:-20])
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "results.jsonl").write_text("{}\n")
+    assert bench("--suite", str(tmp_path / "jobs.jsonl.gz"), "--planner", "columnar", "--out", str(out)) == 3
+    assert "jobs.jsonl.gz: found damaged gzip data" in capsys.readouterr().err
+    assert (out / "results.jsonl").read_text() == "{}\n"
 
 
 def test_what_to_compare_with_is_read_first(tmp_path, capsys):

@@ -7,12 +7,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from deltalake import DeltaTable
 
 from engine.bench.plot_svg import Line, label, plot_svg, strip_svg, ticks
 from engine.bench.print_results import equality_lines
 from engine.bench.summarise import best_planning, compare_results, summarise
 from engine.bench.write_page import render_page
-from engine.bench.write_results import read_results
+from engine.bench.write_results import append_rows, read_results
 from engine.planning.digest_plans import digest_plans, find_differences
 from plans.errors import InputError
 from tests.bench.made_up import hostile_results, record, results, times
@@ -179,13 +180,30 @@ def test_axes_always_have_labels():
 
 
 def test_other_files_are_no_results(tmp_path):
-    for number, text in enumerate(("", "[]", "{}", '{"format": 99}')):
+    for number, text in enumerate(
+        ("", "[]", "{}", '{"format": 99}', '{"format": 1}', '{"format": 1, "summary": {}}')
+    ):
         file = tmp_path / f"{number}.json"
         file.write_text(text)
         with pytest.raises(InputError):
             read_results(file)
     with pytest.raises(InputError):
         read_results(tmp_path / "missing.json")
+
+
+def test_every_plan_of_a_process_is_a_row_of_the_table_cold_or_not(tmp_path):
+    kept = [record("joins", 1.0, warm=[times(1.0, 0.25), times(2.0, 0.25)], repetition=n) for n in range(2)]
+    kept[1]["cold"] = None  # of a session that had planned before
+    of_all = results(kept, [])
+    append_rows(tmp_path, of_all | {"versions": {}, "machine": {"processor": "made up"}}, kept)
+    rows = DeltaTable(str(tmp_path / "results")).to_pyarrow_table().to_pylist()
+    assert sorted((row["repetition"], row["place"]) for row in rows) == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 1),
+        (1, 2),
+    ]
 
 
 def test_the_page_of_a_benchmark_holds_names_as_text():

@@ -12,7 +12,7 @@ from engine.machine.cache_folder import CACHE_DIR
 from engine.spark import class_archive, session, start_jvm
 from engine.spark.class_archive import archived_start, keep_archive, remember_written
 from engine.spark.find_java import Java
-from engine.spark.remembered_jars import remember_jars, remembered_jars
+from engine.spark.remembered_jars import remember_jars, remembered_jars, resolves_what_it_says
 from engine.spark.spark_conf import spark_conf_dir, spark_settings
 from plans.errors import ConfigurationError
 
@@ -200,3 +200,11 @@ def test_what_cannot_start_is_said_where_a_session_is_asked_for(monkeypatch):
     session.begin_session(master="local[2]")
     with pytest.raises(ConfigurationError, match="/no/java"):
         session.any_session(master="local[2]")
+
+
+def test_jars_of_a_users_own_are_not_remembered_as_those_of_packages(monkeypatch):
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    assert resolves_what_it_says(DEFAULTS)
+    assert not resolves_what_it_says({**DEFAULTS, "spark.jars": "udf.jar"})
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
+    assert not resolves_what_it_says(DEFAULTS)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.chain.operator import OperatorContext
+from operators.common.time import Time
 from operators.common.typeinfo import Types
 from operators.functions.functions import AggregateFunction
 from operators.functions.runtime_context import RuntimeContext
@@ -17,6 +18,7 @@ from operators.state.descriptors import (
 )
 from operators.state.keyed_state_backend import KeyedStateBackend
 from operators.state.keys import dictionary_key
+from operators.state.ttl_config import StateTtlConfig
 
 
 class Mean(AggregateFunction):
@@ -139,6 +141,27 @@ def test_a_list_that_was_got_stays_as_it_is():
     state.add(2)
     state.clear()
     assert list(before) == [1]
+
+
+@pytest.mark.parametrize("ttl", [False, True])
+def test_entries_are_removed_while_they_are_iterated_over(ttl):
+    descriptor = MapStateDescriptor("map", Types.STRING(), Types.LONG())
+    if ttl:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+    state = KeyedStateBackend(OperatorContext()).state(descriptor)
+    state.put_all(dict.fromkeys("abcd", 1))
+    for iterate, left in ((state.items, "bcd"), (state.keys, "cd"), (state.values, "d")):
+        entries = iterate()
+        with pytest.raises(RuntimeError, match="found no entry"):
+            entries.remove()
+        next(entries)
+        entries.remove()
+        with pytest.raises(RuntimeError, match="found no entry"):
+            entries.remove()
+        assert "".join(state.keys()) == left
+    for _ in (entries := state.items()):
+        entries.remove()
+    assert state.is_empty()
 
 
 def test_map_may_be_changed_while_it_is_iterated_over():
