@@ -22,9 +22,7 @@ class RemovingIterator(Iterator[Any]):
     def remove(self) -> None:
         """Forget the entry that was given last. Raises RuntimeError where there is none."""
         if not self._last:
-            raise RuntimeError(
-                "remove() goes with the entry that next() gave: found none, or one that is gone"
-            )
+            raise RuntimeError("remove(): found no entry; it takes the one that next() gave last, once")
         self._forget(self._last.pop())
 
 
