@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # What is installed in place is not compiled by pip; the first command would do it, or every command if Python is
 # told to write no bytecode.
-COMPILE := $(BIN)/python -m compileall -q penstock_guard.py penstock engine operators plans
+COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
 STORE := build/demo
 
 .PHONY: demo test test-planning test-running test-browser lint format docs bench clean

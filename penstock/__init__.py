@@ -11,8 +11,6 @@ This module is the public API, and its names are all of it. Each is imported whe
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from penstock_guard import require_own_packages
-
 if TYPE_CHECKING:
     from engine.library.draw import Drawing as Drawing
     from engine.library.draw import draw as draw
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from plans.errors import StoreError as StoreError
     from plans.policies.decisions import decides as decides
     from plans.vocabulary import Layer as Layer
-
-require_own_packages(__file__)
 
 _ERRORS = (
     "ConfigurationError",

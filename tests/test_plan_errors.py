@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import engine.planning.plan_topologies
+from engine.planning import plan_topologies
 from engine.planning.choose_planner import Planner
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_topologies import plan
@@ -157,7 +157,7 @@ def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
         planned.tables["topologies"] = planned.tables["topologies"].filter("name <> 'b'")
         return planned
 
-    monkeypatch.setattr(engine.planning.plan_topologies, "run_passes", lose_one)
+    monkeypatch.setattr(plan_topologies, "run_passes", lose_one)
     with pytest.raises(LostTopologiesError, match="2 topologies came in, but 1 are planned and 0 rejected"):
         plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.JOINS)
 

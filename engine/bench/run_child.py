@@ -10,13 +10,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from engine.bench.watch_use import watch_use
 from engine.commits.temporary_folders import short_lived_folder
 from engine.machine.die_with_parent import PARENT
 from engine.machine.end_processes import end_processes, process_tree, processes_of_session
+from engine.machine.import_root import import_root
 from engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
@@ -39,7 +39,7 @@ def python_command(module: str, *options: str) -> list[str]:
 
 def python_environment() -> dict[str, str]:
     """The environment in which python_command finds this very Penstock, a checkout too, and its parent."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(import_root())
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), PARENT: str(os.getpid())}
 

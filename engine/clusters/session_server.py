@@ -128,7 +128,7 @@ def registered_slots(context: Any) -> tuple[int, int]:
 
 
 def main() -> None:
-    """`python -m engine.clusters.session_server FOLDER`, with the request as JSON on standard input."""
+    """`python -m engine.clusters.session_server FOLDER`; the request is JSON on standard input."""
     folder = Path(sys.argv[1])
     request = json.load(sys.stdin)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

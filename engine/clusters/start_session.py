@@ -23,6 +23,7 @@ from engine.clusters.session_folder import (
 from engine.clusters.session_request import SessionRequest
 from engine.commits.run_owner import describe_owner
 from engine.machine.end_processes import end_processes, processes_of_session
+from engine.machine.import_root import import_root, is_checkout
 from engine.output.redaction import redact
 from plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError, PenstockError
 
@@ -95,9 +96,8 @@ def _launch(folder: Path, request: SessionRequest) -> "subprocess.Popen[bytes]":
 def _environment() -> dict[str, str]:
     """Python workers inherit it. In other runs Spark gives them spark.executorEnv.* instead."""
     own = {**os.environ, "PYTHONSAFEPATH": "1"}
-    root = Path(__file__).resolve().parents[2]
-    if (root / "pyproject.toml").is_file():  # a checkout
-        own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), own.get("PYTHONPATH"))))
+    if is_checkout():
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(import_root()), own.get("PYTHONPATH"))))
     return own
 
 

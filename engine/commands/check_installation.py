@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from engine.commits.temporary_folders import short_lived_folder
 from engine.flink.flink_jars import flink_jars
+from engine.machine.import_root import import_root
 from engine.machine.machine import cores, memory_bytes
 from engine.spark.find_java import MINIMUM_JAVA, find_java
 from engine.spark.foresee_spark_memory import heap_mebibytes
@@ -44,7 +45,7 @@ class Finding:
 def diagnose() -> list[Finding]:
     """Everything that can be said without starting Spark. Never raises: what fails is a finding."""
     return [
-        Finding("Penstock", f"{_version('penstock')} ({Path(__file__).resolve().parents[2]})"),
+        Finding("Penstock", f"{_version('penstock')} ({import_root()})"),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
         _java(),
         *(_package(name) for name in _SHOWN),

@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 import polars as pl
 
+from engine.commands.reads_plan import called
 from engine.store.open_plan import BY_NAME, StoredPlan, open_plan
 from plans.errors import StoreError
 
@@ -19,7 +20,7 @@ def chosen_plan(store: str, version: int | None, topology: str | None) -> Stored
     plan = open_plan(store, version, topology)
     if topology is not None and _names(plan, 1).is_empty():
         everything = open_plan(store, plan.version.version)
-        raise StoreError(f"{store} has no topology {topology!r}", _closest(everything, topology))
+        raise StoreError(f"{called(store)} has no topology {topology!r}", _closest(everything, topology))
     return plan
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import PlansToRead, called, reads_plan
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import StoredPlan
 from plans.errors import ConfigurationError, StoreError
@@ -32,11 +32,9 @@ _MEMBERS = {
 }
 
 
-@reads_store
+@reads_plan()
 def command(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
-    ],
+    store: PlansToRead,
     topology: Annotated[
         str | None, typer.Option("--topology", metavar="NAME", help="The topology; needed without --all.")
     ] = None,
@@ -69,7 +67,7 @@ def command(
     plan = chosen_plan(store, version, topology)
     if not plan.has("execution_edges"):
         raise StoreError(
-            f"{store} holds no execution graph", "plan with --until execution_graph or --until slots"
+            f"{called(store)} holds no execution graph", "plan with --until execution_graph or --until slots"
         )
     if every:
         _write_all(store, plan.version.version, format, to)

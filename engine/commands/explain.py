@@ -7,7 +7,7 @@ import typer
 from engine.commands.explain_in_text import tell
 from engine.commands.explain_what_if import explain_what_if
 from engine.commands.key_values import ConfigDir, Define
-from engine.commands.plan_to_draw import is_store, plan_of_source
+from engine.commands.plan_to_draw import plan_of_source
 from engine.explain.explain_edge import Explanation, explain_edge
 from engine.explain.explain_operator import explain_operator, explain_slots
 from engine.explain.explained_plan import ExplainedPlan
@@ -65,8 +65,6 @@ def command(
     one of them: every condition of chaining with the values found, and where Flink checks it.
     """
     if without is not None:
-        if not is_store(source):
-            raise ConfigurationError("--what-if is for stores", "penstock plan makes one")
         if arguments or topology or operator or edge or config_dir or define:
             raise ConfigurationError(
                 "--what-if goes with --version and --json only", "it is about all topologies of a version"

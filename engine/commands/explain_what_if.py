@@ -3,7 +3,7 @@
 import orjson
 from rich.table import Column
 
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import reads_plan
 from engine.commands.what_if import CHANGES, FIGURES, NEEDED, WhatIf, what_if
 from engine.output.people import print_table
 from engine.output.progress import progress
@@ -14,7 +14,7 @@ from plans.errors import ConfigurationError, StoreError
 from plans.vocabulary import NotChainableReason
 
 
-@reads_store
+@reads_plan()
 def explain_what_if(*, store: str, named: str, version: int | None, json: bool) -> None:
     """Print what the topologies of a version would save without the reason `named`.
 

@@ -9,13 +9,16 @@ import polars as pl
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import PlansToRead, called, reads_plan
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
 from engine.planning.foresee_memory import require_memory_to_export
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.errors import StoreError
-from plans.plan_json.columnar.to_execution_plan_lines import EXECUTION_PLAN_COLUMNS, to_execution_plan_lines
+from plans.plan_json.columnar.to_execution_plan_lines import (
+    EXECUTION_PLAN_COLUMNS,
+    to_execution_plan_lines,
+)
 from plans.plan_json.columnar.to_flink_plan_lines import FLINK_PLAN_COLUMNS, to_flink_plan_lines
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
@@ -66,11 +69,9 @@ _WRITTEN = {
 }
 
 
-@reads_store
+@reads_plan()
 def command(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
-    ],
+    store: PlansToRead,
     topology: Annotated[
         str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")
     ] = None,
@@ -101,7 +102,7 @@ def command(
     written = _WRITTEN[written_format]
     if written.until is not None and not plan.has(*written.columns):
         raise StoreError(
-            f"{store} has no {written.until}, which --format {written_format} is made of",
+            f"{called(store)} has no {written.until}, which --format {written_format} is made of",
             f"plan again without --until, or with --until {written.until}",
         )
     if written.until is not None and refused:

@@ -7,13 +7,18 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from engine.commands.plan_to_draw import is_store
+from engine.commands.plan_source import PlanSource, SourceKind, require_kind
 from engine.commands.print_distances import print_distances
 from engine.commands.require_lines_to_draw import require_lines_to_draw
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
-from engine.planning.plan_in_process import parts_in_process, plan_frames, plan_parts, read_in_process
+from engine.planning.plan_in_process import (
+    parts_in_process,
+    plan_frames,
+    plan_parts,
+    read_in_process,
+)
 from engine.store.open_plan import open_plan
 from engine.store.store_errors import store_errors
 from plans.choices import Choices
@@ -47,16 +52,17 @@ def generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Ma
     Says how far their distributions are from the given ones. `of_shapes`: what only shapes take, and whether
     it was given. Raises ConfigurationError, InputError and StoreError.
     """
-    given = [name for name, is_given in of_shapes.items() if is_given]
-    if given:
+    taken = [name for name, is_given in of_shapes.items() if is_given]
+    if taken:
         raise ConfigurationError(
-            f"{', '.join(given)}: not with --like, which draws all of it", "allowed: -n, --seed, --out"
+            f"{', '.join(taken)}: not with --like, which draws all of it", "allowed: -n, --seed, --out"
         )
     require_lines_to_draw(out, "with --like")
     Spec(2, topologies, seed)  # refuses numbers that mean nothing
     with progress(4) as report:
         report("read topologies")
-        plan = _of_store(like) if is_store(like) else _of_file(like)
+        given = require_kind(like, None, SourceKind.STORE, SourceKind.TOPOLOGIES, SourceKind.TABLES)
+        plan = _of_store(given) if given.kind is SourceKind.STORE else _of_file(like)
         fleet = given_fleet(plan["topologies"], plan["transformations"])
         if not len(fleet.topologies):
             raise InputError(
@@ -101,10 +107,11 @@ def _lines(
         yield from to_topology_lines(drawn.tables)["line"]
 
 
-def _of_store(store: str) -> Frames:
-    """The newest version's planned topologies of transformations; the columns that are needed."""
+def _of_store(source: PlanSource) -> Frames:
+    """The version's planned topologies of transformations; the columns that are needed."""
+    store = source.path
     with store_errors(store, "reading"):
-        plan = open_plan(store)
+        plan = open_plan(store, source.version)
         missing = [table for table in NEEDED if not plan.has(table)]
         if missing:
             raise StoreError(

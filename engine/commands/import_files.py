@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from engine.commands.plan_source import SourceKind, identify_source
 from engine.commands.say_imports import say_import
 from engine.library.import_graph import known_keys
 from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
-from engine.store.local_store_and_version import local_store_and_version
 from plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
 from plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
 from plans.importing.graph_errors import graph_errors
@@ -113,10 +113,7 @@ def command(
             raise nothing_to_import(inputs)
 
     for path in inputs:
-        if local_store_and_version(path) is not None:
-            raise InputError(
-                f"{path}: a plan store", "penstock plan takes it as it is; export writes its topologies"
-            )
+        _require_importable(path)
     files = find_topology_files(inputs)
     with progress(len(files)) as report:
         write_texts(lines(), out)
@@ -129,6 +126,18 @@ def command(
     if refused.count and (strict or not written):
         raise RefusedTopologiesError(
             f"{refused.count:,} of {written + refused.count:,} graphs were refused", "the lines above say why"
+        )
+
+
+def _require_importable(path: str) -> None:
+    """Raise InputError for what is there, and is neither a graph nor JSON."""
+    if path.endswith(".txt"):  # an edge list
+        return
+    given = identify_source(path)
+    if given.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):
+        raise InputError(
+            f"{path}: found {given.kind}, allowed graphs and JSON",
+            f"penstock plan {path} --out store takes it",
         )
 
 

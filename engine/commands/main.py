@@ -37,38 +37,58 @@ from engine.output.redaction import redact, remember_secret_arguments
 from engine.output.say import complain, say
 from plans.printable import printable_lines
 
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
-    ("info", "engine.commands.info", "Show what a script would run, without running it."),
-    ("list", "engine.commands.list", "List jobs that run, and the latest that have ended."),
-    ("status", "engine.commands.status", "Show a job, by vertex."),
-    ("cancel", "engine.commands.cancel", "Cancel a job."),
-    ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
-    ("wait", "engine.commands.wait", "Wait until a job has ended."),
-    ("session", "engine.commands.session", "Start, list and stop sessions that jobs share."),
-    ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
-    ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
-    ("runs", "engine.commands.runs", "List the runs that a store records."),
-    ("ui", "engine.commands.ui", "Show jobs and runs in a browser, live."),
-    ("plan", "engine.commands.plan", "Plan topology files into a store."),
-    ("show", "engine.commands.show", "Show the plans of a store."),
-    ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
-    ("explain", "engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
-    ("diff", "engine.commands.diff", "Compare plans, and say whether savepoints restore."),
-    ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
-    ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
-    ("metrics", "engine.commands.metrics", "Show what plans need, and the rates that they sustain."),
-    ("export", "engine.commands.export", "Write plans as JSON lines."),
-    ("sql", "engine.commands.sql", "Ask a store by SQL."),
-    ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
-    ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
-    ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
-    ("generate", "engine.commands.generate", "Make synthetic topologies."),
-    ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
-    ("sweep", "engine.commands.sweep", "Measure a grid of topologies, options and planners."),
-    ("config", "engine.commands.config", "List options, their values, and where these come from."),
-    ("doctor", "engine.commands.doctor", "Check the installation."),
-)
+COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Plan": (
+        ("plan", "engine.commands.plan", "Plan topology files into a store."),
+        ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
+        ("generate", "engine.commands.generate", "Make synthetic topologies."),
+        ("examples", "engine.commands.examples", "List and copy the bundled examples."),
+    ),
+    "Look at plans": (
+        ("show", "engine.commands.show", "Show the plans of a store."),
+        ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
+        ("explain", "engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
+        ("diff", "engine.commands.diff", "Compare plans, and say whether savepoints restore."),
+        ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
+        (
+            "metrics",
+            "engine.commands.metrics",
+            "Show what plans need, and the rates that they sustain.",
+        ),
+        ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
+        ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
+        ("sql", "engine.commands.sql", "Ask a store by SQL."),
+        ("export", "engine.commands.export", "Write plans as JSON lines."),
+    ),
+    "Run jobs": (
+        ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
+        ("info", "engine.commands.info", "Show what a script would run, without running it."),
+        ("list", "engine.commands.list", "List jobs that run, and the latest that have ended."),
+        ("status", "engine.commands.status", "Show a job, by vertex."),
+        ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
+        ("wait", "engine.commands.wait", "Wait until a job has ended."),
+        ("cancel", "engine.commands.cancel", "Cancel a job."),
+        ("session", "engine.commands.session", "Start, list and stop sessions that jobs share."),
+        ("ui", "engine.commands.ui", "Show jobs and runs in a browser, live."),
+        ("runs", "engine.commands.runs", "List the runs that a store records."),
+    ),
+    "Measure planners": (
+        ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
+        ("sweep", "engine.commands.sweep", "Measure a grid of topologies, options and planners."),
+    ),
+    "Keep in order": (
+        ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
+        ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
+        ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
+        (
+            "config",
+            "engine.commands.config",
+            "List options, their values, and where these come from.",
+        ),
+        ("doctor", "engine.commands.doctor", "Check the installation."),
+    ),
+}
+"""Heading of the help to its commands: name, module, what it does."""
 """Every command: its name, the module whose function `command` it is, and its line in the help."""
 
 EXIT_CODES = (
@@ -90,8 +110,9 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        for name, _, line in COMMANDS:
-            self.add_command(TyperCommand(name, help=line))
+        for heading, commands in COMMANDS.items():
+            for name, _, line in commands:
+                self.add_command(TyperCommand(name, help=line, rich_help_panel=heading))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options before the command, and Typer's."""
@@ -102,7 +123,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` calls, imported, and the arguments left for it."""
         name, placeholder, rest = super().resolve_command(ctx, args)
-        module = next(module for command, module, _ in COMMANDS if command == name)
+        module = next(
+            module for group in COMMANDS.values() for command, module, _ in group if command == name
+        )
         require_address_space(str(name))
         return name, _load(module, placeholder.help) if placeholder else None, rest
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Column
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import PlansToRead, called, reads_plan
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
 from engine.output.progress import progress
@@ -24,14 +24,9 @@ from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id
 
 
-@reads_store
+@reads_plan()
 def command(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE", help="A plan store that penstock plan has written with --until slots."
-        ),
-    ],
+    store: PlansToRead,
     topology: Annotated[
         str | None,
         typer.Option("--topology", metavar="NAME", help="Show this topology, with its vertices."),
@@ -70,15 +65,15 @@ def command(
     plan = chosen_plan(store, version, topology)
     if not plan.has(*NEEDED):
         raise StoreError(
-            f"{store} version {plan.version.version} has no slots", "plan it again with --until slots"
+            f"{called(store)} version {plan.version.version} has no slots", "plan it again with --until slots"
         )
     if master is None and is_local(store):
         found = _measure(plan, costs)
     else:
         found = _measure_on_spark(plan, store, master, topology, costs)
     if topology is not None and found.plans.is_empty():
-        raise StoreError(f"{store}: {topology} was refused, so that it has no plan",
-                         f"penstock rejected {store} says why")  # fmt: skip
+        raise StoreError(f"{called(store)}: {topology} was refused, so that it has no plan",
+                         f"penstock rejected {called(store)} says why")  # fmt: skip
     if json:
         for line in found.plans.sort("name").write_ndjson().splitlines():
             say(line)

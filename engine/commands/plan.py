@@ -16,7 +16,7 @@ from engine.commands.key_values import (
 from engine.commands.overridden_settings import say_what_is_overridden
 from engine.commands.require_store import require_store
 from engine.commands.say_imports import say_imports
-from engine.commands.stores_as_files import stores_as_files
+from engine.commands.sources_as_files import sources_as_files
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
@@ -199,7 +199,7 @@ def command(
     longest = _bytes(max_line_size)
     policies = _policies(planner, costs, time_limit)
     asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
-    named, inputs = inputs, context.with_resource(stores_as_files(inputs))
+    named, inputs = inputs, context.with_resource(sources_as_files(inputs, options, configuration.scripts))
     chosen = choose_planner(
         asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )

@@ -1,12 +1,12 @@
 """The plan that `penstock draw` and `explain` show: of a store, a topology file or a script's job."""
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from engine.commands.key_values import given_configuration
+from engine.commands.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
 from engine.planning.plan_in_process import plan_frames, read_in_process
 from engine.planning.plan_options import PlanOptions
@@ -33,17 +33,17 @@ def plan_of_source(
     """
     if arguments and not source.endswith(".py"):
         raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
-    if is_store(source):
+    given = require_kind(source, version, *HOLDS_PLANS)
+    if given.kind is SourceKind.STORE:
         from engine.store.store_errors import store_errors
 
-        with store_errors(source, "reading"):
-            return plan_of_store(source, topology, version)
+        with store_errors(given.path, "reading"):
+            return plan_of_store(given.path, topology, given.version)
     from engine.planning.plan_options import plan_options
 
-    require_none(version, "--version", source)
     configuration = given_configuration(config_dir, define)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
-    if source.endswith(".py"):
+    if given.kind is SourceKind.SCRIPT:
         require_none(topology, "--topology", source)
         return plan_of_script(source, arguments, options, configuration.scripts)
     return plan_of_file(source, topology, options)
@@ -91,7 +91,14 @@ def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, 
 
 
 def job_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> "Job":
-    """The job that a script would run first; it runs up to its first execute, and nothing on Spark.
+    """The job that a script would run first. Same errors as jobs_of_script."""
+    return jobs_of_script(script, arguments, options, scripts)[0]
+
+
+def jobs_of_script(
+    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object
+) -> "list[Job]":
+    """The jobs that a script would run; nothing runs on Spark.
 
     `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
     executes nothing, ScriptError where it raises.
@@ -106,16 +113,7 @@ def job_of_script(script: str, arguments: Sequence[str], options: PlanOptions, s
         raise InputError(
             f"{script}: it ended without executing a job", "a job is planned when it is executed"
         )
-    return captured[0]
-
-
-def is_store(source: str) -> bool:
-    """Whether a source is a store: what is no file. Raises InputError where there is nothing."""
-    if "://" in source or os.path.isdir(source):
-        return True
-    if not os.path.exists(source):
-        raise InputError(f"{source}: there is no such store, script or topology file")
-    return False
+    return captured
 
 
 def require_none(what: object, option: str, source: str) -> None:

@@ -6,7 +6,7 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import PlansToRead, reads_plan
 from engine.output.people import print_table
 from engine.output.say import say
 from engine.output.write_lines import write_texts
@@ -16,11 +16,9 @@ from plans.plan_json.columnar.json_text import json_lists, json_object, values
 _ERROR = ("error", "location", "found", "allowed", "hint")
 
 
-@reads_store
+@reads_plan()
 def command(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
-    ],
+    store: PlansToRead,
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,

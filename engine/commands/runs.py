@@ -6,7 +6,7 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import reads_store
 from engine.output.people import print_table
 from engine.output.redaction import redact
 from engine.output.say import say

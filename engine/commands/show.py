@@ -5,18 +5,16 @@ from typing import Annotated
 import typer
 
 from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import PlansToRead, called, reads_plan
 from engine.commands.show_fleet import show_fleet
 from engine.commands.show_in_json import show_in_json
 from engine.commands.show_topology import show_topology
 from engine.output.write_lines import write_texts
 
 
-@reads_store
+@reads_plan()
 def command(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
-    ],
+    store: PlansToRead,
     topology: Annotated[
         str | None,
         typer.Option("--topology", metavar="NAME", help="Show this topology's vertices, chains and edges."),
@@ -31,8 +29,8 @@ def command(
     if json:
         import orjson
 
-        write_texts([orjson.dumps(show_in_json(store, plan, topology)).decode()], None)
+        write_texts([orjson.dumps(show_in_json(called(store), plan, topology)).decode()], None)
     elif topology is None:
-        show_fleet(store, plan)
+        show_fleet(called(store), plan)
     else:
         show_topology(topology, plan)

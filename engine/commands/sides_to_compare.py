@@ -1,6 +1,5 @@
 """What `penstock diff A B` compares: versions of stores, topology files and scripts."""
 
-import os
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
@@ -11,6 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.commands.key_values import given_configuration
+from engine.commands.plan_source import (
+    HOLDS_PLANS,
+    PlanSource,
+    SourceKind,
+    identify_source,
+    require_kind,
+)
 from engine.commands.plan_to_draw import job_of_script
 from engine.diff.lines_in_both import lines_in_both, parts_without
 from engine.diff.side import Side
@@ -19,19 +25,17 @@ from engine.diff.side_of_topologies import side_of_topologies
 from engine.output.progress import Report
 from engine.planning.plan_in_process import parts_in_process, read_in_process
 from engine.planning.plan_options import PlanOptions, plan_options
-from engine.store.local_store_and_version import AT_VERSION
 from engine.store.open_plan import open_plan
-from engine.store.plan_versions import is_store, list_versions
+from engine.store.plan_versions import list_versions
 from engine.store.store_errors import store_errors
 from engine.store.tables_of import tables_of
 from plans.errors import ConfigurationError, StoreError
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.find_topology_files import find_topology_files
-from plans.topology.columnar.read_topology_tables import holds_tables
 from plans.topology.columnar.topology_tables import TopologyTables
 from plans.topology.line_too_long import MAX_LINE_BYTES
 
-_KEPT = ("engine", "operators", "penstock", "plans", "pyflink")
+_KEPT = ("penstock", "pyflink")
 
 
 class Opener:
@@ -49,11 +53,11 @@ class Opener:
 
         Raises StoreError, InputError and ScriptError.
         """
-        store, version = _store_and_version(source)
-        if store is not None:
-            with store_errors(store, "reading"):
-                return side_of_store(store, open_plan(store, version), self._folder)
-        return self._side(source, side, self._parts(source))
+        given = require_kind(source, None, *HOLDS_PLANS)
+        if given.kind is SourceKind.STORE:
+            with store_errors(given.path, "reading"):
+                return side_of_store(given.path, open_plan(given.path, given.version), self._folder)
+        return self._side(source, side, self._parts(given))
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
         """Both sides, and how many equal topologies they have beside those: lines of files that both hold.
@@ -82,14 +86,13 @@ class Opener:
         kept.mkdir()
         return side_of_topologies(source, parts, self._options, kept)
 
-    def _parts(self, source: str) -> Iterable[TopologyTables]:
-        defaults = self._options.job_defaults
-        if source.endswith(".py"):
-            topology = _topology_of_script(source, self._options, self._configuration.scripts)
+    def _parts(self, source: PlanSource) -> Iterable[TopologyTables]:
+        if source.kind is SourceKind.SCRIPT:
+            topology = _topology_of_script(source.path, self._options, self._configuration.scripts)
             return [_read([topology], self._options)]
-        if holds_tables(source):
-            return [_read(source, self._options)]
-        return parts_in_process([source], MAX_LINE_BYTES, defaults)
+        if source.kind is SourceKind.TABLES:
+            return [_read(source.path, self._options)]
+        return parts_in_process([source.path], MAX_LINE_BYTES, self._options.job_defaults)
 
 
 def previous_version(store: str) -> tuple[str, str]:
@@ -97,7 +100,8 @@ def previous_version(store: str) -> tuple[str, str]:
 
     Raises ConfigurationError for what is no store, StoreError where there is one version only.
     """
-    if _store_and_version(store)[0] != store:
+    given = identify_source(store)
+    if given.kind is not SourceKind.STORE or given.version is not None:
         raise ConfigurationError(
             f"{store!r} is compared with nothing", "name A and B; only a store is compared with itself"
         )
@@ -108,33 +112,13 @@ def previous_version(store: str) -> tuple[str, str]:
     return f"{store}@{numbers[-2]}", f"{store}@{numbers[-1]}"
 
 
-def _store_and_version(source: str) -> tuple[str | None, int | None]:
-    """The store that a source names, and the version (None: the newest); no store where it names none."""
-    if _is_store(source):
-        return source, None
-    found = AT_VERSION.fullmatch(source)
-    if found is None or os.path.exists(source):
-        return None, None
-    if not _is_store(found["store"]):
-        return None, None
-    return found["store"], int(found["version"])
-
-
 def _is_of_files(source: str) -> bool:
-    """Whether it is read as topology files."""
-    return _store_and_version(source)[0] is None and not source.endswith(".py") and not holds_tables(source)
+    return require_kind(source, None, *HOLDS_PLANS).kind is SourceKind.TOPOLOGIES
 
 
 def _has_any(side: Side, ids: NDArray[np.int64]) -> bool:
     shared = pl.LazyFrame({TOPOLOGY: ids})
     return bool(side.topologies.join(shared, on=TOPOLOGY, how="semi").select(pl.len()).collect().item())
-
-
-def _is_store(source: str) -> bool:
-    """Whether it is one; a folder without a manifest may be a folder of topology files."""
-    if "://" in source:
-        return AT_VERSION.fullmatch(source) is None
-    return os.path.isdir(source) and is_store(tables_of(source))
 
 
 def _read(topologies: object, options: PlanOptions) -> TopologyTables:

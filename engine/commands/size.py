@@ -10,7 +10,7 @@ from rich.table import Column
 from engine.commands.chosen_plan import chosen_plan
 from engine.commands.key_values import ConfigDir, Define, given_configuration
 from engine.commands.overridden_settings import say_what_is_overridden
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import PlansToRead, called, reads_plan
 from engine.output.people import print_table
 from engine.output.pieces import Piece, Styled
 from engine.output.say import say
@@ -34,14 +34,9 @@ _TEXT = ("", "jobs not placed", "largest jobs", "largest vertex")
 _GIBIBYTE, _MEBIBYTE = 2**30, 2**20
 
 
-@reads_store
+@reads_plan()
 def command(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE", help="A plan store that penstock plan has written with --until slots."
-        ),
-    ],
+    store: PlansToRead,
     slots_per_task_manager: Annotated[
         int | None,
         typer.Option(
@@ -105,14 +100,16 @@ def command(
     plan = open_plan(store, version)
     chosen = plan.version
     if not plan.has("required_slots"):
-        raise StoreError(f"{store} version {chosen.version} has no slots", "plan it again with --until slots")
+        raise StoreError(
+            f"{called(store)} version {chosen.version} has no slots", "plan it again with --until slots"
+        )
     its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
     required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
     placed = place_jobs(_jobs(plan), required, slots, available)
     if json:
-        _write_json(store, chosen, slots, memory, available, placed, topology)
+        _write_json(called(store), chosen, slots, memory, available, placed, topology)
         return
-    say(*_cluster(store, chosen, slots, memory, available))
+    say(*_cluster(called(store), chosen, slots, memory, available))
     if topology is None or its_plan is None:
         _print_fleet(placed, slots, memory)
     else:

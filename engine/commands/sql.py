@@ -9,7 +9,8 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Column
 
-from engine.commands.reads_store import reads_store
+from engine.commands.plan_source import SourceKind
+from engine.commands.reads_plan import PlansToRead, reads_plan
 from engine.output.people import is_terminal, print_rows, print_table
 from engine.output.progress import progress
 from engine.output.say import say
@@ -38,15 +39,9 @@ Row = TypeVar("Row")
 _ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
-@reads_store
+@reads_plan(SourceKind.RESULTS)
 def command(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE",
-            help="A plan store that penstock plan has written, or what sweep or bench has.",
-        ),
-    ],
+    store: PlansToRead,
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY", help="One SELECT in DuckDB's SQL; - is standard input.")
     ] = None,

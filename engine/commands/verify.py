@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.reads_store import reads_store
+from engine.commands.reads_plan import reads_store
 from engine.output.people import print_table
 from engine.output.say import say
 from engine.store.data_files import Damage, damaged

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from engine.jobs.job_folder import jobs_folder
 from engine.machine.end_processes import end_processes
+from engine.machine.import_root import import_root
 from plans.errors import MachineError
 
 _VARIABLE = "PENSTOCK_DETACHED_DRIVER"
@@ -53,7 +54,17 @@ def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) 
     reading, writing = os.pipe()
     try:
         driver = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.commands.main", "run", *options, "--", script, *arguments],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "engine.commands.main",
+                "run",
+                *options,
+                "--",
+                script,
+                *arguments,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=subprocess.STDOUT,
@@ -91,6 +102,6 @@ def as_detached_driver() -> DetachedDriver | None:
 
 def _environment() -> dict[str, str]:
     """In which the driver finds this very Penstock, and its output is in the log at once."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(import_root())
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}

@@ -13,14 +13,11 @@ from engine.planning.find_policies import Policy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OWN = ("penstock", "plans", "operators", "engine")
-"""Packages that every worker has."""
-
 
 def send_planners(spark: "SparkSession", policies: Iterable[Policy]) -> None:
     """Let the workers import the modules that `policies` are in: a file, or the whole package around it."""
     modules = {policy.function.__module__.partition(".")[0] for policy in policies}
-    for module in sorted(modules - set(_OWN) - set(sys.stdlib_module_names)):
+    for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
         found = importlib.import_module(module).__file__
         if (
             found is None

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from engine.machine.import_root import import_root
 from engine.spark.spark_conf import spark_conf_dir
 from engine.spark.submitted_driver import WHEEL_FOLDER
 from engine.spark.write_archive import write_archive
 
 _ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
-_PACKAGES = ("penstock", "plans", "operators", "engine", "penstock_guard.py")
-_SPARK_CONF = "engine/spark-conf"
+_SPARK_CONF = "penstock/engine/spark-conf"
 
 
 def write_wheel(target: Path) -> None:
@@ -19,8 +19,12 @@ def write_wheel(target: Path) -> None:
 
     What Penstock needs is not in it: the Python of the cluster has to have that.
     """
-    root = Path(__file__).resolve().parents[2]
-    entries: dict[str, Path | str] = {name: root / name for name in _PACKAGES}
+    root = import_root()
+    entries: dict[str, Path | str] = {
+        f"penstock/{part.name}": part.resolve()  # a checkout has links to the packages
+        for part in (root / "penstock").iterdir()
+        if part.name != "__pycache__"
+    }
     if not (root / _SPARK_CONF).is_dir():  # a checkout
         entries[_SPARK_CONF] = spark_conf_dir()
     try:

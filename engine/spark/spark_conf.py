@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.machine.import_root import import_root
 from plans.errors import ConfigurationError
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -12,12 +13,12 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def spark_conf_dir() -> Path:
-    """Penstock's own `spark-conf/`: in `engine` when installed, beside the packages in a checkout.
+    """Penstock's own `spark-conf/`: in `penstock/engine` when installed, in the root of a checkout.
 
     Raises ConfigurationError if it is at neither place.
     """
-    here = Path(__file__).resolve().parents[1]
-    candidates = (here / "spark-conf", here.parent / "spark-conf")
+    root = import_root()
+    candidates = (root / "penstock" / "engine" / "spark-conf", root / "spark-conf")
     for candidate in candidates:
         if (candidate / "spark-defaults.conf").is_file():
             return candidate

@@ -5,10 +5,16 @@ from pathlib import Path
 
 from engine.commits.temporary_folders import temporary_folder
 from engine.machine.home_folder import home_folder
+from engine.machine.import_root import import_root, is_checkout
 from engine.output.redaction import remember_secrets
 from engine.spark.foresee_spark_memory import heap_mebibytes
 from engine.spark.penstock_wheel import archive_settings, write_wheel
-from engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use, spark_settings
+from engine.spark.spark_conf import (
+    offline_jars,
+    spark_conf_dir,
+    spark_conf_dir_in_use,
+    spark_settings,
+)
 from engine.spark.submit_settings import JAVA_OPTIONS
 from plans.errors import ConfigurationError
 
@@ -56,9 +62,8 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
             merged[_NO_HEARTBEATS] = "7d"
         if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
             merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        root = Path(__file__).resolve().parents[2]
-        if (root / "pyproject.toml").is_file():  # a checkout: workers do not see the working directory
-            merged["spark.executorEnv.PYTHONPATH"] = str(root)
+        if is_checkout():  # workers do not see the working directory
+            merged["spark.executorEnv.PYTHONPATH"] = str(import_root())
     return merged
 
 

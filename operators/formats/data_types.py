@@ -203,7 +203,7 @@ def as_row_type(row_type: Any) -> RowTypeInfo:
     if not isinstance(row_type, RowTypeInfo):
         raise TypeError(
             f"found {row_type!r} instead of a row type: use Types.ROW_NAMED([names], [types]), or "
-            "DataTypes.ROW of operators.formats.data_types"
+            "DataTypes.ROW of penstock.common"
         )
     return _unmarked(row_type)
 
@@ -211,7 +211,5 @@ def as_row_type(row_type: Any) -> RowTypeInfo:
 def as_type(data_type: Any) -> TypeInformation:
     """`data_type` itself. TypeError unless it is a TypeInformation."""
     if not isinstance(data_type, TypeInformation):
-        raise TypeError(
-            f"found {data_type!r} instead of a type: use Types, or DataTypes of operators.formats.data_types"
-        )
+        raise TypeError(f"found {data_type!r} instead of a type: use Types, or DataTypes of penstock.common")
     return _unmarked(data_type)

@@ -38,7 +38,7 @@ echo "Submitted application application_1700000000000_0042"
 exit ${SPARK_SUBMIT_EXIT:-0}
 """
 SCRIPT = """
-import engine
+from penstock import engine
 from engine.common import Types
 from engine.datastream import StreamExecutionEnvironment
 print(engine.__file__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import engine.common
+from engine import common
 from engine.common.types import RowKind
 from engine.datastream.output_tag import OutputTag
 from engine.pyflink_names.unsupported_names import UnsupportedNameError, refuse_names
@@ -30,7 +30,7 @@ OWN_PARAMETERS = {
 def found(place):
     """The member at "module:class.name", as it stands in its class."""
     module, _, path = place.partition(":")
-    owner = importlib.import_module(f"engine.{module}")
+    owner = importlib.import_module(f"penstock.engine.{module}")
     *classes, name = path.split(".")
     for one in classes:
         owner = getattr(owner, one)
@@ -56,7 +56,7 @@ def test_members(place):
 def test_the_list_of_names(line):
     place, _, names = line.partition(":")
     module, owner = place.split()
-    holder = getattr(importlib.import_module(module.replace("pyflink", "engine", 1)), owner)
+    holder = getattr(importlib.import_module(module.replace("pyflink", "penstock.engine", 1)), owner)
     for name in names.split():
         member = holder
         for part in name.split("."):
@@ -70,8 +70,8 @@ def test_the_list_is_the_one_that_was_given():
 
 
 def test_everything_that_is_named_is_there():
-    for name in engine.common.__all__:
-        assert getattr(engine.common, name).__name__ == name
+    for name in common.__all__:
+        assert getattr(common, name).__name__ == name
 
 
 def test_names_that_are_refused():

@@ -36,6 +36,8 @@ PAGES = (
     "docs/planners-of-your-own.md",
     "docs/sql.md",
     "docs/sweeps.md",
+    "docs/tutorial-planner.md",
+    "docs/tutorial-researcher.md",
     "docs/workloads.md",
 )
 

@@ -15,18 +15,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: DataStream and StreamExecutionEnvironment are what the methods of their own parts give back, so that a type
 #: checker has to know both ends. When the program runs, only the import downwards is there.
-NAMED_BY_THEIR_PARTS = {"engine.datastream.data_stream", "engine.datastream.stream_execution_environment"}
+NAMED_BY_THEIR_PARTS = {
+    "engine.datastream.data_stream",
+    "engine.datastream.stream_execution_environment",
+}
 
 
 @cache
 def modules() -> dict[str, ast.Module]:
     """Every module of Penstock by its dotted name; the packages' are theirs without `__init__`."""
-    files = [
-        *(file for package in ("operators", "plans", "engine") for file in (ROOT / package).rglob("*.py")),
-        ROOT / "penstock_guard.py",
-    ]
+    packages = ("operators", "plans", "engine")
+    files = [file for package in packages for file in (ROOT / package).rglob("*.py")]
     return {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
+        "penstock."
+        + ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
             file.read_text(encoding="utf-8")
         )
         for file in files
@@ -66,7 +68,6 @@ def imports() -> dict[str, dict[str, bool]]:
 @pytest.mark.parametrize(
     ("package", "above"),
     [
-        ("penstock_guard", ("operators", "plans", "engine")),
         ("operators", ("plans", "engine")),
         ("plans", ("engine",)),
     ],
@@ -76,9 +77,21 @@ def test_nothing_is_imported_from_above(package, above):
         (module, target)
         for module, targets in imports().items()
         for target in targets
-        if module.split(".")[0] == package and target.split(".")[0] in above
+        if module.split(".")[1] == package and target.split(".")[1] in above
     ]
     assert not upwards
+
+
+def test_every_import_of_penstocks_starts_at_penstock():
+    """A second name for a module would load it twice."""
+    short = [
+        (str(file.relative_to(ROOT)), name)
+        for folder in ("operators", "plans", "engine", "penstock", "tests", "benchmarks")
+        for file in (ROOT / folder).rglob("*.py")
+        for name, _ in imported(ast.parse(file.read_text(encoding="utf-8")))
+        if name.split(".")[0] in ("operators", "plans", "engine")
+    ]
+    assert not short
 
 
 LAYERS_OF_PLANS = ("topology", "stream_graph", "job_graph", "execution_graph", "slots")
@@ -86,9 +99,8 @@ LAYERS_OF_PLANS = ("topology", "stream_graph", "job_graph", "execution_graph", "
 
 def test_no_layer_imports_a_later_one():
     def layer_of(module: str) -> int:
-        of_plans, _, rest = module.partition(".")
-        layer = rest.split(".")[0]
-        return LAYERS_OF_PLANS.index(layer) if of_plans == "plans" and layer in LAYERS_OF_PLANS else -1
+        package, layer = [*module.split(".")[1:3], ""][:2]
+        return LAYERS_OF_PLANS.index(layer) if package == "plans" and layer in LAYERS_OF_PLANS else -1
 
     later = [
         (module, target)
@@ -135,10 +147,10 @@ def test_no_package_imports_itself_by_way_of_others(whole):
     """Of `plans` only modules are held to this: its layers and their lists of passes know each other."""
     graph: dict[str, set[str]] = {}
     for module, targets in imports().items():
-        package = ".".join(module.split(".")[:2])
+        package = ".".join(module.split(".")[:3])
         of_package = graph.setdefault(package, set())
-        if package.startswith(f"{whole}."):
-            of_package |= {".".join(target.split(".")[:2]) for target in targets} - {package}
+        if package.startswith(f"penstock.{whole}."):
+            of_package |= {".".join(target.split(".")[:3]) for target in targets} - {package}
     assert not circle(graph)
 
 

@@ -12,6 +12,7 @@ from engine.spark.penstock_wheel import write_wheel
 from engine.spark.spark_conf import spark_conf_dir
 
 ROOT = spark_conf_dir().parent
+PACKAGES = ("engine", "operators", "plans")
 
 
 def build(target: str, source: Path, out: Path) -> Path:
@@ -44,29 +45,27 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     modules = {
-        str(path.relative_to(ROOT))
-        for package in ("penstock", "plans", "operators", "engine")
+        str(Path(inside, path.relative_to(ROOT)))
+        for package, inside in (("penstock", ""), *((name, "penstock") for name in PACKAGES))
         for pattern in ("*.py", "*.java")
         for path in (ROOT / package).rglob(pattern)
     }
-    assert "engine/flink/PlanTopologies.java" in modules
+    assert "penstock/engine/flink/PlanTopologies.java" in modules
     assert modules <= names
     assert {
-        "penstock_guard.py",
-        "plans/py.typed",
+        "penstock/plans/py.typed",
         "penstock/py.typed",
-        "engine/spark-conf/spark-defaults.conf",
-        "engine/spark-conf/log4j2.properties",
-        "engine/spark-conf/test/spark-defaults.conf",
-        "engine/spark-conf/test/log4j2.properties",
-        "engine/examples/examples.jsonl",
-        "engine/bench/nexmark.jsonl.gz",
-        "engine/bench/page.html.j2",
+        "penstock/engine/spark-conf/spark-defaults.conf",
+        "penstock/engine/spark-conf/log4j2.properties",
+        "penstock/engine/spark-conf/test/spark-defaults.conf",
+        "penstock/engine/spark-conf/test/log4j2.properties",
+        "penstock/engine/examples/examples.jsonl",
+        "penstock/engine/bench/nexmark.jsonl.gz",
+        "penstock/engine/bench/page.html.j2",
         "penstock-0.1.0.dist-info/licenses/LICENSE",
     } <= names
     tops = {name.split("/")[0] for name in names}
-    packages = {"penstock", "plans", "operators", "engine"}
-    assert tops == {*packages, "penstock_guard.py", "penstock-0.1.0.dist-info"}
+    assert tops == {"penstock", "penstock-0.1.0.dist-info"}
 
 
 def test_wheel_from_the_source_archive_is_the_same(wheel, tmp_path):
@@ -90,6 +89,6 @@ def test_settings_and_console_command_work_from_an_unpacked_wheel(wheel, tmp_pat
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True, timeout=60
     )
-    assert done.stdout == f"{tmp_path}/site/engine/spark-conf 4.4.0\n"
+    assert done.stdout == f"{tmp_path}/site/penstock/engine/spark-conf 4.4.0\n"
     entry_points = (tmp_path / "site" / "penstock-0.1.0.dist-info" / "entry_points.txt").read_text()
     assert "penstock = engine.commands.main:main" in entry_points

@@ -11,7 +11,6 @@ WRITTEN_ANEW = (
     "engine",
     "operators",
     "penstock",
-    "penstock_guard.py",
     "plans",
     "tests",
 )

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-import engine
 from engine.spark import session
 from engine.spark.find_java import find_java
 from engine.spark.session import get_session, require_delta
 from engine.spark.spark_conf import delta_coordinates
 from engine.spark.start_jvm import _explain
 from engine.spark.start_settings import ivy_dir
+from penstock import engine
 from plans.errors import ConfigurationError
 
-ROOT = Path(engine.__file__).parents[1]
+ROOT = Path(engine.__file__).resolve().parents[1]
 
 
 def run_python(code: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -90,9 +90,9 @@ conf = {"spark.jars.ivy": os.getcwd() + "/ivy", "spark.driver.memory": "1g"}
 conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
 spark = get_session(conf=conf, master="local[1]")
 def where(batches):
-    import sys, pyarrow as pa, engine, operators, plans.errors
+    import sys, pyarrow as pa, plans.errors, penstock.operators, penstock.engine
     for batch in batches:
-        names = [m.__file__ for m in (engine, operators, plans)]
+        names = [m.__file__ for m in (penstock.engine, penstock.operators, penstock.plans)]
         yield pa.RecordBatch.from_pydict({"where": [*names, sys.executable]})
 answer = spark.range(1, numPartitions=1).mapInArrow(where, "where string").collect()
 print(*(row["where"] for row in answer), sep="\\n")
@@ -109,7 +109,7 @@ def test_workers_import_penstock_beside_files_of_its_names_and_without_a_network
     assert wanted
     done = run_python(SHADOWED, tmp_path, PENSTOCK_JARS=",".join(wanted), HOME=str(tmp_path / "home"))
     assert done.stderr == ""
-    packages = [str(ROOT / name / "__init__.py") for name in ("engine", "operators", "plans")]
+    packages = [str(ROOT / "penstock" / name / "__init__.py") for name in ("engine", "operators", "plans")]
     assert done.stdout.splitlines() == [*packages, sys.executable, "1g 3"]
     assert not (tmp_path / "ivy" / "jars").exists()
     assert {p.name for p in tmp_path.iterdir()} <= {"plans.py", "engine.py", "operators.py", "ivy", "home"}

@@ -79,9 +79,11 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
-        (signal.SIGTERM, "import:plans.columnar.read_topologies", ["plan", "{lines}", "--out", "{folder}/s"]),
+        (signal.SIGTERM, "import:plans.columnar.read_topologies",
+         ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGINT, "import:engine.store.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGTERM, "import:generate.shapes", ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
+        (signal.SIGTERM, "import:plans.generate.shapes",
+         ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
     ],
 )  # fmt: skip
 def test_a_signal_at_any_moment_is_one_line(given, site, tmp_path, number, at, arguments):

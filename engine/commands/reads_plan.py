@@ -1,0 +1,135 @@
+"""Commands that look at plans take whatever has one: a store, or what is planned on the way."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
+
+import orjson
+import typer
+
+from engine.commands.key_values import given_configuration
+from engine.commands.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from engine.commits.temporary_folders import short_lived_folder
+from engine.output.say import say_beside_output
+from engine.store.store_errors import store_errors
+
+PlansToRead = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A plan store, STORE@VERSION, or what is planned on the way: a topology file, a folder of "
+        "tables, or a script (.py).",
+    ),
+]
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+_CALLED: dict[str, str] = {}
+
+
+class ReadStore(NamedTuple):
+    """`path`: a plan store. `version`: None: the newest."""
+
+    path: str
+    version: int | None
+
+
+def called(store: str) -> str:
+    """The store as the user named it: a store that was planned on the way has its source's name."""
+    return _CALLED.get(store, store)
+
+
+def reads_plan(*more: SourceKind) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """For a command whose arguments `store` and `version` say which plans it looks at.
+
+    `store` may be whatever holds plans (HOLDS_PLANS), or is one of `more`; it reaches the command as a store.
+    Errors of the libraries that read it become Penstock's: frames are read when they are collected, which is
+    anywhere in the command.
+    """
+
+    def decorated(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @wraps(command)
+        def told(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            options: dict[str, Any] = dict(kwargs)
+            source = require_kind(str(options["store"]), options.get("version"), *HOLDS_PLANS, *more)
+            configured = options.get("config_dir"), options.get("define")
+            with as_store(source, *configured) as read, store_errors(called(read.path), "reading"):
+                kwargs["store"] = read.path
+                if "version" in kwargs:
+                    kwargs["version"] = read.version
+                return command(*args, **kwargs)
+
+        return told
+
+    return decorated
+
+
+def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """For a command that is about stores: what else is named by `store` is refused for what it is."""
+
+    @wraps(command)
+    def told(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        options: dict[str, Any] = dict(kwargs)
+        source = require_kind(str(options["store"]), options.get("version"), SourceKind.STORE)
+        kwargs["store"] = source.path
+        if "version" in kwargs:
+            kwargs["version"] = source.version
+        with store_errors(source.path, "reading"):
+            return command(*args, **kwargs)
+
+    return told
+
+
+@contextmanager
+def as_store(
+    source: PlanSource, config_dir: str | None = None, define: list[str] | None = None
+) -> Iterator[ReadStore]:
+    """A store that holds the plans of `source`: itself, or one that is there as long as the context.
+
+    Raises what planning raises, and InputError where a script executes nothing.
+    """
+    if source.kind in (SourceKind.STORE, SourceKind.RESULTS):
+        yield ReadStore(source.path, source.version)
+        return
+    from engine.output.progress import progress
+    from engine.planning.choose_planner import Planner, choose_planner
+    from engine.planning.plan_into_store import plan_into_store_by_columns
+    from engine.planning.plan_options import plan_options
+    from plans.columnar.plan_columnar import stages
+    from plans.topology.line_too_long import MAX_LINE_BYTES
+
+    configuration = given_configuration(config_dir, define)
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
+    with short_lived_folder("plan") as folder:
+        inputs = [source.path]
+        if source.kind is SourceKind.SCRIPT:
+            inputs = [str(topologies_of_script(source.path, Path(folder), options, configuration.scripts))]
+        store = str(Path(folder) / "store")
+        choice = choose_planner(Planner.COLUMNAR, inputs, store, wants_spark=False)
+        with progress(stages(options.until) + 2) as report:
+            stored = plan_into_store_by_columns(
+                inputs, store, options, report, choice=choice, max_line_bytes=MAX_LINE_BYTES
+            )
+        say_beside_output(
+            f"{source.path}: {stored.planned:,} planned and {stored.rejected:,} rejected of "
+            f"{stored.inputs:,} topologies; penstock plan keeps plans in a store"
+        )
+        _CALLED[store] = source.path
+        try:
+            yield ReadStore(store, None)
+        finally:
+            del _CALLED[store]
+
+
+def topologies_of_script(script: str, folder: Path, options: Any, scripts: object) -> Path:
+    """A file of topology lines, one for each job that the script executes; nothing runs."""
+    from engine.commands.plan_to_draw import jobs_of_script
+    from engine.runtime.job import topology_of
+
+    lines = [orjson.dumps(topology_of(job)) for job in jobs_of_script(script, [], options, scripts)]
+    file = folder / f"{Path(script).stem}.jsonl"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    return file

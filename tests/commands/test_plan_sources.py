@@ -1,0 +1,165 @@
+"""Every command that looks at plans takes whatever has one, and names what has none."""
+
+import gzip
+import json
+import shutil
+import sys
+
+import pytest
+
+from engine.commands.main import main
+from tests.as_command import as_command
+
+JOB = {
+    "name": "job",
+    "transformations": [
+        {"id": 1, "kind": "source", "name": "Numbers", "parallelism": 2},
+        {"id": 2, "kind": "sink", "name": "Print", "inputs": [1], "parallelism": 1},
+    ],
+}
+SCRIPT = """
+from pyflink.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 2]).map(lambda n: n).print()
+env.execute("job")
+"""
+LOOKS = {
+    "show": [],
+    "size": [],
+    "metrics": [],
+    "export": [],
+    "rejected": [],
+    "sql": ["select count(*) from job_vertices"],
+    "edges": ["--topology", "job"],
+    "draw": ["--format", "mermaid"],
+    "explain": [],
+    "diff": None,
+    "plan": None,
+}
+HOLD_PLANS = (
+    "jobs.jsonl",
+    "jobs.jsonl.gz",
+    "jobs",
+    "pretty.json",
+    "tables",
+    "store",
+    "store@1",
+    "plan.jsonl",
+    "flink.jsonl",
+    "script.py",
+)
+HOLD_NONE = {
+    "notes.txt": "notes.txt: text without a line of JSON",
+    "edges.csv": "edges.csv: found a graph",
+    "empty.jsonl": "empty.jsonl: an empty file",
+    "empty": "empty: an empty folder",
+    "parquet": "parquet: a folder of Parquet files",
+    "binary.dat": "binary.dat: a binary file",
+    "missing": "missing: nothing is there",
+}
+
+
+def run(*arguments):
+    sys.argv = ["penstock", *map(str, arguments)]
+    with as_command(), pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code or 0
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A folder with everything that a command may be given."""
+    folder = tmp_path_factory.mktemp("sources")
+    line = json.dumps(JOB)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [])
+        (folder / "jobs.jsonl").write_text(line + "\n")
+        (folder / "jobs.jsonl.gz").write_bytes(gzip.compress(line.encode()))
+        (folder / "jobs").mkdir()
+        shutil.copy("jobs.jsonl", "jobs/jobs.jsonl")
+        (folder / "pretty.json").write_text(json.dumps(JOB, indent=2))
+        (folder / "script.py").write_text(SCRIPT)
+        (folder / "notes.txt").write_text("a note\nanother\n")
+        (folder / "edges.csv").write_text("source,target\n1,2\n")
+        (folder / "empty.jsonl").touch()
+        (folder / "empty").mkdir()
+        (folder / "binary.dat").write_bytes(bytes(range(200)))
+        assert run("plan", "jobs.jsonl", "--out", "store") == 0
+        assert run("export", "store", "--to", "plan.jsonl") == 0
+        assert run("export", "store", "--format", "flink-plan", "--to", "flink.jsonl") == 0
+        assert run("generate", "chain", "--operators", "4", "--out", "tables") == 0
+        (folder / "parquet").mkdir()
+        data = next((folder / "store" / "job_vertices").rglob("*.parquet"))
+        shutil.copy(data, folder / "parquet" / "rows.parquet")
+    return folder
+
+
+@pytest.fixture
+def call(sources, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(sources)
+    monkeypatch.setattr(sys, "argv", [])
+
+    def called(command, source):
+        capsys.readouterr()
+        options = LOOKS[command]
+        if command == "diff":
+            code = run("diff", source, source)
+        elif command == "plan":
+            code = run("plan", source, "--out", tmp_path / "planned")
+        else:
+            given = ["--topology", "chain-0-000000"] if source == "tables" and command == "edges" else options
+            code = run(command, source, *given)
+        return code, *capsys.readouterr()
+
+    return called
+
+
+@pytest.mark.parametrize("source", HOLD_PLANS)
+@pytest.mark.parametrize("command", LOOKS)
+def test_whatever_holds_plans_is_taken(call, command, source):
+    code, _, beside = call(command, source)
+    assert code == 0, beside
+
+
+@pytest.mark.parametrize("source", HOLD_NONE)
+@pytest.mark.parametrize("command", LOOKS)
+def test_what_holds_no_plan_is_named(call, command, source):
+    code, said, beside = call(command, source)
+    assert (code, said) == (3, "")
+    assert f"penstock: {HOLD_NONE[source]}" in beside
+
+
+@pytest.mark.parametrize("source", ["jobs.jsonl", "tables", "script.py"])
+def test_what_is_about_stores_names_what_it_was_given(call, capsys, source):
+    for command in ("verify", "runs"):
+        capsys.readouterr()
+        assert run(command, source) == 3
+        assert f"penstock: {source}: found " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", ["store", "tables", "script.py", "parquet", "missing"])
+def test_import_names_what_it_cannot_turn_into_topologies(call, capsys, source):
+    capsys.readouterr()
+    assert run("import", source) == 3
+    assert f"penstock: {source}: " in capsys.readouterr().err
+
+
+def test_a_version_is_named_once_and_of_stores_only(call, capsys):
+    assert run("show", "store@1", "--version", "1") == 2
+    assert run("show", "jobs.jsonl", "--version", "1") == 2
+    assert "only plan stores have versions" in capsys.readouterr().err
+
+
+def test_what_is_planned_on_the_way_has_the_name_of_its_source(call):
+    _, said, beside = call("show", "jobs.jsonl")
+    assert said.startswith("jobs.jsonl")
+    assert beside.startswith("jobs.jsonl: 1 planned and 0 rejected of 1 topologies")
+
+
+def test_a_store_without_its_list_of_versions_is_no_folder_of_tables(sources, call, capsys):
+    shutil.copytree(sources / "store", sources / "lost")
+    shutil.rmtree(sources / "lost" / "plan_versions")
+    code, _, beside = call("show", "lost")
+    assert code == 4
+    assert "lost is damaged" in beside
