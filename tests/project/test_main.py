@@ -42,7 +42,7 @@ def failing(monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(("name", "path", "line"), chain.from_iterable(COMMANDS.values()))
+@pytest.mark.parametrize(("name", "path", "line"), list(chain.from_iterable(COMMANDS.values())))
 def test_every_command_is_there_and_documented(name, path, line, capsys):
     assert callable(import_module(path).command)
     assert penstock(name, "--help") == 0
