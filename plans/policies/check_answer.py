@@ -7,11 +7,12 @@ import polars as pl
 import pyarrow as pa
 
 from plans.errors import SchemaError
+from plans.not_chainable_reasons import NotChainableReason
 from plans.policies.decisions import ANSWERS, Decision
 from plans.policies.rules import NO_VIOLATION, Rule, violations
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.vocabulary import NotChainableReason, Partitioner
+from plans.vocabulary import Partitioner
 
 Tables = Mapping[str, pl.DataFrame]
 
@@ -21,15 +22,7 @@ _SPREADING = [
 ]
 """Partitioners that only spread the load: which of them an edge has does not change results."""
 
-_NEVER_CHAINED = [
-    NotChainableReason.SEVERAL_INPUTS,
-    NotChainableReason.UNION_INPUT,
-    NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP,
-    NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE,
-    NotChainableReason.DIFFERENT_PARALLELISM,
-    NotChainableReason.PARTITIONER_NOT_FORWARD,
-    NotChainableReason.BATCH_EXCHANGE,
-]
+_NEVER_CHAINED = [reason.value for reason in NotChainableReason if not reason.record.is_preference]
 """Reasons that no planner can set aside: a chain is calls inside one task. The others are preferences."""
 
 
@@ -160,9 +153,7 @@ def _partitioners(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
 def _chaining(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     edges = _edges(tables).drop("chainable")
     rows = answer.filter("chainable").join(edges, on=[TOPOLOGY, "target", "in_index"])
-    against = pl.col("not_chainable_reasons").list.set_intersection(
-        pl.lit([str(reason) for reason in _NEVER_CHAINED])
-    )
+    against = pl.col("not_chainable_reasons").list.set_intersection(pl.lit(_NEVER_CHAINED))
     rows = rows.filter(~pl.col("chained_source")).with_columns(against=against)
     return violations(
         rows.filter(pl.col("against").list.len() > 0),

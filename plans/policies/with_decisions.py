@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import groups, number_in_turn
-from plans.job_graph.mark_chainable_edges import reason_bit
+from plans.not_chainable_reasons import NotChainableReason
 from plans.policies.decisions import ANSWERS, Decision
 from plans.runs import runs
 from plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, FORWARD_CLASSES, POINTWISE
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import NotChainableReason, Partitioner
+from plans.vocabulary import Partitioner
 
 Step = Callable[..., pl.DataFrame]
 """A pass of the columnar planner (plans.columnar.passes.Derive)."""
@@ -97,7 +97,7 @@ def _partitioners(edges_with_ends: pl.DataFrame, answer: Answer) -> pl.DataFrame
 def _chaining(marked_edges: pl.DataFrame, answer: Answer) -> pl.DataFrame:
     found = _found(marked_edges, answer, Decision.CHAINING)
     chained = (pl.col("reasons") == 0) | pl.col("chained_source")
-    apart = reason_bit(NotChainableReason.DECIDED_BY_PLANNER)
+    apart = NotChainableReason.DECIDED_BY_PLANNER.bit
     return (
         marked_edges.with_columns(decided=found)
         .with_columns(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from engine.output.reference_pages import example_of
 from plans.choices import Choices
 from plans.columnar import passes as columnar
 from plans.joins import passes as joins
@@ -42,29 +41,24 @@ def test_an_implementation_reads_what_the_list_says(planner, entry):
     assert read - set(OWN[planner]) <= set(entry.reads)
 
 
-def assert_shows_its_fixture(entry, derive, case):
-    assert example_of(derive) == (
-        f"{case.title} (tests/passes/fixtures/{entry.produces}.txt).",
-        case.example(entry.reads),
-    )
+@pytest.mark.parametrize("entry", PASSES, ids=lambda entry: entry.produces)
+def test_the_first_case_of_a_fixture_shows_what_the_pass_reads(entry):
+    """docs/passes.md shows it as the example."""
+    assert set(entry.reads) & {shown.table for shown in read_cases(entry.produces)[0].tables}
 
 
 @pytest.mark.parametrize("planner", DERIVED)
 @pytest.mark.parametrize("entry", PASSES, ids=lambda entry: entry.produces)
-def test_the_docstring_shows_the_first_case_of_the_fixture(planner, entry):
-    """What the pass reads and what it produces, to the letter."""
-    case = read_cases(entry.produces)[0]
-    assert set(entry.reads) & {shown.table for shown in case.tables}
-    assert_shows_its_fixture(entry, DERIVED[planner][entry.produces], case)
+def test_a_docstring_names_its_fixture(planner, entry):
+    derive = DERIVED[planner][entry.produces]
+    documented = derive.func if isinstance(derive, partial) else derive
+    assert f"tests/passes/fixtures/{entry.produces}.txt" in (inspect.getdoc(documented) or "")
 
 
 @pytest.mark.parametrize("strategy", SlotSharingStrategy)
-def test_the_docstring_of_a_strategy_shows_its_first_case(strategy):
+def test_a_strategy_has_a_case(strategy):
     choices = Choices(slot_sharing_strategy=strategy)
-    (entry,) = (entry for entry in PASSES if entry.produces == "task_slots")
-    case = next(case for case in read_cases(entry.produces) if choices_of(case) == choices)
-    assert_shows_its_fixture(entry, columnar.implementations(choices)[entry.produces], case)
-    assert_shows_its_fixture(entry, joins.implementations(choices)[entry.produces].derive, case)
+    assert any(choices_of(case) == choices for case in read_cases("task_slots"))
 
 
 def test_a_pass_reads_what_is_there_by_then():

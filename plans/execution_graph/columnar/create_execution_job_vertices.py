@@ -15,14 +15,7 @@ def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.create_execution_job_vertices.
 
-    Example: a max parallelism that is not set follows from the parallelism
-    (tests/passes/fixtures/execution_job_vertices.txt).
-
-        named_vertices                       -> execution_job_vertices
-        vertex  parallelism  max_parallelism    vertex  parallelism  max_parallelism
-        1       2            7                  1       2            7
-        2       3            -1                 2       3            128
-        3       200          -1                 3       200          512
+    Example: tests/passes/fixtures/execution_job_vertices.txt.
     """
     parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
     wanted = pl.max_horizontal(parallelism * 3 // 2, LEAST_DEFAULT_MAX_PARALLELISM)

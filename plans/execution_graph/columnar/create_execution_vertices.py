@@ -8,16 +8,7 @@ def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.create_execution_vertices.
 
-    Example: a task knows its pipelined region (tests/passes/fixtures/execution_vertices.txt).
-
-        task_regions         -> execution_vertices
-        vertex  regions         vertex  subtask  pipelined_region
-        1       [0, 1]          1       0        0
-        3       [0, 0, 1, 1]    1       1        1
-                                3       0        0
-                                3       1        0
-                                3       2        1
-                                3       3        1
+    Example: tests/passes/fixtures/execution_vertices.txt.
     """
     return of_subtasks(task_regions, "regions", "pipelined_region")
 

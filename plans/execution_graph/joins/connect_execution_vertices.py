@@ -19,26 +19,6 @@ def execution_edges(placed_edges: DataFrame) -> DataFrame:
     Source: VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise and ForAllToAll of a graph that
     is not dynamic, EdgeManagerBuildUtil.
 
-    Example: a task of a pointwise edge reads some partitions, one of an all-to-all edge all of them
-    (tests/passes/fixtures/execution_edges.txt).
-
-        connected_edges
-        source_vertex  target_vertex  distribution
-        1              3              POINTWISE
-        3              5              ALL_TO_ALL
-
-        execution_job_vertices
-        vertex  parallelism
-        1       4
-        3       2
-        5       3
-
-        -> execution_edges
-        target_vertex  subtask  first_partition  last_partition  first_subpartition
-        3              0        0                1               0
-        3              1        2                3               0
-        5              0        0                1               0
-        5              1        0                1               1
-        5              2        0                1               2
+    Example: tests/passes/fixtures/execution_edges.txt.
     """
     return expand_in_workers(placed_edges, EXECUTION_EDGES)

@@ -21,14 +21,7 @@ def create_execution_job_vertices(named_vertices: DataFrame) -> DataFrame:
     Source: SchedulerBase.computeVertexParallelismStore, getDefaultMaxParallelism,
     normalizeParallelism; KeyGroupRangeAssignment.computeDefaultMaxParallelism.
 
-    Example: a max parallelism that is not set follows from the parallelism
-    (tests/passes/fixtures/execution_job_vertices.txt).
-
-        named_vertices                       -> execution_job_vertices
-        vertex  parallelism  max_parallelism    vertex  parallelism  max_parallelism
-        1       2            7                  1       2            7
-        2       3            -1                 2       3            128
-        3       200          -1                 3       200          512
+    Example: tests/passes/fixtures/execution_job_vertices.txt.
     """
     parallelism = F.least(effective_parallelism(), F.lit(UPPER_BOUND_MAX_PARALLELISM))
     derived = F.least(

@@ -20,15 +20,6 @@ def execution_vertices(task_regions: DataFrame) -> DataFrame:
 
     Source: ExecutionJobVertex, ExecutionVertex.
 
-    Example: a task knows its pipelined region (tests/passes/fixtures/execution_vertices.txt).
-
-        task_regions         -> execution_vertices
-        vertex  regions         vertex  subtask  pipelined_region
-        1       [0, 1]          1       0        0
-        3       [0, 0, 1, 1]    1       1        1
-                                3       0        0
-                                3       1        0
-                                3       2        1
-                                3       3        1
+    Example: tests/passes/fixtures/execution_vertices.txt.
     """
     return expand_in_workers(task_regions, EXECUTION_VERTICES)

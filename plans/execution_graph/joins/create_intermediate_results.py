@@ -22,24 +22,7 @@ def intermediate_results(placed_edges: DataFrame) -> DataFrame:
 
     Source: IntermediateResult; EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex.
 
-    Example: a data set has a partition for each subtask of its producer
-    (tests/passes/fixtures/intermediate_results.txt).
-
-        connected_edges
-        source_vertex  output_index  target_vertex  distribution
-        1              0             3              POINTWISE
-        1              1             5              ALL_TO_ALL
-
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
-        5       5
-
-        -> intermediate_results
-        vertex  output_index  partitions  most_subpartitions
-        1       0             2           3
-        1       1             2           5
+    Example: tests/passes/fixtures/intermediate_results.txt.
     """
     return expand_in_workers(placed_edges, INTERMEDIATE_RESULTS)
 
@@ -51,21 +34,6 @@ def intermediate_result_partitions(placed_edges: DataFrame) -> DataFrame:
 
     Source: IntermediateResultPartition.getNumberOfSubpartitions, EdgeManagerBuildUtil.connectPointwise.
 
-    Example: a partition has a subpartition for each task that reads it
-    (tests/passes/fixtures/intermediate_result_partitions.txt).
-
-        connected_edges
-        source_vertex  target_vertex  distribution
-        1              3              POINTWISE
-
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
-
-        -> intermediate_result_partitions
-        vertex  output_index  partition  first_consumer  subpartitions
-        1       0             0          0               3
-        1       0             1          3               2
+    Example: tests/passes/fixtures/intermediate_result_partitions.txt.
     """
     return expand_in_workers(placed_edges, INTERMEDIATE_RESULT_PARTITIONS)

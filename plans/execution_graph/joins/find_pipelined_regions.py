@@ -30,22 +30,7 @@ def find_pipelined_regions(
     PipelinedRegionComputeUtil. Flink gives regions no order of their own (they come out of identity hash
     maps); which tasks are in one does not depend on it.
 
-    Example: pointwise edges connect some tasks, all-to-all edges all of them
-    (tests/passes/fixtures/task_regions.txt).
-
-        connected_edges
-        source_vertex  target_vertex  distribution  result_partition_type
-        1              3              POINTWISE     PIPELINED_BOUNDED
-
-        execution_job_vertices
-        vertex  parallelism
-        1       3
-        3       2
-
-        -> task_regions
-        vertex  regions
-        1       [0, 1, 1]
-        3       [0, 1]
+    Example: tests/passes/fixtures/task_regions.txt.
     """
     parts = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
     return walk_topologies(parts, region_numbers, REGIONS)

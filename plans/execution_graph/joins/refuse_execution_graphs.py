@@ -32,13 +32,7 @@ def refuse_execution_graphs(
     Source: KeyGroupRangeAssignment.checkParallelismPreconditions, VertexParallelismInformation,
     ExecutionJobVertex, DefaultExecutionTopology.ensureCoLocatedVerticesInSameRegion.
 
-    Example: more subtasks than the max parallelism allows
-    (tests/passes/fixtures/execution_graph_refusals.txt).
-
-        execution_job_vertices               -> execution_graph_refusals
-        vertex  parallelism  max_parallelism    error         location
-        1       4            2                  JobException  vertex Source: s
-        2       9            8
+    Example: tests/passes/fixtures/execution_graph_refusals.txt.
     """
     return first_refusals(
         [

@@ -25,13 +25,7 @@ def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFram
     As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
     and operator_order.
 
-    Example: operators of a chain have its head as their vertex (tests/passes/fixtures/operators.txt).
-
-        stream_nodes    chain_heads          -> operators
-        id  name        node  head  distance    node  name       vertex  chain_index
-        1   Source: s   2     1     1           1     Source: s  1       1
-        2   m                                   2     m          1       2
-        4   Sink: k                             4     Sink: k    4       1
+    Example: tests/passes/fixtures/operators.txt.
     """
     nodes = stream_nodes.select(TOPOLOGY, pl.col("id").alias("node"), *NODE_COLUMNS)
     operators = nodes.hstack(walked.select(_OF_WALK)).with_columns(

@@ -39,18 +39,7 @@ def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.create_vertices.
 
-    Example: a vertex is named after the operators of its chain (tests/passes/fixtures/chain_vertices.txt).
-
-        operators
-        node  vertex  chain_index  name
-        1     1       1            Source: s
-        2     1       2            m
-        3     1       3            n
-        4     1       3            Sink: k
-
-        -> chain_vertices
-        vertex  name                            invokable
-        1       Source: s -> m -> (n, Sink: k)  SourceOperatorStreamTask
+    Example: tests/passes/fixtures/chain_vertices.txt.
     """
     of_vertices = operators["vertex_place"].to_numpy()
     head_rows = np.flatnonzero((operators["chain_index"] == HEAD).to_numpy())

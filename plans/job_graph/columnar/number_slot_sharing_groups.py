@@ -22,13 +22,7 @@ def number_slot_sharing_groups(
     Columns and source: see joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's
     group in slot_sharing_groups.
 
-    Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
-
-        vertices                          sorted_vertices        -> grouped_vertices
-        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
-        1       a                         1       2                 1       0
-        2       b                         2       1                 2       1
-        3       a                         3       0                 3       0
+    Example: tests/passes/fixtures/grouped_vertices.txt.
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
@@ -77,14 +71,7 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.number_slot_sharing_groups.
 
-    Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
-
-        grouped_vertices               -> named_vertices
-        vertex  co_location_group_name    vertex  co_location_group
-        1       -                         1       -
-        3       left                      3       0
-        5       right                     5       1
-        7       left                      7       0
+    Example: tests/passes/fixtures/named_vertices.txt.
     """
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
@@ -100,14 +87,7 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/slot_sharing_groups.txt).
-
-        named_vertices                          -> slot_sharing_groups
-        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
-        1       2            1                     0                   b     1         3
-        2       4            1                     1                   a     2         4
-        3       3            0
+    Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
     of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
     first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))
@@ -124,18 +104,7 @@ def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
 def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
 
-    Example: a group is inside one slot sharing group (tests/passes/fixtures/co_location_groups.txt).
-
-        named_vertices
-        vertex  co_location_group  slot_sharing_group
-        1       0                  0
-        3       1                  1
-        5       0                  0
-
-        -> co_location_groups
-        co_location_group  name   slot_sharing_group  vertices
-        0                  left   0                   2
-        1                  right  1                   1
+    Example: tests/passes/fixtures/co_location_groups.txt.
     """
     groups = named_vertices.select(
         TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"

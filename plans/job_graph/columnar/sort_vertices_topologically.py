@@ -13,14 +13,7 @@ def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.Data
 
     Columns and source: see joins.sort_vertices_topologically.
 
-    Example: a vertex comes after all of its inputs (tests/passes/fixtures/sorted_vertices.txt).
-
-        connected_edges                           -> sorted_vertices
-        source_vertex  target_vertex  input_index    vertex  creation_order  topological_order
-        1              3              0              1       3               0
-        1              6              1              3       2               1
-        3              5              0              5       0               2
-        3              6              0              6       1               3
+    Example: tests/passes/fixtures/sorted_vertices.txt.
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     sources, targets, output_index, consumer_index = (

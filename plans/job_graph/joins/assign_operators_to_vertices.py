@@ -31,13 +31,7 @@ def assign_operators_to_vertices(
 
     Source: StreamingJobGraphGenerator.createChain, createSourceChainInfo.
 
-    Example: operators of a chain have its head as their vertex (tests/passes/fixtures/operators.txt).
-
-        stream_nodes    chain_heads          -> operators
-        id  name        node  head  distance    node  name       vertex  chain_index
-        1   Source: s   2     1     1           1     Source: s  1       1
-        2   m                                   2     m          1       2
-        4   Sink: k                             4     Sink: k    4       1
+    Example: tests/passes/fixtures/operators.txt.
     """
     walked_nodes = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
         TOPOLOGY, "node", *WALK_COLUMNS

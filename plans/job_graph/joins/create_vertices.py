@@ -22,18 +22,7 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     Source: StreamingJobGraphGenerator.createJobVertex, createChainedName, createChainedMinResources,
     markSupportingConcurrentExecutionAttempts.
 
-    Example: a vertex is named after the operators of its chain (tests/passes/fixtures/chain_vertices.txt).
-
-        operators
-        node  vertex  chain_index  name
-        1     1       1            Source: s
-        2     1       2            m
-        3     1       3            n
-        4     1       3            Sink: k
-
-        -> chain_vertices
-        vertex  name                            invokable
-        1       Source: s -> m -> (n, Sink: k)  SourceOperatorStreamTask
+    Example: tests/passes/fixtures/chain_vertices.txt.
     """
     members = operators.filter(F.col("chain_index") != HEAD)
     in_chain = F.col("chain_index") >= HEAD

@@ -22,14 +22,7 @@ def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
     Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable
     (yielding operators), without their recursion.
 
-    Example: a chain ends where an edge has a reason against chaining (tests/passes/fixtures/chain_heads.txt).
-
-        marked_edges            -> chain_heads
-        source  target  reasons    node  head  distance
-        1       2       0          2     1     1
-        2       3       0          3     1     2
-        3       4       2560       5     4     1
-        4       5       0
+    Example: tests/passes/fixtures/chain_heads.txt.
     """
     pointers = marked_edges.filter((F.col("reasons") == 0) & ~F.col("chained_source")).select(
         TOPOLOGY,

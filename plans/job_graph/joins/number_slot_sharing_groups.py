@@ -23,13 +23,7 @@ def number_slot_sharing_groups(
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.
 
-    Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
-
-        vertices                          sorted_vertices        -> grouped_vertices
-        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
-        1       a                         1       2                 1       0
-        2       b                         2       1                 2       1
-        3       a                         3       0                 3       0
+    Example: tests/passes/fixtures/grouped_vertices.txt.
     """
     settings = job_settings.select(
         TOPOLOGY, "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
@@ -60,14 +54,7 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.setCoLocation.
 
-    Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
-
-        grouped_vertices               -> named_vertices
-        vertex  co_location_group_name    vertex  co_location_group
-        1       -                         1       -
-        3       left                      3       0
-        5       right                     5       1
-        7       left                      7       0
+    Example: tests/passes/fixtures/named_vertices.txt.
     """
     numbered = _numbered(
         grouped_vertices.filter(F.col("co_location_group_name").isNotNull()),
@@ -95,14 +82,7 @@ def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
 def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
     """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups.
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/slot_sharing_groups.txt).
-
-        named_vertices                          -> slot_sharing_groups
-        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
-        1       2            1                     0                   b     1         3
-        2       4            1                     1                   a     2         4
-        3       3            0
+    Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
     return named_vertices.groupBy(
         TOPOLOGY, "slot_sharing_group", F.col("slot_sharing_group_name").alias("name")
@@ -115,18 +95,7 @@ def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
 def co_location_groups(named_vertices: DataFrame) -> DataFrame:
     """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
 
-    Example: a group is inside one slot sharing group (tests/passes/fixtures/co_location_groups.txt).
-
-        named_vertices
-        vertex  co_location_group  slot_sharing_group
-        1       0                  0
-        3       1                  1
-        5       0                  0
-
-        -> co_location_groups
-        co_location_group  name   slot_sharing_group  vertices
-        0                  left   0                   2
-        1                  right  1                   1
+    Example: tests/passes/fixtures/co_location_groups.txt.
     """
     return (
         named_vertices.filter(F.col("co_location_group").isNotNull())

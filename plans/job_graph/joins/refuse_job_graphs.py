@@ -67,13 +67,7 @@ def refuse_job_graphs(
     validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
     JobVertexForwardGroup.
 
-    Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
-
-        stream_nodes -> job_graph_refusals
-        id  uid         error                     location
-        1   u           IllegalArgumentException  uid u
-        2   v
-        3   u
+    Example: tests/passes/fixtures/job_graph_refusals.txt.
     """
     return first_refusals(
         [

@@ -19,17 +19,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
 
-    Example: two consumers of a blocking data set share it (tests/passes/fixtures/shared_edges.txt).
-
-        typed_edges
-        source  target  data_set_id                       result_partition_type
-        1       3       f126f51bcb7f16bfbc764cd893532136  BLOCKING
-        1       4       f126f51c76045f01bc764cd93dd86978  BLOCKING
-
-        -> shared_edges
-        source  target  data_set_id
-        1       3       f126f51bcb7f16bfbc764cd893532136
-        1       4       f126f51bcb7f16bfbc764cd893532136
+    Example: tests/passes/fixtures/shared_edges.txt.
     """
     reusable = typed_edges.filter(F.col("result_partition_type").isin(*REUSABLE))
     consumers = rename(

@@ -24,15 +24,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
 
     Source: StreamingJobGraphGenerator.setManagedMemoryFraction, ManagedMemoryUtils.getFractionRoundedDown.
 
-    Example: weights of a slot sharing group add up to the whole of a slot's memory
-    (tests/passes/fixtures/chained_operators.txt).
-
-        operators                    -> chained_operators
-        node  vertex  managed_memory    node  operator_order  managed_memory_fraction
-        1     1       {}                1     2               {OPERATOR: 0.0}
-        2     1       {OPERATOR: 1}     2     1               {OPERATOR: 0.25}
-        3     1       {OPERATOR: 3}     3     0               {OPERATOR: 0.75}
-        4     4       {OPERATOR: 7}     4     0               {OPERATOR: 1.0}
+    Example: tests/passes/fixtures/chained_operators.txt.
     """
     groups = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})

@@ -33,14 +33,7 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
     Source: JobGraph.getVerticesSortedTopologicallyFromSources and addNodesThatHaveNoNewPredecessors, without
     their recursion; LogicalPipelinedRegionComputeUtil.
 
-    Example: a vertex comes after all of its inputs (tests/passes/fixtures/sorted_vertices.txt).
-
-        connected_edges                           -> sorted_vertices
-        source_vertex  target_vertex  input_index    vertex  creation_order  topological_order
-        1              3              0              1       3               0
-        1              6              1              3       2               1
-        3              5              0              5       0               2
-        3              6              0              6       1               3
+    Example: tests/passes/fixtures/sorted_vertices.txt.
     """
     nodes = vertices.select(TOPOLOGY, "vertex", F.col("postorder").alias("order"))
     edges = connected_edges.select(

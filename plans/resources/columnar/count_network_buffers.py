@@ -20,22 +20,7 @@ def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions
 
     In: placed_edges (see place_job_edges). Columns and source: see joins.count_network_buffers.
 
-    Example: a gate needs a buffer for each channel, a partition one for each subpartition
-    (tests/passes/fixtures/network_buffers.txt).
-
-        connected_edges
-        source_vertex  target_vertex  result_partition_type
-        1              3              PIPELINED_BOUNDED
-
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
-
-        -> network_buffers
-        vertex  side              channels  required  target  announced  overdraft
-        1       RESULT_PARTITION  5         6         18      18         20
-        3       GATE              2         5         12      12         0
+    Example: tests/passes/fixtures/network_buffers.txt.
     """
     gates = _ends(
         placed_edges, BufferSide.GATE, "target_vertex", "input_index", _most_edges("producers", "consumers")

@@ -40,21 +40,6 @@ def count_network_buffers(placed_edges: DataFrame, *, options: NetworkOptions = 
     SsgNetworkMemoryCalculationUtils, EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex;
     ResultPartitionFactory.isOverdraftBufferNeeded.
 
-    Example: a gate needs a buffer for each channel, a partition one for each subpartition
-    (tests/passes/fixtures/network_buffers.txt).
-
-        connected_edges
-        source_vertex  target_vertex  result_partition_type
-        1              3              PIPELINED_BOUNDED
-
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
-
-        -> network_buffers
-        vertex  side              channels  required  target  announced  overdraft
-        1       RESULT_PARTITION  5         6         18      18         20
-        3       GATE              2         5         12      12         0
+    Example: tests/passes/fixtures/network_buffers.txt.
     """
     return expand_in_workers(placed_edges, network_buffers(options))

@@ -17,15 +17,7 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
     In: task_slots, whose rows are those of ordered_vertices. Columns and source: see
     joins.create_slot_sharing_groups.
 
-    Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
-
-        task_slots        -> execution_slot_sharing_groups
-        vertex  slots        vertex  subtask  execution_slot_sharing_group
-        1       [0, 1]       1       0        0
-        3       [0, 1, 2]    1       1        1
-                             3       0        0
-                             3       1        1
-                             3       2        2
+    Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
     """
     return slots_of_tasks(task_slots.with_columns(ordered_vertices["slot_sharing_group"]))
 
@@ -44,14 +36,7 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
     joins.slots_of_groups.SlotSharingGroups).
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/required_slots.txt).
-
-        task_slots           -> required_slots
-        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
-        1       [0, 1]          0                   3      3      1         3
-        2       [0, 1, 2, 3]    1                   4      6      2         2
-        3       [4, 5, 6]
+    Example: tests/passes/fixtures/required_slots.txt.
     """
     tasks = ints(ordered_vertices, "parallelism")
     of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())

@@ -18,13 +18,6 @@ def balance_tasks(
 
     Source: TaskBalancedPreferredSlotSharingStrategy, TaskBalancedExecutionSlotSharingGroupBuilder.
 
-    Example: dealt out in turn, vertices go on where the one before stopped
-    (tests/passes/fixtures/task_slots.txt).
-
-        named_vertices                                  execution_job_vertices -> task_slots
-        vertex  topological_order  slot_sharing_group   vertex  parallelism       vertex  slots
-        1       0                  0                    1       3                 1       [0, 1, 2]
-        3       1                  0                    3       5                 3       [0, 1, 2, 3, 4]
-        5       2                  0                    5       3                 5       [3, 4, 0]
+    Example: tests/passes/fixtures/task_slots.txt.
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, deal_in_turn)

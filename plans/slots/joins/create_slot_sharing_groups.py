@@ -30,15 +30,7 @@ def execution_slot_sharing_groups(grouped_slots: DataFrame) -> DataFrame:
 
     Source: ExecutionSlotSharingGroup.
 
-    Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
-
-        task_slots        -> execution_slot_sharing_groups
-        vertex  slots        vertex  subtask  execution_slot_sharing_group
-        1       [0, 1]       1       0        0
-        3       [0, 1, 2]    1       1        1
-                             3       0        0
-                             3       1        1
-                             3       2        2
+    Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
     """
     return expand_in_workers(grouped_slots, EXECUTION_SLOT_SHARING_GROUPS)
 
@@ -49,14 +41,7 @@ def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFram
     In: task_slots (see the slot sharing strategies), named_vertices. Every strategy puts the tasks of a group
     into as many slots as its largest vertex has tasks (see plans.slots.slots_of_groups).
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/required_slots.txt).
-
-        task_slots           -> required_slots
-        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
-        1       [0, 1]          0                   3      3      1         3
-        2       [0, 1, 2, 3]    1                   4      6      2         2
-        3       [4, 5, 6]
+    Example: tests/passes/fixtures/required_slots.txt.
     """
     vertices = rename(
         named_vertices,

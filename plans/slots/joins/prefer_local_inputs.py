@@ -18,12 +18,6 @@ def prefer_local_inputs(
     linked hash sets, in the order of producing tasks and of creation; so are they here. Its hash maps are
     looked up, never iterated.
 
-    Example: a task of a pointwise edge is in the slot of the first task that it reads
-    (tests/passes/fixtures/task_slots.txt).
-
-        connected_edges                              execution_job_vertices -> task_slots
-        source_vertex  target_vertex  distribution   vertex  parallelism       vertex  slots
-        1              3              POINTWISE      1       5                 1       [0, 1, 2, 3, 4]
-                                                     3       2                 3       [0, 2]
+    Example: tests/passes/fixtures/task_slots.txt.
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, prefer_producers_slots)

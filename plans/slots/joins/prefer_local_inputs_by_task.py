@@ -20,13 +20,6 @@ def prefer_local_inputs_by_task(
 
     Source: LocalInputPreferredSlotSharingStrategy of Flink 1.12.7.
 
-    Example: by task, as Flink did before consumers shared lists of slots
-    (tests/passes/fixtures/task_slots.txt).
-
-        named_vertices                                  execution_job_vertices -> task_slots
-        vertex  topological_order  slot_sharing_group   vertex  parallelism       vertex  slots
-        1       0                  0                    1       3                 1       [0, 1, 2]
-        3       1                  0                    3       2                 3       [0, 1]
-        5       2                  0                    5       4                 5       [0, 1, 2, 3]
+    Example: tests/passes/fixtures/task_slots.txt.
     """
     return share_slots(named_vertices, execution_job_vertices, connected_edges, prefer_producers_slots)

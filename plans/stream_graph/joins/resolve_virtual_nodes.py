@@ -20,15 +20,7 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
 
     Source: StreamGraph.addEdgeInternal, the virtual transformations' translators.
 
-    Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
-
-        transformations                    -> resolved_inputs
-        id  kind       inputs  partitioner    target  in_index  source  partitioner  keyed
-        1   source     []      -              5       0         1       hash         true
-        2   source     []      -              5       1         2       hash         true
-        3   union      [1, 2]  -
-        4   partition  [3]     hash
-        5   one_input  [4]     -
+    Example: tests/passes/fixtures/resolved_inputs.txt.
     """
     inputs = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
         TOPOLOGY,

@@ -1,23 +1,19 @@
-"""The pages of docs/ that follow from the code: `python -m engine.output.reference_pages docs`."""
+"""The pages of docs/ that follow from the code: `python -m tests.reference_pages docs`."""
 
 import inspect
 import re
 import sys
-import textwrap
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from plans import vocabulary as vocabulary_module
-from plans.choices import Choices
-from plans.columnar.passes import implementations
 from plans.layers import LAYER_TABLES
+from plans.not_chainable_reasons import NotChainableReason
 from plans.passes import PASSES
 from plans.tables import TABLES
 from plans.tables.column_types import COMMENT
 from plans.tables.type_names import type_name
 from plans.tables.view_columns import view_columns
+from tests.passes.fixtures import read_cases
 
 WRITTEN = "Written by `make docs`; a test compares it with the code."
 
@@ -71,6 +67,24 @@ def _values() -> list[str]:
             about = re.sub(r"; (read|decides) [^.]*", "", (inspect.getdoc(vocabulary) or "").split("\n")[0])
             lines += ["", f"### {name}", "", about, "", "| value | meaning |", "|---|---|"]
             lines += [f"| `{value}` | {cell(meaning)} |" for value, meaning in _meanings(vocabulary)]
+    return [*lines, *_reasons_against_chaining()]
+
+
+def _reasons_against_chaining() -> list[str]:
+    lines = [
+        "",
+        "### NotChainableReason",
+        "",
+        (inspect.getdoc(NotChainableReason) or "").split("\n")[0],
+        "Reasons without an entry in the last column follow from what a job computes, and",
+        "[`penstock explain --what-if`](commands.md#penstock-explain) refuses them.",
+        "",
+        "| value | meaning | what `--what-if` changes |",
+        "|---|---|---|",
+    ]
+    for reason in NotChainableReason:
+        change = reason.record.what_if
+        lines.append(f"| `{reason}` | {cell(reason.record.meaning)} | {change.meaning if change else ''} |")
     return lines
 
 
@@ -81,13 +95,6 @@ def _meanings(vocabulary: type) -> list[tuple[str, str]]:
 
 def _other_name(stored: str, in_sql: str) -> str:
     return "" if stored == in_sql else f"`{in_sql}`"
-
-
-def example_of(derive: Callable[..., Any]) -> tuple[str, str]:
-    """What the example in the docstring of a pass shows, with the fixture that it is from, and its tables."""
-    documented = derive.func if isinstance(derive, partial) else derive
-    caption, _, tables = (inspect.getdoc(documented) or "").partition("\nExample: ")[2].partition("\n\n")
-    return " ".join(caption.split()), textwrap.dedent(tables)
 
 
 def passes_page() -> str:
@@ -115,11 +122,19 @@ def passes_page() -> str:
         "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each",
         "example is a case of the named file, whose cases the tests run through both planners.",
     ]
-    implemented = implementations(Choices())
     for entry in PASSES:
-        caption, tables = example_of(implemented[entry.produces])
-        sentence = cell(caption[0].upper() + caption[1:])
-        lines += ["", f"### {entry.produces}", "", sentence, "", "```text", tables, "```"]
+        case = read_cases(entry.produces)[0]
+        sentence = f"{case.title[0].upper()}{case.title[1:]} (tests/passes/fixtures/{entry.produces}.txt)."
+        lines += [
+            "",
+            f"### {entry.produces}",
+            "",
+            cell(sentence),
+            "",
+            "```text",
+            case.example(entry.reads),
+            "```",
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,11 +1,11 @@
-"""The options of docs/configuration.md: `python -m engine.configuration.configuration_page docs`."""
+"""The options of docs/configuration.md: `python -m tests.configuration_page docs`."""
 
 import sys
 from pathlib import Path
 
 from engine.configuration.model import OPTIONS
 from engine.configuration.option import Reader, option_text
-from engine.output.reference_pages import WRITTEN, cell
+from tests.reference_pages import WRITTEN, cell
 
 _OPTIONS = "\n## Options\n"
 
