@@ -16,7 +16,7 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
     },
     Layer.STREAM_GRAPH: {"stream_nodes": "stream_nodes", "stream_edges": "stream_edges"},
     Layer.JOB_GRAPH: {
-        "job_vertices": "named_vertices",
+        "job_vertices": "job_vertices",
         "chained_operators": "chained_operators",
         "job_edges": "connected_edges",
         "intermediate_data_sets": "intermediate_data_sets",

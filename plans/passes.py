@@ -216,7 +216,7 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         Layer.JOB_GRAPH,
-        "named_vertices",
+        "job_vertices",
         ("grouped_vertices",),
         "co-location groups by number",
         "StreamingJobGraphGenerator.setCoLocation",
@@ -226,7 +226,7 @@ PASSES: tuple[Pass, ...] = (
         "chained_operators",
         (
             "operators",
-            "named_vertices",
+            "job_vertices",
         ),
         "managed memory fractions, places in operator ids",
         "StreamingJobGraphGenerator.setManagedMemoryFraction",
@@ -241,14 +241,14 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.JOB_GRAPH,
         "slot_sharing_groups",
-        ("named_vertices",),
+        ("job_vertices",),
         "the slot sharing groups",
         "StreamingJobGraphGenerator.setSlotSharing",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "co_location_groups",
-        ("named_vertices",),
+        ("job_vertices",),
         "the co-location groups",
         "StreamingJobGraphGenerator.setCoLocation",
     ),
@@ -262,7 +262,7 @@ PASSES: tuple[Pass, ...] = (
             "operators",
             "vertices",
             "connected_edges",
-            "named_vertices",
+            "job_vertices",
             "job_settings",
         ),
         "at most one refusal per topology, the first that Flink raises",
@@ -271,7 +271,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_job_vertices",
-        ("named_vertices",),
+        ("job_vertices",),
         "effective parallelism and max parallelism",
         "SchedulerBase.computeVertexParallelismStore, computeDefaultMaxParallelism",
     ),
@@ -279,7 +279,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.EXECUTION_GRAPH,
         "task_regions",
         (
-            "named_vertices",
+            "job_vertices",
             "execution_job_vertices",
             "connected_edges",
         ),
@@ -290,7 +290,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.EXECUTION_GRAPH,
         "execution_graph_refusals",
         (
-            "named_vertices",
+            "job_vertices",
             "execution_job_vertices",
             "task_regions",
         ),
@@ -338,7 +338,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.SLOTS,
         "task_slots",
         (
-            "named_vertices",
+            "job_vertices",
             "execution_job_vertices",
             "connected_edges",
         ),
@@ -350,7 +350,7 @@ PASSES: tuple[Pass, ...] = (
         "execution_slot_sharing_groups",
         (
             "task_slots",
-            "named_vertices",
+            "job_vertices",
         ),
         "the slot of each task",
         "ExecutionSlotSharingGroup",
@@ -360,7 +360,7 @@ PASSES: tuple[Pass, ...] = (
         "required_slots",
         (
             "task_slots",
-            "named_vertices",
+            "job_vertices",
         ),
         "slots by slot sharing group",
         "ExecutionSlotSharingGroup",

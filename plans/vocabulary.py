@@ -102,10 +102,16 @@ class ResultPartitionType(StrEnum):
     HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
 
 
+BLOCKING_TYPES = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
+HYBRID_TYPES = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
+MUST_BE_PIPELINED_TYPES = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
+"""Types whose consumer has to run while the producer does (ResultPartitionType.mustBePipelinedConsumed)."""
+
+
 class DistributionPattern(StrEnum):
     """Which producer subtasks a consumer subtask reads."""
 
-    POINTWISE = "POINTWISE"  #: some of them
+    POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as they can be (see pointwise_edges.py)
     ALL_TO_ALL = "ALL_TO_ALL"  #: all of them
 
 
@@ -125,13 +131,10 @@ class ManagedMemoryUseCase(StrEnum):
 
 
 class SlotSharingStrategy(StrEnum):
-    """Who decides which tasks share a slot; each names the pass in plans/slots that does."""
+    """Who decides which tasks share a slot (see plans/slots/strategies.py)."""
 
     LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
-    LOCAL_INPUT_PREFERRED_BY_TASK = (
-        "local-input-preferred-1.12"  #: the same before its lists were shared; same slots
-    )
 
 
 class ExecutionState(StrEnum):

@@ -19,8 +19,7 @@ from plans.plan_json.columnar.to_execution_plan_lines import EXECUTION_PLAN_COLU
 from plans.plan_json.columnar.to_flink_plan_lines import FLINK_PLAN_COLUMNS, to_flink_plan_lines
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
-from plans.plan_json.sections import SECTIONS
-from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.sections import EDGE_KEYS, NODE_KEYS, SECTIONS
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer

@@ -46,7 +46,7 @@ class NetworkProfile(StrEnum):
 
 
 def _planner(word: str) -> str:
-    """A Planner (joins were called spark before), or the name of somebody's own."""
+    """A Planner, or the name of a custom planner."""
     try:
         return Planner(word)
     except ValueError:

@@ -31,11 +31,6 @@ class Planner(StrEnum):
     JOINS = "joins"  #: joins and windows on Spark, any size, any file system
     COLUMNAR = "columnar"  #: arrays: in this process, or of whole topologies in Spark's workers
     FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
-    SPARK = JOINS  #: what JOINS was called before
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Planner | None":
-        return cls.JOINS if value == "spark" else None
 
 
 class Choice(NamedTuple):

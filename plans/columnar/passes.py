@@ -40,27 +40,19 @@ from plans.passes import in_order, produced_by_layer
 from plans.policies.with_decisions import Decided, with_decisions
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
-from plans.slots.columnar.balance_tasks import balance_tasks
 from plans.slots.columnar.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
-from plans.slots.columnar.prefer_local_inputs import prefer_local_inputs
-from plans.slots.columnar.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.slots.columnar.slots_of_groups import share_slots
+from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
 from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs, refuse_transformations
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.columnar.translate_nodes import translate_nodes
-from plans.vocabulary import Layer, SlotSharingStrategy
+from plans.vocabulary import Layer
 
 Derive = Callable[..., pl.DataFrame]
 """Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
-
-SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
-    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
-    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
-    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
-}
-"""Strategy to the pass that follows it."""
 
 OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
     "transformation_reasons": ("edges_with_ends", refuse_transformations),
@@ -125,7 +117,7 @@ _ALWAYS: dict[str, Derive] = {
     "connected_edges": connect_vertices,
     "sorted_vertices": sort_vertices_topologically,
     "grouped_vertices": number_slot_sharing_groups,
-    "named_vertices": number_co_location_groups,
+    "job_vertices": number_co_location_groups,
     "chained_operators": set_managed_memory_fractions,
     "intermediate_data_sets": create_data_sets,
     "slot_sharing_groups": slot_sharing_groups,
@@ -143,7 +135,7 @@ _ALWAYS: dict[str, Derive] = {
 
 def _slots(choices: Choices) -> dict[str, Derive]:
     return {
-        "task_slots": SLOT_SHARING[choices.slot_sharing_strategy],
+        "task_slots": partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy]),
         "execution_slot_sharing_groups": execution_slot_sharing_groups,
         "required_slots": required_slots,
         "network_buffers": partial(count_network_buffers, options=choices.network),

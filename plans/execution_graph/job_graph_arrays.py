@@ -6,11 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from plans.arrow_walks import Ints
-from plans.vocabulary import ResultPartitionType
 
 Flags = npt.NDArray[np.bool_]
 NONE = -1
-MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 
 
 class JobGraphArrays(NamedTuple):

@@ -1,7 +1,6 @@
 """What both planners say where Flink refuses to make the JobGraph, and in which order Flink finds it."""
 
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import ResultPartitionType
 
 (
     LOCAL_RECOVERY,
@@ -28,8 +27,6 @@ SETTING_STEPS = {
     SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
 }
 """Where Flink reads the settings that every JobGraph needs."""
-BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
-HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
 COLLIDING_UID = (
     'Hash collision on user-specified ID "',
     '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '

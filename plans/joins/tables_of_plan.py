@@ -38,6 +38,6 @@ def tables_of_plan(
             (few,) = step.reads
             before, expansions = by_source.setdefault(few, (of_planned(tables[few]), []))
             expansions.append(step.expansion)
-            rows = step.derive(before)
+            rows = step.derive(**{few: before})
         found[table] = rows.select(*TABLES[table].names)
     return found, tuple(packed_expansions(*of_rows) for of_rows in by_source.values())

@@ -1,4 +1,4 @@
-"""The sections of a plan JSON line, one for each layer."""
+"""The sections of a plan JSON line, one for each layer, and the keys of nodes and edges in `stream_graph`."""
 
 from typing import NamedTuple
 
@@ -24,4 +24,27 @@ SECTIONS = (
         '{"vertices":[]}',
     ),
     Section("slots", ("job_vertices", "execution_slot_sharing_groups"), "[]"),
+)
+
+NODE_KEYS = (
+    "id",
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "slot_sharing_group",
+    "co_location_group",
+    "uid",
+    "uid_hash",
+    "buffer_timeout",
+    "chaining",
+)
+EDGE_KEYS = (
+    "source",
+    "target",
+    "type_number",
+    "partitioner",
+    "exchange_mode",
+    "output_tag",
+    "edge_id",
+    "chainable",
 )

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 
 from plans.errors import ConfigurationError
-from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -80,8 +79,3 @@ def decides(decision: str) -> Callable[[Function], Function]:
         return function
 
     return mark
-
-
-def columns_of(answer: Answer) -> tuple[str, ...]:
-    """The columns of an answer."""
-    return (TOPOLOGY, *answer.keys, answer.value)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import polars as pl
 
 from plans.columnar.frames import join_topology
-from plans.execution_graph.create_execution_job_vertices import DECIDED_AT_RUN_TIME
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.tables.column_types import TOPOLOGY
 
 JOB_COLUMNS = {
@@ -69,7 +69,7 @@ def jobs_to_restore(tables: Mapping[str, pl.DataFrame]) -> dict[str, Job]:
         TOPOLOGY, "vertex", "vertex_id", "parallelism", "max_parallelism", "given_max_parallelism"
     )
     for topology, vertex, vertex_id, parallelism, max_parallelism, given in chosen.iter_rows():
-        task = Task(vertex_id, parallelism, max_parallelism, given == DECIDED_AT_RUN_TIME, [])
+        task = Task(vertex_id, parallelism, max_parallelism, given == NOT_DECIDED, [])
         tasks[topology, vertex] = task
         jobs[names[topology]].append(task)
     operators = tables["chained_operators"].select(JOB_COLUMNS["chained_operators"])

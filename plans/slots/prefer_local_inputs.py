@@ -21,6 +21,10 @@ def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
     else the first of its producers' slots that is free, input by input; those left over take the oldest free
     slots, or new ones. As slots of a group are numbered by age and the left over come last, they take the
     smallest numbers that are not taken.
+
+    Source: LocalInputPreferredSlotSharingStrategy. Its candidates and available groups are linked hash sets,
+    in the order of producing tasks and of creation; so are they here. Its hash maps are looked up, never
+    iterated.
     """
     groups = slot_sharing_groups(graph)
     inputs = _decisive_inputs(graph, groups)

@@ -16,17 +16,22 @@ from plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases
 from tests.passes.topologies import choices_of
 
+STEPS = joins.implementations(Choices())
 DERIVED: dict[str, dict[str, Callable[..., Any]]] = {
     "columnar": columnar.implementations(Choices()),
-    "joins": {name: step.derive for name, step in joins.implementations(Choices()).items()},
+    "joins": {
+        # An expanded table is made by the columnar function.
+        name: step.expansion.expand if isinstance(step, joins.Expanded) else step.derive
+        for name, step in STEPS.items()
+    },
 }
 OWN: dict[str, dict[str, Any]] = {"columnar": columnar.OF_ITS_OWN, "joins": joins.OF_ITS_OWN}
 
 
-def parameters(derive) -> list[str]:
-    function = derive.func if isinstance(derive, partial) else derive
-    found = inspect.signature(function).parameters.values()
-    return [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+def reads(planner: str, produces: str) -> list[str]:
+    return list(
+        columnar.inputs_of(DERIVED[planner][produces]) if planner == "columnar" else STEPS[produces].reads
+    )
 
 
 @pytest.mark.parametrize("planner", DERIVED)
@@ -37,7 +42,7 @@ def test_a_planner_implements_every_pass_and_no_other(planner):
 @pytest.mark.parametrize("planner", DERIVED)
 @pytest.mark.parametrize("entry", PASSES, ids=lambda entry: entry.produces)
 def test_an_implementation_reads_what_the_list_says(planner, entry):
-    read = set(parameters(DERIVED[planner][entry.produces]))
+    read = set(reads(planner, entry.produces))
     assert read - set(OWN[planner]) <= set(entry.reads)
 
 
@@ -68,22 +73,22 @@ def test_a_pass_reads_what_is_there_by_then():
         known.add(entry.produces)
 
 
-def test_implementations_are_named_after_their_files():
-    for planner, derived in DERIVED.items():
-        for derive in derived.values():
-            function = derive.func if isinstance(derive, partial) else derive
-            assert f".{planner}." in function.__module__
+def module_of(derive: Callable[..., Any]) -> str:
+    return (derive.func if isinstance(derive, partial) else derive).__module__
+
+
+def test_implementations_are_in_the_folder_of_their_planner():
+    for name, derive in DERIVED["columnar"].items():
+        assert ".columnar." in module_of(derive), name
+    for name, derive in DERIVED["joins"].items():
+        folder = ".columnar." if isinstance(STEPS[name], joins.Expanded) else ".joins."
+        assert folder in module_of(derive), name
 
 
 def test_both_planners_take_the_same_file_names():
-    modules = {
-        planner: {
-            (derive.func if isinstance(derive, partial) else derive).__module__.replace(f".{planner}.", ".")
-            for derive in derived.values()
-        }
-        for planner, derived in DERIVED.items()
-    }
-    assert modules["columnar"] == modules["joins"]
+    for name, derive in DERIVED["joins"].items():
+        twin = DERIVED["columnar"][name]
+        assert module_of(derive).replace(".joins.", ".columnar.") == module_of(twin), name
 
 
 def test_every_table_of_a_layer_is_produced_in_it():

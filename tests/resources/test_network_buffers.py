@@ -72,7 +72,7 @@ def tables(make, numbered):
         for row in vertices
     ]
     return {
-        "named_vertices": make("job_vertices", named),
+        "job_vertices": make("job_vertices", named),
         "execution_job_vertices": make("execution_job_vertices", vertices),
         "connected_edges": make(OF_DATA_SETS, edges, distribution="ALL_TO_ALL"),
     }
@@ -160,7 +160,7 @@ def test_tasks_and_slots_add_up():
         ],
     )
     given = {
-        "named_vertices": vertices,
+        "job_vertices": vertices,
         "execution_job_vertices": make_polars(
             "execution_job_vertices", [{"vertex": v, "parallelism": p} for v, p in parallelism.items()]
         ),

@@ -37,10 +37,6 @@ GOLDEN = sorted(
 BLOCKING = "BLOCKING"
 STRATEGIES = {
     "prefer_local_inputs": (prefer_producers_slots, slots.prefer_local_inputs),
-    "prefer_local_inputs_by_task": (
-        prefer_producers_slots,
-        slot_strategies.prefer_local_inputs_of_1_12,
-    ),
     "balance_tasks": (deal_in_turn, slot_strategies.balance_tasks),
 }
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)

@@ -12,7 +12,11 @@ from plans.tables.column_types import TOPOLOGY
 def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
 
-    In: placed_edges (see place_job_edges). Columns and source: see joins.connect_execution_vertices.
+    In: placed_edges (see place_job_edges). Out: execution_edges: an edge of 10,000 to 10,000 subtasks is
+    10,000 rows.
+
+    Source: VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise and ForAllToAll of a graph that
+    is not dynamic, EdgeManagerBuildUtil.
 
     Example: tests/passes/fixtures/execution_edges.txt.
     """

@@ -2,15 +2,12 @@
 
 import polars as pl
 
-from plans.execution_graph.create_execution_job_vertices import (
-    DECIDED_AT_RUN_TIME,
-    LEAST_DEFAULT_MAX_PARALLELISM,
-    UPPER_BOUND_MAX_PARALLELISM,
-)
+from operators.common.parallelism import DEFAULT_LOWER_BOUND_MAX_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.tables.column_types import TOPOLOGY
 
 
-def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
+def create_execution_job_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): execution_job_vertices.
 
     Columns and source: see joins.create_execution_job_vertices.
@@ -18,25 +15,21 @@ def create_execution_job_vertices(named_vertices: pl.DataFrame) -> pl.DataFrame:
     Example: tests/passes/fixtures/execution_job_vertices.txt.
     """
     parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
-    wanted = pl.max_horizontal(parallelism * 3 // 2, LEAST_DEFAULT_MAX_PARALLELISM)
+    wanted = pl.max_horizontal(parallelism * 3 // 2, DEFAULT_LOWER_BOUND_MAX_PARALLELISM)
     derived = pl.min_horizontal(_next_power_of_two(wanted), UPPER_BOUND_MAX_PARALLELISM)
     given = pl.col("max_parallelism")
-    return named_vertices.select(
+    return job_vertices.select(
         TOPOLOGY,
         "vertex",
         parallelism.cast(pl.Int32).alias("parallelism"),
-        pl.when(given == DECIDED_AT_RUN_TIME)
-        .then(derived)
-        .otherwise(given)
-        .cast(pl.Int32)
-        .alias("max_parallelism"),
+        pl.when(given == NOT_DECIDED).then(derived).otherwise(given).cast(pl.Int32).alias("max_parallelism"),
     )
 
 
 def effective_parallelism() -> pl.Expr:
     """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
     given = pl.col("parallelism")
-    return pl.when(given == DECIDED_AT_RUN_TIME).then(1).otherwise(given)
+    return pl.when(given == NOT_DECIDED).then(1).otherwise(given)
 
 
 def _next_power_of_two(number: pl.Expr) -> pl.Expr:

@@ -4,9 +4,11 @@ import polars as pl
 
 
 def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
-    """One row per task (key topology_id, vertex, subtask): execution_vertices.
+    """One row per subtask (key topology_id, vertex, subtask): execution_vertices.
 
-    Columns and source: see joins.create_execution_vertices.
+    In: task_regions (see find_pipelined_regions).
+
+    Source: ExecutionJobVertex, ExecutionVertex.
 
     Example: tests/passes/fixtures/execution_vertices.txt.
     """

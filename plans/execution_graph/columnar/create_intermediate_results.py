@@ -10,9 +10,11 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per intermediate data set (key topology_id, vertex, output_index).
+    """One row per intermediate data set (key topology_id, vertex, output_index): intermediate_results.
 
-    In: placed_edges (see place_job_edges). Columns and source: see joins.create_intermediate_results.
+    In: placed_edges (see place_job_edges).
+
+    Source: IntermediateResult; EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex.
 
     Example: tests/passes/fixtures/intermediate_results.txt.
     """
@@ -30,7 +32,9 @@ def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
 def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per result partition (key topology_id, vertex, output_index, partition).
 
-    In: placed_edges (see place_job_edges). As in joins.create_intermediate_results.
+    In: placed_edges (see place_job_edges). Out: intermediate_result_partitions.
+
+    Source: IntermediateResultPartition.getNumberOfSubpartitions, EdgeManagerBuildUtil.connectPointwise.
 
     Example: tests/passes/fixtures/intermediate_result_partitions.txt.
     """

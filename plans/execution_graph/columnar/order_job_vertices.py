@@ -11,17 +11,17 @@ from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
 
-def order_job_vertices(named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
+def order_job_vertices(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex), by topology_id and then in topological order.
 
-    In: named_vertices (see number_co_location_groups), execution_job_vertices. Out: parallelism (effective),
+    In: job_vertices (see number_co_location_groups), execution_job_vertices. Out: parallelism (effective),
     slot_sharing_group, co_location_group (NONE where there is none), pipelined_region. Other tables refer to
     these rows by their places.
     """
-    topologies = runs(named_vertices[TOPOLOGY].to_numpy())
-    distinct = np.unique(named_vertices[TOPOLOGY].to_numpy()[topologies.starts], return_inverse=True)[1]
-    rows = rows_in_order(distinct[topologies.of_row], named_vertices["topological_order"].to_numpy())
-    ordered = named_vertices.select(
+    topologies = runs(job_vertices[TOPOLOGY].to_numpy())
+    distinct = np.unique(job_vertices[TOPOLOGY].to_numpy()[topologies.starts], return_inverse=True)[1]
+    rows = rows_in_order(distinct[topologies.of_row], job_vertices["topological_order"].to_numpy())
+    ordered = job_vertices.select(
         pl.col(TOPOLOGY, "vertex", "slot_sharing_group", "co_location_group", "pipelined_region").gather(
             pl.Series(values=rows.astype(np.uint32))
         )

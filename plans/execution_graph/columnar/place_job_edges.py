@@ -6,11 +6,10 @@ import polars as pl
 from plans.arrow_walks import missing_node
 from plans.columnar.cells import NONE, Places
 from plans.columnar.look_up import places
-from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED
 from plans.execution_graph.place_job_edges import CARRIED
 from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import DistributionPattern
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 
 
 def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
@@ -28,7 +27,7 @@ def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFram
     return connected_edges.select(
         TOPOLOGY,
         *CARRIED,
-        pl.col("result_partition_type").is_in(MUST_BE_PIPELINED).alias("pipelined"),
+        pl.col("result_partition_type").is_in(MUST_BE_PIPELINED_TYPES).alias("pipelined"),
         (pl.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
         pl.Series("source_rank", ranks[sources]),
         pl.Series("target_rank", ranks[targets]),

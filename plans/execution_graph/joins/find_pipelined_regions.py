@@ -18,11 +18,11 @@ REGIONS = task_numbers("regions")
 
 
 def find_pipelined_regions(
-    named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
+    job_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
     """One row per job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
-    In: named_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
+    In: job_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
     connect_vertices). A region's number is the smallest task number in it; tasks of a topology are numbered
     from 0 by the topological order of their vertices, then by subtask.
 
@@ -32,7 +32,7 @@ def find_pipelined_regions(
 
     Example: tests/passes/fixtures/task_regions.txt.
     """
-    parts = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
+    parts = job_graph_rows(job_vertices, execution_job_vertices, connected_edges)
     return walk_topologies(parts, region_numbers, REGIONS)
 
 

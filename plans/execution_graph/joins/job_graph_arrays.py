@@ -6,23 +6,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.arrow_walks import Ints, positions, topologies_of
-from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, NONE, Flags, JobGraphArrays
+from plans.execution_graph.job_graph_arrays import NONE, Flags, JobGraphArrays
 from plans.joins.arrow_walks import Part
 from plans.joins.frames import join_local, rename
 from plans.rows_in_order import rows_in_order
 from plans.runs import runs
 from plans.tables.column_types import INT, LONG, TOPOLOGY
-from plans.vocabulary import DistributionPattern
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 
 _INTS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 
 
 def job_graph_rows(
-    named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
+    job_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> tuple[Part, Part]:
     """Rows of vertices and of edges (vertex is the source), for job_graph_arrays."""
     effective = rename(execution_job_vertices, of_vertex="vertex", effective_parallelism="parallelism")
-    vertices = join_local(named_vertices, effective, {"vertex": "of_vertex"}).select(
+    vertices = join_local(job_vertices, effective, {"vertex": "of_vertex"}).select(
         TOPOLOGY,
         "vertex",
         F.col("topological_order").alias("order"),
@@ -37,7 +37,7 @@ def job_graph_rows(
         F.col("target_vertex").alias("target"),
         F.col("input_index").alias("order"),
         (F.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
-        F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
+        F.col("result_partition_type").isin(*MUST_BE_PIPELINED_TYPES).alias("pipelined"),
     )
     return Part(vertices, "vertex"), Part(edges, "vertex")
 

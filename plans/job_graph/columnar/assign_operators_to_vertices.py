@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
 from plans.job_graph.columnar.hex_id import hex_id
+from plans.job_graph.create_vertices import NODE_COLUMNS
 from plans.tables.column_types import TOPOLOGY
 
 _OF_WALK = (

@@ -6,21 +6,11 @@ import pyarrow as pa
 
 from plans.arrow_walks import Ints
 from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
-from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
+from plans.job_graph.create_vertices import RESOURCE_FIELDS, VERTEX_RULES, FromChain
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
 from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
-_OF_HEADS = (
-    TOPOLOGY,
-    "vertex",
-    "operator_id",
-    "parallelism",
-    "max_parallelism",
-    "invokable",
-    "slot_sharing_group",
-    "co_location_group",
-)
 _FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
 _FIRST_CHAINED_SOURCE = LATER_BRANCH + 1
 _OPENING = {
@@ -47,27 +37,32 @@ def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
     heads[of_vertices[head_rows]] = head_rows
     in_chain = pl.col("chain_index") >= HEAD
     has_format = (pl.col("input_format") | pl.col("output_format")) & in_chain
-    not_concurrent = ~pl.col("supports_concurrent_execution_attempts")
 
     def any_of(condition: pl.Expr) -> pl.Series:
         holds = np.zeros(len(heads), np.bool_)
         holds[of_vertices[operators.select(condition).to_series().to_numpy()]] = True
         return pl.Series(values=holds)
 
-    return operators.select(_OF_HEADS)[heads].select(
-        TOPOLOGY,
-        "vertex",
-        pl.col("operator_id").alias("vertex_id"),
-        _chained_names(operators, heads).alias("name"),
-        "parallelism",
-        "max_parallelism",
-        any_of(pl.col("parallelism_configured")).alias("parallelism_configured"),
-        "invokable",
-        any_of(has_format).alias("format_vertex"),
-        pl.col("slot_sharing_group").alias("slot_sharing_group_name"),
-        pl.col("co_location_group").alias("co_location_group_name"),
-        (~any_of(not_concurrent)).alias("supports_concurrent_execution_attempts"),
-        *(_sum_of_resources(operators, name, heads) for name in RESOURCES),
+    of_heads: list[pl.Expr] = []
+    of_chains: list[pl.Series] = []
+    for name, (of_chain, column) in VERTEX_RULES.items():
+        match of_chain:
+            case FromChain.HEAD:
+                of_heads.append(pl.col(column).alias(name))
+            case FromChain.ANY:
+                of_chains.append(any_of(pl.col(column)).alias(name))
+            case FromChain.ALL:
+                of_chains.append((~any_of(~pl.col(column))).alias(name))
+            case FromChain.SUM:
+                of_chains.append(_sum_of_resources(operators, column, heads).alias(name))
+    return operators.select(TOPOLOGY, "vertex", pl.col("operator_id").alias("vertex_id"), *of_heads)[
+        heads
+    ].hstack(
+        [
+            _chained_names(operators, heads).alias("name"),
+            any_of(has_format).alias("format_vertex"),
+            *of_chains,
+        ]
     )
 
 

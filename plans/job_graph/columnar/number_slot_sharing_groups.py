@@ -71,7 +71,7 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.number_slot_sharing_groups.
 
-    Example: tests/passes/fixtures/named_vertices.txt.
+    Example: tests/passes/fixtures/job_vertices.txt.
     """
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
@@ -84,16 +84,16 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
+def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """In: job_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
 
     Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
-    of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
+    of_vertices, parallelism = (job_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
     first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))
     largest = np.full(len(first), np.iinfo(np.int32).min, np.int32)
     np.maximum.at(largest, of_vertices, parallelism)
-    return named_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
+    return job_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
         first
     ].with_columns(
         vertices=pl.Series(np.bincount(of_vertices), dtype=pl.Int32),
@@ -101,12 +101,12 @@ def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
+def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """In: job_vertices (see number_co_location_groups). Out: co_location_groups.
 
     Example: tests/passes/fixtures/co_location_groups.txt.
     """
-    groups = named_vertices.select(
+    groups = job_vertices.select(
         TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"
     )
     located = groups.filter(pl.col("co_location_group").is_not_null())

@@ -22,7 +22,7 @@ from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import ChainingStrategy, JobType, Layer
+from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
 
 
 def refuse_stream_graphs_walked(
@@ -49,7 +49,7 @@ def refuse_job_graphs(
     operators: pl.DataFrame,
     vertices: pl.DataFrame,
     connected_edges: pl.DataFrame,
-    named_vertices: pl.DataFrame,
+    job_vertices: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
@@ -66,9 +66,9 @@ def refuse_job_graphs(
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, operators),
-            *_hybrid(connected_edges, named_vertices, job_settings),
-            _co_locations(named_vertices),
-            refuse_memory_fractions(operators, named_vertices, said.MEMORY_FRACTION),
+            *_hybrid(connected_edges, job_vertices, job_settings),
+            _co_locations(job_vertices),
+            refuse_memory_fractions(operators, job_vertices, said.MEMORY_FRACTION),
         ]
     )
 
@@ -171,7 +171,7 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
 
 def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
     timed = connected_edges.filter(
-        pl.col("result_partition_type").is_in(said.BLOCKING) & (pl.col("buffer_timeout") != -1)
+        pl.col("result_partition_type").is_in(BLOCKING_TYPES) & (pl.col("buffer_timeout") != -1)
     )
     if timed.is_empty():
         return _none()
@@ -196,15 +196,15 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> 
 
 
 def _hybrid(
-    connected_edges: pl.DataFrame, named_vertices: pl.DataFrame, job_settings: pl.DataFrame
+    connected_edges: pl.DataFrame, job_vertices: pl.DataFrame, job_settings: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    edges = connected_edges.filter(pl.col("result_partition_type").is_in(said.HYBRID))
+    edges = connected_edges.filter(pl.col("result_partition_type").is_in(HYBRID_TYPES))
     if edges.is_empty():
         return _none(), _none()
     hybrid = edges.group_by(TOPOLOGY).agg(pl.col("data_set_id").min())
     streaming = job_settings.filter(pl.col("job_type") == JobType.STREAMING.value).select(TOPOLOGY)
     in_streaming = join_topology(hybrid, streaming, {}, "semi")
-    of_group = named_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
+    of_group = job_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
     beside_group = join_topology(of_group, hybrid, {}, "semi")
     in_job, in_group = pl.lit(said.HYBRID_IN_STREAMING), pl.lit(said.HYBRID_BESIDE_GROUP)
     return (
@@ -213,8 +213,8 @@ def _hybrid(
     )
 
 
-def _co_locations(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    groups = named_vertices.select(
+def _co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    groups = job_vertices.select(
         TOPOLOGY, "slot_sharing_group", "co_location_group", "co_location_group_name"
     )
     located = groups.filter(pl.col("co_location_group").is_not_null())

@@ -22,7 +22,7 @@ _GROUP = [TOPOLOGY, "slot_sharing_group"]
 
 
 def refuse_memory_fractions(
-    operators: pl.DataFrame, named_vertices: pl.DataFrame, precedence: int
+    operators: pl.DataFrame, job_vertices: pl.DataFrame, precedence: int
 ) -> pl.DataFrame:
     """The reasons of weights whose sum overflows.
 
@@ -34,7 +34,7 @@ def refuse_memory_fractions(
     )
     if weighing.select(weight.sum()).item() <= MAX_INT:
         return NO_REASON
-    vertices = named_vertices.select(*_GROUP, "vertex", "vertex_id")
+    vertices = job_vertices.select(*_GROUP, "vertex", "vertex_id")
     summed = weighing.select(TOPOLOGY, "vertex", weight.alias("weight")).join(
         vertices, on=[TOPOLOGY, "vertex"]
     )

@@ -4,8 +4,9 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import groups
-from plans.job_graph.reuse_data_sets import HYBRID, REUSABLE
+from plans.job_graph.reuse_data_sets import REUSABLE
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import HYBRID_TYPES
 from plans.vocabulary import ResultPartitionType as Type
 
 _EQUAL = (
@@ -26,7 +27,7 @@ def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.Dat
     Example: tests/passes/fixtures/shared_edges.txt.
     """
     partition_type = pl.col("result_partition_type")
-    hybrid = partition_type.is_in(HYBRID)
+    hybrid = partition_type.is_in(HYBRID_TYPES)
     reusable = typed_edges.select(partition_type.is_in(REUSABLE)).to_series()
     if not reusable.any():
         return typed_edges

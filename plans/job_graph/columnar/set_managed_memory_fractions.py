@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from plans.arrow_walks import Flags, Ints
 from plans.job_graph.chain_index import HEAD
-from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.operator_rules import SLOT_SCOPE
 from plans.vocabulary import ManagedMemoryUseCase
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR.value
@@ -17,7 +17,7 @@ _USE_CASES = [_OPERATOR, *_SLOT_SCOPE]
 _DECIMALS = 16
 
 
-def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
+def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.DataFrame:
     """The chained operators of all vertices.
 
     Columns and source: see joins.set_managed_memory_fractions.
@@ -34,15 +34,15 @@ def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.Dat
         "name",
         "chain_index",
         pl.when(in_chain).then("operator_order").alias("operator_order"),
-        _fractions(operators, named_vertices).alias("managed_memory_fraction"),
+        _fractions(operators, job_vertices).alias("managed_memory_fraction"),
         "input_format",
         "output_format",
     )
 
 
-def _fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.Series:
+def _fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.Series:
     """Use case to fraction, of every use case of the operator's slot sharing group."""
-    of_groups = named_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
+    of_groups = job_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
     in_groups = np.zeros((int(of_groups.max(initial=-1)) + 1, len(_USE_CASES)), np.bool_)
     weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
     in_groups[of_groups[weighing], 0] = True

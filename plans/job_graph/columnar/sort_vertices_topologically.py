@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 
-from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
+from plans.job_graph.sort_vertices_topologically import order_and_regions
 from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES
 
 
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
@@ -23,7 +24,7 @@ def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.Data
     data_sets = sources << 32 | output_index
     are_shared = consumer_index.any()
     consumed = np.lexsort((consumer_index, data_sets)) if are_shared else np.argsort(data_sets)
-    pipelined = connected_edges.select(pl.col("result_partition_type").is_in(MUST_BE_PIPELINED))
+    pipelined = connected_edges.select(pl.col("result_partition_type").is_in(MUST_BE_PIPELINED_TYPES))
     order, regions = order_and_regions(
         np.append(of_topologies.starts, len(vertices)),
         sources[consumed],

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.assign_operators_to_vertices import NODE_COLUMNS
 from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
+from plans.job_graph.create_vertices import NODE_COLUMNS
 from plans.joins.blocks import by_number
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY

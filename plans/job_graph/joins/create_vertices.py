@@ -1,10 +1,12 @@
 """One job vertex per chain: its name, resources and task."""
 
+from collections.abc import Iterator
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.job_graph.chain_index import HEAD
-from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
+from plans.job_graph.create_vertices import RESOURCE_FIELDS, VERTEX_RULES, FromChain
 from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
 from plans.joins.frames import join_local
@@ -29,10 +31,8 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     of_chain = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain"))
     sums = of_chain.agg(
         F.count_if(~in_chain).cast("int").alias("sources_inside"),
-        F.bool_or("parallelism_configured").alias("any_configured"),
-        F.bool_and("supports_concurrent_execution_attempts").alias("all_concurrent"),
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
-        *(_sum_of_resources(column, in_chain) for column in RESOURCES),
+        *_of_members(in_chain),
     )
     # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
     # Chained sources are first; what takes a lambda to tell them from others is not compiled.
@@ -53,23 +53,39 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         "vertex",
         hex_id("id_lower", "id_upper").alias("vertex_id"),
         F.concat("name", suffix, F.coalesce(F.array_join("pieces", ""), F.lit(""))).alias("name"),
-        "parallelism",
-        "max_parallelism",
-        F.coalesce(F.col("parallelism_configured") | F.col("any_configured"), "parallelism_configured").alias(
-            "parallelism_configured"
-        ),
-        "invokable",
         (F.col("input_format") | F.col("output_format") | F.coalesce("any_format", F.lit(False))).alias(
             "format_vertex"
         ),
-        F.col("slot_sharing_group").alias("slot_sharing_group_name"),
-        F.col("co_location_group").alias("co_location_group_name"),
-        (F.col("supports_concurrent_execution_attempts") & F.coalesce("all_concurrent", F.lit(True))).alias(
-            "supports_concurrent_execution_attempts"
-        ),
-        *(_with_members(column) for column in RESOURCES),
+        *_with_head(),
         "postorder",
     )
+
+
+def _of_members(in_chain: Column) -> Iterator[Column]:
+    """What the rules of columns need to know of the operators of a chain below its head."""
+    for name, (of_chain, column) in VERTEX_RULES.items():
+        match of_chain:
+            case FromChain.ANY:
+                yield F.bool_or(column).alias(f"{name}_below")
+            case FromChain.ALL:
+                yield F.bool_and(column).alias(f"{name}_below")
+            case FromChain.SUM:
+                yield _sum_of_resources(column, in_chain).alias(f"{name}_below")
+
+
+def _with_head() -> Iterator[Column]:
+    """The columns that have a rule; what is below a head alone is null."""
+    for name, (of_chain, column) in VERTEX_RULES.items():
+        head, below = F.col(column), F.col(f"{name}_below")
+        match of_chain:
+            case FromChain.HEAD:
+                yield head.alias(name)
+            case FromChain.ANY:
+                yield (head | F.coalesce(below, F.lit(False))).alias(name)
+            case FromChain.ALL:
+                yield (head & F.coalesce(below, F.lit(True))).alias(name)
+            case FromChain.SUM:
+                yield _with_members(column, below).alias(name)
 
 
 def _name_piece(in_chain: Column) -> Column:
@@ -99,12 +115,11 @@ def _sum_of_resources(column: str, in_chain: Column) -> Column:
             for field in RESOURCE_FIELDS
         )
     )
-    return F.when(specified, total).alias(f"{column}_below")
+    return F.when(specified, total)
 
 
-def _with_members(column: str) -> Column:
+def _with_members(column: str, below: Column) -> Column:
     """The head's resources plus those below it; the head's alone where it has no members."""
-    below = F.col(f"{column}_below")
     total = F.struct(*((F.col(f"{column}.{field}") + below[field]).alias(field) for field in RESOURCE_FIELDS))
     unspecified = F.col(column).isNull() | (F.col("pieces").isNotNull() & below.isNull())
-    return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total).alias(column)
+    return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total)

@@ -54,7 +54,7 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.setCoLocation.
 
-    Example: tests/passes/fixtures/named_vertices.txt.
+    Example: tests/passes/fixtures/job_vertices.txt.
     """
     numbered = _numbered(
         grouped_vertices.filter(F.col("co_location_group_name").isNotNull()),
@@ -79,12 +79,12 @@ def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
     return join_groups(vertices, of_groups, on, at_most=groups)
 
 
-def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups.
+def slot_sharing_groups(job_vertices: DataFrame) -> DataFrame:
+    """In: job_vertices (see number_co_location_groups). Out: slot_sharing_groups.
 
     Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
-    return named_vertices.groupBy(
+    return job_vertices.groupBy(
         TOPOLOGY, "slot_sharing_group", F.col("slot_sharing_group_name").alias("name")
     ).agg(
         F.count(F.lit(1)).cast("int").alias("vertices"),
@@ -92,13 +92,13 @@ def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
     )
 
 
-def co_location_groups(named_vertices: DataFrame) -> DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
+def co_location_groups(job_vertices: DataFrame) -> DataFrame:
+    """In: job_vertices (see number_co_location_groups). Out: co_location_groups.
 
     Example: tests/passes/fixtures/co_location_groups.txt.
     """
     return (
-        named_vertices.filter(F.col("co_location_group").isNotNull())
+        job_vertices.filter(F.col("co_location_group").isNotNull())
         .groupBy(TOPOLOGY, "co_location_group", F.col("co_location_group_name").alias("name"))
         .agg(
             F.min("slot_sharing_group").alias("slot_sharing_group"),

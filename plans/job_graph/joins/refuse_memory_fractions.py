@@ -21,16 +21,16 @@ from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer, ManagedMemoryUseCase
 
 
-def refuse_memory_fractions(operators: DataFrame, named_vertices: DataFrame, precedence: int) -> DataFrame:
+def refuse_memory_fractions(operators: DataFrame, job_vertices: DataFrame, precedence: int) -> DataFrame:
     """The reasons (see refusals) of weights whose sum overflows: the first operator that Flink meets.
 
-    In: operators (see assign_operators_to_vertices), named_vertices (with slot_sharing_group). Flink walks
+    In: operators (see assign_operators_to_vertices), job_vertices (with slot_sharing_group). Flink walks
     hash sets of vertex ids and of nodes; ids that share a place in the table are taken in their order.
 
     Source: StreamingJobGraphGenerator.setManagedMemoryFractionForSlotSharingGroup,
     StreamConfig.setManagedMemoryFractionOperatorOfUseCase.
     """
-    vertices = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group", "vertex_id")
+    vertices = job_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group", "vertex_id")
     weight = F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value]
     weighing = operators.select(TOPOLOGY, "vertex", "node", weight.alias("weight")).filter("weight > 0")
     of_vertices = rename(vertices, in_vertex="vertex", slot_sharing_group="slot_sharing_group")
@@ -41,7 +41,7 @@ def refuse_memory_fractions(operators: DataFrame, named_vertices: DataFrame, pre
         .filter(F.col("sum") > MAX_INT)
     )
     group = rename(sums, group="slot_sharing_group", sum="sum")
-    at_most = named_vertices.select(TOPOLOGY, "slot_sharing_group").distinct()
+    at_most = job_vertices.select(TOPOLOGY, "slot_sharing_group").distinct()
     in_groups = join_groups(vertices, group, {"slot_sharing_group": "group"}, at_most=at_most).select(
         "*", _place(_id_hash(), Window.partitionBy(TOPOLOGY, "slot_sharing_group")).alias("vertex_place")
     )

@@ -5,19 +5,19 @@ from pyspark.sql import functions as F
 
 from plans.job_graph.chain_index import HEAD
 from plans.job_graph.joins.hex_id import hex_id
-from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
 from plans.joins.frames import join_groups, join_local
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.operator_rules import SLOT_SCOPE
 from plans.vocabulary import ManagedMemoryUseCase
 
 _NO_FRACTIONS = "map<string,double>"
 _ENTRIES = "array<struct<col1:string,col2:double>>"
 
 
-def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame) -> DataFrame:
+def set_managed_memory_fractions(operators: DataFrame, job_vertices: DataFrame) -> DataFrame:
     """The chained operators of all vertices.
 
-    In: operators (see assign_operators_to_vertices), named_vertices (with slot_sharing_group). Out:
+    In: operators (see assign_operators_to_vertices), job_vertices (with slot_sharing_group). Out:
     chained_operators. Every operator of a slot sharing group has a fraction for every use case of the group:
     its weight over the sum of the group's weights (an int, as in Java), rounded down to 16 decimals, at
     operator scope; 1 or 0 at slot scope.
@@ -26,7 +26,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
 
     Example: tests/passes/fixtures/chained_operators.txt.
     """
-    groups = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
+    groups = job_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     grouped = join_local(operators.drop("slot_sharing_group"), groups, {"vertex": "vertex"})
     weight = F.coalesce(F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value], F.lit(0))
     use_cases = [
@@ -47,7 +47,7 @@ def set_managed_memory_fractions(operators: DataFrame, named_vertices: DataFrame
             *(F.bool_or(use_case.value).alias(f"group_{use_case.value}") for use_case in SLOT_SCOPE),
         )
     )
-    at_most = named_vertices.select(TOPOLOGY, "slot_sharing_group").distinct()
+    at_most = job_vertices.select(TOPOLOGY, "slot_sharing_group").distinct()
     joined = join_groups(
         grouped, demands, {"slot_sharing_group": "slot_sharing_group"}, "left", at_most=at_most
     )

@@ -8,11 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.arrow_walks import positions, topologies_of
-from plans.job_graph.sort_vertices_topologically import MUST_BE_PIPELINED, order_and_regions
+from plans.job_graph.sort_vertices_topologically import order_and_regions
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.rows_in_order import rows_in_order
 from plans.runs import runs
 from plans.tables.column_types import INT, LONG, TOPOLOGY
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES
 
 SORTED = pa.schema(
     [
@@ -42,7 +43,7 @@ def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame)
         F.col("target_vertex").alias("target"),
         F.col("output_index").alias("order"),
         "consumer_index",
-        F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
+        F.col("result_partition_type").isin(*MUST_BE_PIPELINED_TYPES).alias("pipelined"),
     )
     sorted_by = ("order", "consumer_index")
     edges_in_order = Part(edges, "vertex", *sorted_by, compact=lambda rows: rows.drop_columns([*sorted_by]))

@@ -7,8 +7,7 @@ import polars as pl
 from plans.columnar.frames import join_topology, rename
 from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
 from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
-from plans.plan_json.sections import SECTIONS
-from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.sections import EDGE_KEYS, NODE_KEYS, SECTIONS
 from plans.tables.column_types import TOPOLOGY
 
 _VERTEX = [TOPOLOGY, "vertex"]
@@ -18,7 +17,7 @@ _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
 def to_plan_lines(tables: Tables) -> pl.DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
 
-    As joins.to_plan_lines, to the byte.
+    `tables`: those of plans.tables; a layer without tables is left out.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
     planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))

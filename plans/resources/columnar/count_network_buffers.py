@@ -2,23 +2,40 @@
 
 import polars as pl
 
-from plans.resources.count_network_buffers import (
-    BLOCKING,
-    BOUNDED,
-    HYBRID,
-    MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH,
-    PIPELINED,
-)
+from plans.execution_graph.pointwise_edges import most_subtasks_of_partition
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import BufferSide
+from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, MUST_BE_PIPELINED_TYPES, BufferSide
 from plans.vocabulary import ResultPartitionType as Type
+
+_BOUNDED = (Type.PIPELINED_BOUNDED, Type.PIPELINED_APPROXIMATE)
+_MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
 
 
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    In: placed_edges (see place_job_edges). Columns and source: see joins.count_network_buffers.
+    In: placed_edges (see place_job_edges); nothing is read of the data sets that their first edges do not
+    say. Out (key topology_id, vertex, side, index): network_buffers.
+
+    The figures are those that Flink announces for a graph that is not dynamic: a data set has a subpartition
+    for each subtask of its consumer, and a gate has a channel for each partition it reads. They differ from
+    the running task where
+    - a producer runs on the same TaskManager: its local channel takes no buffers of its own;
+    - the cluster's execution.batch-shuffle-mode is one of hybrid shuffle, which uses tiered storage: BLOCKING
+      becomes HYBRID_FULL, a gate of hybrid data requires 1000 buffers at most, and a partition of n
+      subpartitions that is not sort-shuffled requires min(n + 1, guaranteed), where the memory tier
+      guarantees 100 buffers and the disk and remote tiers 1 each;
+    - the graph is dynamic: a partition then has as many subpartitions as its consumer may get subtasks (one,
+      if it is broadcast or forward), and a channel may read a range of them.
+
+    `target` and `announced` are null where Flink sets no bound; for PIPELINED and hybrid result partitions,
+    Flink refuses to announce (fine-grained resource management then fails with IllegalArgumentException).
+
+    Source: InputGateSpecUtils.createGateBuffersSpec,
+    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition, getNumBuffersToAnnounceForResultPartition;
+    SsgNetworkMemoryCalculationUtils, EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex;
+    ResultPartitionFactory.isOverdraftBufferNeeded.
 
     Example: tests/passes/fixtures/network_buffers.txt.
     """
@@ -61,7 +78,7 @@ def _with_figures(ends: pl.DataFrame, figures: dict[str, pl.Expr]) -> pl.DataFra
 def _most_edges(of_far_end: str, of_near_end: str) -> pl.Expr:
     """The most tasks of the far end that one task of the near end is connected with."""
     far, near = pl.col(of_far_end), pl.col(of_near_end)
-    return pl.when("all_to_all").then(far).otherwise((far + near - 1) // near)
+    return pl.when("all_to_all").then(far).otherwise(most_subtasks_of_partition(near, far))
 
 
 def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
@@ -71,8 +88,8 @@ def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
     if options.max_required_buffers_per_gate is not None:
         required = pl.min_horizontal(wanted, options.max_required_buffers_per_gate)
     else:
-        of_batch = pl.min_horizontal(wanted, MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
-        required = pl.when(_is(*PIPELINED, *HYBRID)).then(wanted).otherwise(of_batch)
+        of_batch = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
+        required = pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(of_batch)
     target = exclusive + options.floating_buffers_per_gate
     # One buffer is left to float: a local channel needs it to recover.
     of_channel = (required - 1) // channels
@@ -87,11 +104,11 @@ def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
 
 def _of_result_partition(options: NetworkOptions) -> dict[str, pl.Expr]:
     subpartitions = pl.col("channels")
-    is_sort_shuffle = _is(*BLOCKING) & (subpartitions >= options.sort_shuffle_min_parallelism)
+    is_sort_shuffle = _is(*BLOCKING_TYPES) & (subpartitions >= options.sort_shuffle_min_parallelism)
     required = pl.when(is_sort_shuffle).then(options.sort_shuffle_min_buffers).otherwise(subpartitions + 1)
     bound = subpartitions * options.buffers_per_channel + options.floating_buffers_per_gate
     target = (
-        pl.when(_is(*BOUNDED))
+        pl.when(_is(*_BOUNDED))
         .then(pl.max_horizontal(required, bound))
         .when(is_sort_shuffle)
         .then(pl.max_horizontal(required, subpartitions * 4))
@@ -100,8 +117,10 @@ def _of_result_partition(options: NetworkOptions) -> dict[str, pl.Expr]:
         "exclusive_per_channel": pl.lit(0),
         "required": required,
         "target": target,
-        "announced": pl.when(_is(*BLOCKING)).then(required).otherwise(target),
-        "overdraft": pl.when(_is(*PIPELINED)).then(options.max_overdraft_buffers_per_gate).otherwise(0),
+        "announced": pl.when(_is(*BLOCKING_TYPES)).then(required).otherwise(target),
+        "overdraft": pl.when(_is(*MUST_BE_PIPELINED_TYPES))
+        .then(options.max_overdraft_buffers_per_gate)
+        .otherwise(0),
     }
 
 

@@ -4,17 +4,19 @@ import polars as pl
 
 from plans.columnar.frames import join_topology
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
-from plans.resources.task_network_buffers import FIGURES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
 
+FIGURES = ("required", "target", "announced")
+"""Figures of network buffers that add up over a task."""
+
 
 def task_network_buffers(
-    network_buffers: pl.DataFrame, named_vertices: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
+    network_buffers: pl.DataFrame, job_vertices: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
 ) -> pl.DataFrame:
     """The buffers of all gates and result partitions of a task, those of the vertex's largest.
 
-    In: network_buffers (see count_network_buffers), counted with the same `options`; named_vertices (vertex,
+    In: network_buffers (see count_network_buffers), counted with the same `options`; job_vertices (vertex,
     slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
     `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
     has zeros. A figure is null where one of its summands is not bounded.
@@ -31,7 +33,7 @@ def task_network_buffers(
         (~is_gate).sum().alias("result_partitions"),
         *(_sum_if_bounded(figure) for figure in FIGURES),
     )
-    vertices = named_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
+    vertices = job_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     joined = join_topology(vertices, sums, {"vertex": "vertex"}, "left")
     has_none = pl.col("gates").is_null()
     return joined.select(

@@ -12,10 +12,11 @@ from plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
-    """One row per task (key topology_id, vertex, subtask).
+    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
 
-    In: task_slots, whose rows are those of ordered_vertices. Columns and source: see
-    joins.create_slot_sharing_groups.
+    In: task_slots, whose rows are those of ordered_vertices.
+
+    Source: ExecutionSlotSharingGroup.
 
     Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
     """

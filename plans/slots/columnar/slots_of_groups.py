@@ -8,11 +8,13 @@ from plans.slots.slots_of_groups import Strategy
 
 
 def share_slots(
-    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, strategy: Strategy
+    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, strategy: Strategy
 ) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
 
     As in joins.slots_of_groups; rows are those of ordered_vertices.
+
+    Example: tests/passes/fixtures/task_slots.txt.
     """
     if ordered_vertices.is_empty():
         return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))

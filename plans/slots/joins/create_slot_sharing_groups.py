@@ -1,50 +1,28 @@
 """The slot of each task, and the number of slots of each slot sharing group."""
 
-import polars as pl
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.expand_in_workers import Expansion, expand_in_workers
 from plans.joins.frames import join_local, rename
-from plans.slots.columnar import create_slot_sharing_groups as columnar
 from plans.tables.column_types import TOPOLOGY
 
 
-def _tasks(grouped_slots: pl.DataFrame) -> pl.Series:
-    return grouped_slots["slots"].list.len()
-
-
-EXECUTION_SLOT_SHARING_GROUPS = Expansion("execution_slot_sharing_groups", columnar.slots_of_tasks, _tasks)
-
-
-def grouped_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+def grouped_slots(task_slots: DataFrame, job_vertices: DataFrame) -> DataFrame:
     """The rows of task_slots (see the slot sharing strategies) with the slot_sharing_group of the vertex."""
-    groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
+    groups = rename(job_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
     return join_local(task_slots, groups, {"vertex": "of_vertex"})
 
 
-def execution_slot_sharing_groups(grouped_slots: DataFrame) -> DataFrame:
-    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
-
-    In: grouped_slots.
-
-    Source: ExecutionSlotSharingGroup.
-
-    Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
-    """
-    return expand_in_workers(grouped_slots, EXECUTION_SLOT_SHARING_GROUPS)
-
-
-def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+def required_slots(task_slots: DataFrame, job_vertices: DataFrame) -> DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group): required_slots.
 
-    In: task_slots (see the slot sharing strategies), named_vertices. Every strategy puts the tasks of a group
+    In: task_slots (see the slot sharing strategies), job_vertices. Every strategy puts the tasks of a group
     into as many slots as its largest vertex has tasks (see plans.slots.slots_of_groups).
 
     Example: tests/passes/fixtures/required_slots.txt.
     """
     vertices = rename(
-        named_vertices,
+        job_vertices,
         of_vertex="vertex",
         slot_sharing_group="slot_sharing_group",
         topological_order="topological_order",

@@ -18,13 +18,20 @@ SLOTS = task_numbers("slots")
 
 
 def share_slots(
-    named_vertices: DataFrame,
+    job_vertices: DataFrame,
     execution_job_vertices: DataFrame,
     connected_edges: DataFrame,
+    *,
     strategy: Strategy,
 ) -> DataFrame:
-    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`."""
-    parts = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+
+    In: job_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
+    connect_vertices). Slots are numbered from 0 in a topology.
+
+    Example: tests/passes/fixtures/task_slots.txt.
+    """
+    parts = job_graph_rows(job_vertices, execution_job_vertices, connected_edges)
     return walk_topologies(parts, lambda vertices, edges: slot_numbers(vertices, edges, strategy), SLOTS)
 
 
