@@ -1,4 +1,4 @@
-"""The balanced slot sharing strategy: tasks (vertex id, subtask) by slot, in the order in which it makes slots."""
+"""The balanced slot sharing strategy: tasks (vertex id, subtask) by slot, as it makes slots."""
 
 from tests.reference.execution_graph import ExecutionGraph
 from tests.reference.job_graph import JobGraph
