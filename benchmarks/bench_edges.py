@@ -20,7 +20,7 @@ from rich.table import Table
 from engine.bench.peak_memory import peak_memory
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
-from plans.execution_graph.columnar.expand_execution_edges import expand_execution_edges
+from plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
 
 SUBTASKS_AT_A_TIME = 100
 

@@ -10,8 +10,7 @@ from plans.layers import LAYER_TABLES
 from plans.not_chainable_reasons import NotChainableReason
 from plans.passes import PASSES
 from plans.tables import TABLES
-from plans.tables.column_types import COMMENT
-from plans.tables.type_names import type_name
+from plans.tables.column_types import COMMENT, type_name
 from plans.tables.view_columns import view_columns
 from tests.passes.fixtures import read_cases
 

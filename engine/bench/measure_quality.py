@@ -14,10 +14,10 @@ from engine.planning.find_policies import find_policies, names_a_policy
 from engine.planning.plan_by_policies import Question, plan_by_policies
 from engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
 from engine.planning.policies import question
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.columnar.plan_in_parts import split_into
 from plans.errors import ConfigurationError
+from plans.layers import Choices
 from plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer

@@ -15,7 +15,7 @@ from engine.store.is_local import is_local, local_folder
 from engine.store.require_target import require_target
 from engine.store.write_topology_tables import write_topology_tables
 from plans.errors import ConfigurationError
-from plans.generate.by_trace.draw_by_trace import TRACES
+from plans.generate.draw_by_trace import TRACES
 from plans.generate.fleet import Fleet
 from plans.generate.shapes import SHAPES, Shape
 from plans.generate.spec import Spec

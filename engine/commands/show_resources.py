@@ -11,7 +11,7 @@ from engine.output.pieces import Styled
 from engine.output.say import say
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import join_topology
-from plans.resources.columnar.task_network_buffers import (
+from plans.resources.columnar.count_network_buffers import (
     FIGURES,
     slot_network_buffers,
     task_network_buffers,

@@ -9,9 +9,9 @@ from engine.commands.show_resources import buffers_of_vertices
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.planning.plan_in_process import plan_frames
 from engine.store.open_plan import StoredPlan
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.job_graph.columnar.is_chained import IS_CHAINED
+from plans.layers import Choices
 from plans.not_chainable_reasons import ChainAlways, FollowProducer, NotChainableReason, SwitchOn
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.tables.column_types import TOPOLOGY

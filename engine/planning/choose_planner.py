@@ -14,7 +14,7 @@ from engine.planning.foresee_memory import (
 from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
 from engine.store.is_local import is_local
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path
 
 MARGIN = 1.25

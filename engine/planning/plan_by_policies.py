@@ -10,18 +10,15 @@ import polars as pl
 from engine.planning.ask_policy import ask_policy, joined
 from engine.planning.find_policies import COSTS, Policy
 from engine.planning.plan_in_process import PlannedTables, plan_frames
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow, to_arrow
 from plans.columnar.refusals import without_topologies
 from plans.errors import SchemaError
-from plans.layers import LAYER_TABLES, layers_until
+from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.metrics.operator_costs import operator_costs
-from plans.policies.check_answer import as_frame, check_answer, read_answer
-from plans.policies.check_tables import check_tables
+from plans.policies.check_answer import as_frame, check_answer, check_tables, read_answer
 from plans.policies.decisions import Decision
 from plans.policies.find_violations import find_violations
-from plans.policies.reject_violations import reject_violations
-from plans.policies.rules import NO_VIOLATION, STAGE, Rule
+from plans.policies.rules import NO_VIOLATION, STAGE, Rule, reject_violations
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer

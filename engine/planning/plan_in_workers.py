@@ -13,23 +13,25 @@ from engine.planning.policies import Policies
 from engine.planning.require_memory_in_worker import require_memory_in_worker
 from engine.planning.send_planners import send_planners
 from engine.spark.scoped_settings import scoped_settings
-from plans.choices import Choices
-from plans.columnar.packed_tables import PACKED, divide, packed_parts, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
+    PACKED,
     STAGE_SECONDS,
     PlanPart,
+    divide,
+    packed_parts,
     plan_packed_tables,
     planned_by_flinks_rules,
+    unpack,
     validate_tables,
     validated_tables,
 )
 from plans.joins.cut_lineage import cut_lineage
-from plans.joins.null_lists import with_null_lists, without_null_lists
-from plans.joins.packed_tables import PackedTables
+from plans.joins.frames import with_null_lists, without_null_lists
+from plans.joins.packed_blocks import PackedTables
 from plans.joins.run_passes import Planned
 from plans.joins.spark_schemas import conform
-from plans.layers import LAYER_TABLES, layers_until
+from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.tables import TABLES
 from plans.topology.joins.local_transformations import RowGroups, local_transformations, read_row_groups
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables

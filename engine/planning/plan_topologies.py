@@ -31,10 +31,10 @@ from engine.planning.policies import Policies
 from engine.planning.split_by_size import joined_plans, split_by_size
 from engine.spark.foresee_spark_memory import heap_bytes
 from engine.spark.session import any_session, require_delta
-from plans.choices import Choices
 from plans.errors import NotEnoughMemoryError
 from plans.joins.hand_over_tables import Finished
 from plans.joins.run_passes import Planned, run_passes
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others

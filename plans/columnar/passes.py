@@ -6,42 +6,46 @@ from functools import cache, partial
 
 import polars as pl
 
-from plans.choices import Choices
-from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
 from plans.execution_graph.columnar.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.columnar.create_execution_vertices import execution_vertices
 from plans.execution_graph.columnar.create_intermediate_results import (
+    execution_edges,
+    execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
 from plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
-from plans.execution_graph.columnar.order_job_vertices import order_job_vertices
-from plans.execution_graph.columnar.place_job_edges import place_job_edges
+from plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
 from plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
-from plans.job_graph.columnar.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
 from plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.columnar.create_vertices import create_vertices
-from plans.job_graph.columnar.find_chain_heads import find_chain_heads
-from plans.job_graph.columnar.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.columnar.create_vertices import assign_operators_to_vertices, create_vertices
+from plans.job_graph.columnar.mark_chainable_edges import (
+    find_chain_heads,
+    mark_chainable_edges,
+    mark_local_reasons,
+)
 from plans.job_graph.columnar.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
+    sort_vertices_topologically,
 )
 from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
 from plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
 from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
 from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
+from plans.layers import Choices
 from plans.passes import in_order, produced_by_layer
 from plans.policies.with_decisions import Decided, with_decisions
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
-from plans.slots.columnar.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
-from plans.slots.columnar.slots_of_groups import share_slots
+from plans.slots.columnar.create_slot_sharing_groups import (
+    execution_slot_sharing_groups,
+    required_slots,
+    share_slots,
+)
 from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from plans.stream_graph.columnar.find_edge_ends import find_edge_ends

@@ -9,11 +9,10 @@ import polars as pl
 import pyarrow as pa
 
 from operators.common.without_pandas import without_pandas
-from plans.choices import Choices
 from plans.columnar.plan_columnar import Tables, plan_columnar
-from plans.columnar.side_by_side import in_polars_threads
-from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.columnar.side_by_side import in_polars_threads, without_garbage_collection
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from plans.layers import Choices
 from plans.vocabulary import Layer
 
 ROWS_AT_A_TIME = 100_000

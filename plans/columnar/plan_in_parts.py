@@ -13,12 +13,11 @@ import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
-from plans.choices import Choices
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.columnar.plan_columnar import Finished, Tables, plan_columnar, plan_into
-from plans.columnar.side_by_side import side_by_side
-from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.columnar.side_by_side import side_by_side, without_garbage_collection
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 

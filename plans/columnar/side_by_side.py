@@ -1,9 +1,11 @@
 """Runs several parts of the work at once in threads: polars, Arrow and numpy release Python's lock."""
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import polars as pl
@@ -82,3 +84,15 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """No search for cycles as long as this lasts; looking through long lists takes a quarter of a walk."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,11 +1,13 @@
 """Blocks of rows packed into one value each: a walk in one task then reads and writes few, large values."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from plans.tables.column_types import INT, LONG, TOPOLOGY
 
@@ -120,3 +122,18 @@ def _encoded(rows: pa.Table) -> pa.Table:
         elif pa.types.is_string(field.type):
             rows = rows.set_column(place, field.name, column.dictionary_encode())
     return rows
+
+
+Batches = Iterable[pa.RecordBatch]
+
+Parts = Callable[[Batches, Collection[str]], Iterator[tuple[str, pa.Table]]]
+"""From batches of rows and names of tables to (table, some of its rows), those of a table one after another
+as far as possible."""
+
+
+class PackedTables(NamedTuple):
+    """`tables` of a plan, which workers make of `rows` by `parts`."""
+
+    rows: DataFrame
+    tables: frozenset[str]
+    parts: Parts

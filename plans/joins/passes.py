@@ -9,42 +9,43 @@ from operator import itemgetter
 import polars as pl
 from pyspark.sql import DataFrame
 
-from plans.choices import Choices
-from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
-from plans.execution_graph.columnar.create_execution_vertices import execution_vertices
 from plans.execution_graph.columnar.create_intermediate_results import (
+    execution_edges,
+    execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
 from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
 from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions
-from plans.execution_graph.joins.place_job_edges import place_job_edges
+from plans.execution_graph.joins.job_graph_arrays import place_job_edges
 from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
-from plans.job_graph.joins.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
 from plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.joins.create_vertices import create_vertices
-from plans.job_graph.joins.find_chain_heads import find_chain_heads
-from plans.job_graph.joins.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.joins.create_vertices import assign_operators_to_vertices, create_vertices
+from plans.job_graph.joins.mark_chainable_edges import (
+    find_chain_heads,
+    mark_chainable_edges,
+    mark_local_reasons,
+)
 from plans.job_graph.joins.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
+    sort_vertices_topologically,
 )
 from plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
 from plans.job_graph.joins.reuse_data_sets import reuse_data_sets
 from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
 from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
 from plans.joins.expand_in_workers import Expansion, expand_in_workers
+from plans.layers import Choices
 from plans.passes import in_order, produced_by_layer
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.slots.columnar.create_slot_sharing_groups import slots_of_tasks
-from plans.slots.joins.create_slot_sharing_groups import grouped_slots, required_slots
-from plans.slots.joins.slots_of_groups import share_slots
+from plans.slots.joins.create_slot_sharing_groups import grouped_slots, required_slots, share_slots
 from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.joins import expand_virtual_nodes
 from plans.stream_graph.joins.choose_partitioners import choose_partitioners

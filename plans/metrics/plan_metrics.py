@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.columnar.side_by_side import side_by_side
 from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.metrics.operator_costs import ASSUMED

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import groups, number_in_turn
+from plans.counts import runs
 from plans.not_chainable_reasons import NotChainableReason
 from plans.policies.decisions import ANSWERS, Decision
-from plans.runs import runs
 from plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, FORWARD_CLASSES, POINTWISE
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Partitioner

@@ -19,8 +19,8 @@ from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.plan_topologies import plan, read_topologies
 from engine.planning.planning_settings import planning_settings
 from engine.planning.policies import named_policies
-from plans.columnar import packed_tables
-from plans.columnar.packed_tables import divide, packed_rows, unpack
+from plans.columnar import plan_packed_tables as packing
+from plans.columnar.plan_packed_tables import divide, packed_rows, unpack
 from plans.errors import ConfigurationError
 from plans.joins.spark_schemas import spark_schema
 from plans.tables import require_schema
@@ -145,8 +145,8 @@ def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):
 @pytest.mark.parametrize("size", [1, 4, 10, 47])
 @pytest.mark.parametrize(("at_once", "of_a_block"), [(1, 10), (20, 3), (100, 10), (100, 100)])
 def test_rows_are_divided_by_topology_into_blocks(monkeypatch, size, at_once, of_a_block):
-    monkeypatch.setattr(packed_tables, "ROWS_TO_DIVIDE", at_once)
-    monkeypatch.setattr(packed_tables, "ROWS_OF_A_BLOCK", of_a_block)
+    monkeypatch.setattr(packing, "ROWS_TO_DIVIDE", at_once)
+    monkeypatch.setattr(packing, "ROWS_OF_A_BLOCK", of_a_block)
     ids = [None if i == 5 else (i % 11 - 5) * 10**15 for i in range(47)]
     names = [None if i % 3 else [str(i), None] for i in range(47)]
     weights = [[("OPERATOR", i)] if i % 5 else [] for i in range(47)]

@@ -14,14 +14,13 @@ from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
 from plans.errors import ConfigurationError
 from plans.generate import fleet as fleets
-from plans.generate.diamond import diamond
 from plans.generate.fleet import Fleet
 from plans.generate.giant import giant
 from plans.generate.joins.generate_on_spark import generate_on_spark
 from plans.generate.layered import layered
 from plans.generate.random import random
 from plans.generate.rows import topologies_table, transformations_table
-from plans.generate.shapes import SHAPES, Shape
+from plans.generate.shapes import SHAPES, Shape, diamond
 from plans.generate.spec import Spec
 from plans.generate.topology_lines import topology_lines
 from plans.tables import TABLES

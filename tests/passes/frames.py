@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from plans.choices import Choices
 from plans.columnar import passes as columnar
 from plans.columnar.frames import from_arrow
 from plans.joins import passes as joins
 from plans.joins.spark_schemas import spark_type
+from plans.layers import Choices
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from plans.choices import Choices
 from plans.columnar import passes as columnar
 from plans.joins import passes as joins
-from plans.layers import LAYER_TABLES
+from plans.layers import LAYER_TABLES, Choices
 from plans.passes import GIVEN, PASSES, produced_by_layer
 from plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.planning.planning_settings import planning_settings
-from plans.choices import Choices
+from plans.layers import Choices
 from plans.not_chainable_reasons import NotChainableReason
 from plans.passes import PASSES
 from tests.passes.derived_tables import Derived, derived_in_process, derived_on_spark

@@ -8,9 +8,9 @@ import pytest
 
 from engine.bench.compare_quality import bootstrap_interval, compare_quality
 from engine.planning.plan_in_process import plan_in_process
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import InputError
+from plans.layers import Choices
 from plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
 from plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
 from plans.metrics.rates_and_loads import MOST_NEEDED

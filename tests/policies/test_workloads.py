@@ -14,11 +14,10 @@ from engine.commands import main as module
 from engine.commands.metrics import number
 from engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
 from engine.planning.plan_in_process import plan_in_process
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import ConfigurationError, InputError
-from plans.metrics.costs_in_topologies import PREFIX
-from plans.metrics.operator_costs import ASSUMED
+from plans.layers import Choices
+from plans.metrics.operator_costs import ASSUMED, PREFIX
 from plans.metrics.plan_metrics import plan_metrics
 from plans.vocabulary import VIRTUAL_KINDS
 

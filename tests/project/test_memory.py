@@ -20,8 +20,8 @@ from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_into_store import Stored, WorkOnSpark
 from plans.errors import NotEnoughMemoryError
-from plans.execution_graph.columnar import count_task_rows as counting
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.execution_graph.columnar import job_graph_arrays as counting
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from plans.vocabulary import Layer
 from tests.topology.builders import simple, transformation
 

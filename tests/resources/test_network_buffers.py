@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from engine.planning.planning_settings import planning_settings
-from plans.choices import Choices
 from plans.errors import ConfigurationError
-from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
+from plans.layers import Choices
+from plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
 from plans.resources.network_options import FLINK_1_20, FLINK_2_3, PROFILES, NetworkOptions
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide

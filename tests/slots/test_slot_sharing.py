@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from plans.slots.balance_tasks import deal_in_turn
-from plans.slots.joins.slots_of_groups import slot_numbers
+from plans.slots.joins.create_slot_sharing_groups import slot_numbers
 from plans.slots.prefer_local_inputs import prefer_producers_slots
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,

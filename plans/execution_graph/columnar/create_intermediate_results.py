@@ -1,11 +1,15 @@
-"""Intermediate results and their partitions: what every subtask produces."""
+"""The tables of tasks: execution vertices, what they produce and what they read."""
 
 import numpy as np
 import polars as pl
 
-from plans.columnar.repeated_rows import repeated_rows
-from plans.execution_graph.pointwise_edges import most_subtasks_of_partition, subtasks_of_partition
-from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
+from plans.columnar.groups import repeated_rows
+from plans.execution_graph.pointwise_edges import (
+    most_subtasks_of_partition,
+    partitions_of_subtask,
+    subtasks_of_partition,
+)
+from plans.tables import EXECUTION_EDGES, INTERMEDIATE_RESULT_PARTITIONS
 from plans.tables.column_types import TOPOLOGY
 
 
@@ -69,3 +73,78 @@ def _data_sets(placed_edges: pl.DataFrame) -> pl.DataFrame:
         "producers",
         "consumers",
     )
+
+
+def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row per consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
+
+    In: placed_edges (see place_job_edges). Out: execution_edges: an edge of 10,000 to 10,000 subtasks is
+    10,000 rows.
+
+    Source: VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise and ForAllToAll of a graph that
+    is not dynamic, EdgeManagerBuildUtil.
+
+    Example: tests/passes/fixtures/execution_edges.txt.
+    """
+    producers, consumers = (placed_edges[end].to_numpy() for end in ("producers", "consumers"))
+    all_to_all = placed_edges["all_to_all"].to_numpy()
+    of, subtask = rows = repeated_rows(placed_edges["consumers"])
+    reads_all = all_to_all[of]
+    first, last = np.where(reads_all, 0, subtask), np.where(reads_all, producers[of] - 1, subtask)
+    subpartition = np.where(reads_all, subtask, 0)
+    uneven = np.flatnonzero((~all_to_all & (producers != consumers))[of])
+    shape = producers[of[uneven]], consumers[of[uneven]]
+    first[uneven], end = partitions_of_subtask(subtask[uneven], *shape)
+    last[uneven] = end - 1
+    first_reader, end_reader = subtasks_of_partition(first[uneven], *shape)
+    subpartition[uneven] = subtask[uneven] % (end_reader - first_reader)
+    return pl.DataFrame(
+        {
+            **rows.taken(placed_edges.select(TOPOLOGY, "target_vertex", "input_index")),
+            "subtask": subtask,
+            "first_partition": first,
+            "last_partition": last,
+            "first_subpartition": subpartition,
+            "last_subpartition": subpartition,
+        }
+    ).select(EXECUTION_EDGES.names)
+
+
+def expand_execution_edges(execution_edges: pl.DataFrame, *also: str) -> pl.DataFrame:
+    """One row per ExecutionEdge: a partition that a subtask reads.
+
+    In: execution_edges, all or the rows of chosen job edges, and columns `also` that are kept. Out (key
+    topology_id, target_vertex, input_index, subtask, partition): those columns and first_subpartition,
+    last_subpartition. The rows of an all-to-all edge are as many as the product of both parallelisms: an edge
+    of 10,000 to 10,000 subtasks takes 3 GB, so choose edges or subtasks first.
+    """
+    partitions = pl.int_ranges("first_partition", pl.col("last_partition") + 1, dtype=pl.Int32)
+    return execution_edges.select(
+        TOPOLOGY,
+        "target_vertex",
+        "input_index",
+        "subtask",
+        partitions.alias("partition"),
+        "first_subpartition",
+        "last_subpartition",
+        *also,
+    ).explode("partition")
+
+
+def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
+    """One row per subtask (key topology_id, vertex, subtask): execution_vertices.
+
+    In: task_regions (see find_pipelined_regions).
+
+    Source: ExecutionJobVertex, ExecutionVertex.
+
+    Example: tests/passes/fixtures/execution_vertices.txt.
+    """
+    return of_subtasks(task_regions, "regions", "pipelined_region")
+
+
+def of_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
+    """One row per subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
+    kept = [name for name in tasks.columns if name != numbers]
+    subtasks = pl.int_ranges(0, pl.col(numbers).list.len(), dtype=pl.Int32).alias("subtask")
+    return tasks.select(*kept, subtasks, pl.col(numbers).alias(number)).explode("subtask", number)

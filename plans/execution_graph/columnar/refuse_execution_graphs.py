@@ -6,7 +6,7 @@ from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from plans.columnar.frames import join_topology, rename
 from plans.columnar.refusals import first_refusals, refusals
 from plans.execution_graph.columnar.create_execution_job_vertices import effective_parallelism
-from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
+from plans.execution_graph.columnar.create_intermediate_results import of_subtasks
 from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,

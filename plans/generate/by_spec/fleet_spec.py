@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from plans.errors import InputError
 from plans.generate.by_spec.distribution import Distribution, distribution_of
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.topology.operator_rules import MAX_PARALLELISM
 from plans.topology.rules import shorten
 

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.look_up import places
-from plans.job_graph.chain_index import HEAD
+from plans.columnar.frames import places
 from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE, SETTLED
+from plans.job_graph.create_vertices import HEAD
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.walk_stream_graph import data_set_ids
 from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD

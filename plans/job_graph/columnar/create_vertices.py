@@ -1,14 +1,21 @@
-"""One job vertex per chain: its name, resources and task."""
+"""Every stream node belongs to the job vertex of its chain; one job vertex per chain."""
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
-from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
-from plans.job_graph.create_vertices import RESOURCE_FIELDS, VERTEX_RULES, FromChain
+from plans.counts import runs
+from plans.job_graph.columnar.hex_id import hex_id
+from plans.job_graph.create_vertices import (
+    CHAINED_SOURCE,
+    HEAD,
+    NODE_COLUMNS,
+    RESOURCE_FIELDS,
+    VERTEX_RULES,
+    FromChain,
+)
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
-from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
 _FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
@@ -134,3 +141,33 @@ def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Ser
         sums[field] = amount[~below] + of_vertices
     total = pl.when(pl.Series(values=~unspecified)).then(pl.struct(pl.all())).alias(name)
     return pl.DataFrame(sums).select(total).to_series()
+
+
+_OF_WALK = (
+    "vertex",
+    "vertex_place",
+    "chain_index",
+    "chained_source_index",
+    "operator_order",
+    "operator_place",
+    "preorder",
+    "branch",
+    "closings",
+)
+
+
+def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
+    """The operators of all vertices, with what vertices are made of.
+
+    As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
+    and operator_order.
+
+    Example: tests/passes/fixtures/operators.txt.
+    """
+    nodes = stream_nodes.select(TOPOLOGY, pl.col("id").alias("node"), *NODE_COLUMNS)
+    operators = nodes.hstack(walked.select(_OF_WALK)).with_columns(
+        hex_id(walked["id_lower"], walked["id_upper"]).alias("operator_id")
+    )
+    # An operator that no source leads to (its only input was a sink) is in no vertex.
+    in_vertex = operators["vertex_place"] >= 0
+    return operators if in_vertex.all() else operators.filter(in_vertex)

@@ -1,12 +1,13 @@
-"""Every stream edge knows whether it is chainable, and every reason why not."""
+"""Every stream edge knows whether it is chainable, and every reason why not; every node knows its chain."""
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
+from plans.columnar.frames import look_up, walk
 from plans.columnar.groups import ints
-from plans.columnar.look_up import look_up
+from plans.job_graph.find_chain_heads import HEADS, find_heads
 from plans.not_chainable_reasons import EdgeExpressions, NotChainableReason, local_conditions
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
@@ -88,3 +89,24 @@ _OF_YIELDING = (
     pl.col("source_legacy_source").alias("legacy_source"),
     pl.col("target_yielding").alias("yielding"),
 )
+
+
+_POINTERS = (
+    pl.col(TOPOLOGY),
+    pl.col("target").alias("node"),
+    pl.col("source").alias("parent"),
+    pl.col("target_yielding").alias("yielding"),
+    pl.col("source_legacy_source").alias("behind_legacy_source"),
+    ((pl.col("reasons") == 0) & ~pl.col("chained_source")).alias("chains"),
+)
+
+
+def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row per node that is chained to another.
+
+    Columns and source: see joins.find_chain_heads.
+
+    Example: tests/passes/fixtures/chain_heads.txt.
+    """
+    pointers = marked_edges.select(_POINTERS).filter("chains").drop("chains")
+    return walk(pointers, ["node"], find_heads, HEADS)

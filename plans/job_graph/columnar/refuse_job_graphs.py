@@ -15,9 +15,9 @@ from plans.columnar.refusals import (
     settings_refused_at,
 )
 from plans.job_graph import refuse_job_graphs as said
-from plans.job_graph.chain_index import HEAD
 from plans.job_graph.columnar.connect_vertices import CONNECTED
-from plans.job_graph.columnar.refuse_memory_fractions import refuse_memory_fractions
+from plans.job_graph.columnar.set_managed_memory_fractions import refuse_memory_fractions
+from plans.job_graph.create_vertices import HEAD
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY

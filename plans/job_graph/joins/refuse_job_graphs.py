@@ -3,9 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.chain_index import HEAD
+from plans.job_graph.create_vertices import HEAD
 from plans.job_graph.joins.connect_vertices import CONNECTED
-from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
+from plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
 from plans.job_graph.refuse_job_graphs import (
     BUFFER_TIMEOUT,
     CHAINED_SOURCE,

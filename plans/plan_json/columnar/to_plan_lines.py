@@ -5,8 +5,19 @@ from collections.abc import Callable
 import polars as pl
 
 from plans.columnar.frames import join_topology, rename
-from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
-from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
+from plans.plan_json.columnar.json_text import (
+    Parts,
+    Tables,
+    double_maps,
+    in_list,
+    join_parts,
+    json_lists,
+    json_object,
+    listed,
+    parts_of_topologies,
+    quoted,
+    values,
+)
 from plans.plan_json.sections import EDGE_KEYS, NODE_KEYS, SECTIONS
 from plans.tables.column_types import TOPOLOGY
 

@@ -5,8 +5,16 @@ from typing import Any
 import orjson
 import polars as pl
 
-from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
-from plans.plan_json.columnar.json_text import in_list, json_object, quoted
+from plans.plan_json.columnar.json_text import (
+    Parts,
+    Tables,
+    in_list,
+    join_parts,
+    json_object,
+    listed,
+    parts_of_topologies,
+    quoted,
+)
 from plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES

@@ -1,12 +1,13 @@
-"""The slot of each task, and the number of slots of each slot sharing group."""
+"""The slot of each task by a slot sharing strategy, and the number of slots of each group."""
 
 import numpy as np
 import polars as pl
 
 from plans.columnar.groups import ints
-from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
-from plans.runs import runs
-from plans.slots.slots_of_groups import numbered_groups
+from plans.counts import runs
+from plans.execution_graph.columnar.create_intermediate_results import of_subtasks
+from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
+from plans.slots.slots_of_groups import Strategy, numbered_groups
 from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
 from plans.tables.column_types import TOPOLOGY
 
@@ -63,3 +64,18 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
         pl.Series("vertices", vertices, pl.Int32),
         pl.col("vertex").alias("largest_vertex"),
     ).select(REQUIRED_SLOTS.names)
+
+
+def share_slots(
+    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, strategy: Strategy
+) -> pl.DataFrame:
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+
+    As in joins.slots_of_groups; rows are those of ordered_vertices.
+
+    Example: tests/passes/fixtures/task_slots.txt.
+    """
+    if ordered_vertices.is_empty():
+        return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))
+    slots = strategy(job_graph_arrays(ordered_vertices, placed_edges))
+    return with_task_numbers(ordered_vertices, "slots", slots)

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,

@@ -5,7 +5,7 @@ import polars as pl
 
 from operators.kinds import OPERATOR_KINDS, OperatorKind
 from plans.arrow_walks import Flags, Ints
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.stream_graph.columnar.node_rows import is_kind
 from plans.tables import STREAM_NODES
 from plans.tables.column_types import TOPOLOGY
