@@ -25,9 +25,9 @@ from engine.bench.peak_memory import peak_memory
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan_tables
 from engine.spark.session import get_session
+from plans.generate.fleet import Spec
 from plans.generate.joins.generate_on_spark import generate_on_spark
-from plans.generate.shapes import SHAPES
-from plans.generate.spec import Spec
+from plans.generate.layered import SHAPES
 from plans.joins.passes import produced
 from plans.joins.run_passes import Planned
 from plans.layers import LAYER_TABLES, layers_until

@@ -26,7 +26,7 @@ from engine.planning.plan_topologies import read_topologies
 from engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
 from engine.planning.send_planners import send_planners
 from plans.columnar.plan_packed_tables import PlanPart
-from plans.joins.cut_lineage import free
+from plans.joins.spark_schemas import free
 from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

@@ -22,8 +22,7 @@ from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
 from plans.joins import passes as joins
 from plans.joins.run_passes import Planned
 from plans.layers import LAYER_TABLES
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.plan_json.sections import SECTIONS
+from plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
 from plans.vocabulary import Layer
 
 _PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}

@@ -16,7 +16,7 @@ from engine.diff.rows_of_slices import SLICE
 from engine.diff.savepoint_verdicts import Restored, restored
 from engine.diff.side import Side
 from engine.diff.topology_diff import Change, Counts, TopologyDiff
-from plans.columnar.side_by_side import without_garbage_collection
+from plans.columnar.plan_in_parts import without_garbage_collection
 from plans.savepoint.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
 from plans.tables.column_types import TOPOLOGY
 
@@ -75,9 +75,9 @@ def _diff_slice(
     ]
     for number, (old_id, new_id, name) in enumerate(pairs.iter_rows()):
         refused = {
-            side: plans.refusals[number]
+            side: plans.errors[number]
             for side, plans in (("old", before), ("new", after))
-            if number in plans.refusals
+            if number in plans.errors
         }
         if old_id is None or new_id is None:
             yield TopologyDiff(name, Change.ADDED if old_id is None else Change.REMOVED, refused)

@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.planning.find_policies import Policy
 from plans.errors import SchemaError
-from plans.policies.rules import NO_VIOLATION, Rule, violations
+from plans.policies.find_omissions import NO_VIOLATION, Rule, violations
 from plans.tables.column_types import TOPOLOGY
 
 MOST_CALLS = 64

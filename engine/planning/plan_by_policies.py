@@ -17,8 +17,8 @@ from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.metrics.operator_costs import operator_costs
 from plans.policies.check_answer import as_frame, check_answer, check_tables, read_answer
 from plans.policies.decisions import Decision
+from plans.policies.find_omissions import NO_VIOLATION, STAGE, Rule, reject_violations
 from plans.policies.find_violations import find_violations
-from plans.policies.rules import NO_VIOLATION, STAGE, Rule, reject_violations
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer

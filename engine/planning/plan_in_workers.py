@@ -26,11 +26,10 @@ from plans.columnar.plan_packed_tables import (
     validate_tables,
     validated_tables,
 )
-from plans.joins.cut_lineage import cut_lineage
 from plans.joins.frames import with_null_lists, without_null_lists
 from plans.joins.packed_blocks import PackedTables
 from plans.joins.run_passes import Planned
-from plans.joins.spark_schemas import conform
+from plans.joins.spark_schemas import conform, cut_lineage
 from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.tables import TABLES
 from plans.topology.joins.local_transformations import RowGroups, local_transformations, read_row_groups

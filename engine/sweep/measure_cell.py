@@ -15,9 +15,9 @@ from engine.planning.policies import question
 from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS
 from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from plans.generate.by_spec.fleet_spec import read_fleet_spec
-from plans.generate.rows import topologies_table, transformations_table
-from plans.generate.shapes import SHAPES
-from plans.generate.spec import Spec
+from plans.generate.fleet import Spec
+from plans.generate.layered import SHAPES
+from plans.generate.topology_lines import topologies_table, transformations_table
 from plans.metrics.plan_metrics import fleet_metrics
 from plans.topology.job_defaults import JobDefaults
 

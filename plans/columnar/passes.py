@@ -6,14 +6,16 @@ from functools import cache, partial
 
 import polars as pl
 
-from plans.execution_graph.columnar.create_execution_job_vertices import create_execution_job_vertices
 from plans.execution_graph.columnar.create_intermediate_results import (
     execution_edges,
     execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.columnar.find_pipelined_regions import (
+    create_execution_job_vertices,
+    find_pipelined_regions,
+)
 from plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
 from plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
 from plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types

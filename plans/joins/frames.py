@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from plans.joins.blocks import block, rows_per_block
+from plans.joins.packed_blocks import block, rows_per_block
 from plans.joins.spark_schemas import spark_type
 from plans.printable import MOST_CHARACTERS
 from plans.tables.column_types import TOPOLOGY

@@ -15,8 +15,10 @@ from plans.execution_graph.columnar.create_intermediate_results import (
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions
+from plans.execution_graph.joins.find_pipelined_regions import (
+    create_execution_job_vertices,
+    find_pipelined_regions,
+)
 from plans.execution_graph.joins.job_graph_arrays import place_job_edges
 from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
 from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types

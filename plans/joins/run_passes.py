@@ -13,15 +13,13 @@ from uuid import uuid4
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.joins.blocks import partitioned
-from plans.joins.cut_lineage import compute, free, keep
 from plans.joins.frames import join_local, no_rows
 from plans.joins.hand_over_tables import Finished, tables_of_plan, with_hand_overs
-from plans.joins.packed_blocks import PackedTables
+from plans.joins.packed_blocks import PackedTables, partitioned
 from plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
 from plans.joins.run_steps import AnyStep, Done, run_steps
-from plans.joins.spark_schemas import spark_schema
+from plans.joins.spark_schemas import compute, free, keep, spark_schema
 from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables

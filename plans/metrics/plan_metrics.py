@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from plans.columnar.frames import look_up
-from plans.columnar.side_by_side import side_by_side
+from plans.columnar.plan_in_parts import side_by_side
 from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.metrics.operator_costs import ASSUMED
 from plans.metrics.rates_and_loads import (

@@ -5,8 +5,14 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.policies.find_omissions import edges_left_out, slots_left_out, tasks_left_out
-from plans.policies.rules import NO_VIOLATION, Rule, violations
+from plans.policies.find_omissions import (
+    NO_VIOLATION,
+    Rule,
+    edges_left_out,
+    slots_left_out,
+    tasks_left_out,
+    violations,
+)
 from plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]

@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeVar
 import polars as pl
 
 from plans.columnar.frames import join_topology
+from plans.errors import ILLEGAL_STATE
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.refusals import ILLEGAL_STATE
 from plans.tables.column_types import TOPOLOGY
 
 _T = TypeVar("_T")

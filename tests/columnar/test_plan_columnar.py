@@ -14,8 +14,8 @@ from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_topologies import plan as plan_on_spark
 from plans.columnar.frames import from_arrow
 from plans.joins import run_passes
-from plans.joins.cut_lineage import keep
 from plans.joins.passes import Walk, steps
+from plans.joins.spark_schemas import keep
 from plans.layers import LAYER_TABLES, Choices
 from plans.metrics.operator_costs import drawn_costs, operator_costs
 from plans.metrics.plan_metrics import plan_metrics

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from plans.columnar import passes as columnar
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.joins import passes as joins
 from plans.joins.run_passes import _Run
 from plans.joins.run_steps import run_steps

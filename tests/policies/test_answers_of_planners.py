@@ -13,7 +13,7 @@ import penstock
 from engine.planning.ask_policy import FailedPolicyError, call_policy
 from engine.planning.find_policies import find_policies
 from plans.errors import ConfigurationError
-from plans.policies.rules import Rule
+from plans.policies.find_omissions import Rule
 from tests.policies.asked_planners import BAD, GOOD, KEYS, job, planned, policy, rejected
 
 

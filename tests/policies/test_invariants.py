@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import penstock
-from plans.policies.rules import Rule
+from plans.policies.find_omissions import Rule
 from tests.policies.asked_planners import BAD, GOOD, job, of_bad, planned, policy, rejected
 
 

@@ -9,7 +9,7 @@ from engine.planning.chosen_costs import chosen_costs
 from engine.planning.metrics_on_spark import metrics_on_spark
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
-from plans.joins.cut_lineage import free
+from plans.joins.spark_schemas import free
 from plans.layers import Choices
 from plans.metrics.plan_metrics import NEEDED, plan_metrics
 from tests.columnar.test_plan_columnar import GOLDEN, golden_lines

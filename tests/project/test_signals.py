@@ -79,7 +79,7 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
-        (signal.SIGTERM, "import:plans.columnar.read_topologies", ["plan", "{lines}", "--out", "{folder}/s"]),
+        (signal.SIGTERM, "import:plans.columnar.plan_as_read", ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGINT, "import:engine.store.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGTERM, "import:generate.shapes", ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
     ],

@@ -5,8 +5,9 @@ import polars as pl
 from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from plans.columnar.frames import join_topology, rename
 from plans.columnar.refusals import first_refusals, refusals
-from plans.execution_graph.columnar.create_execution_job_vertices import effective_parallelism
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from plans.execution_graph.columnar.create_intermediate_results import of_subtasks
+from plans.execution_graph.columnar.find_pipelined_regions import effective_parallelism
 from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
@@ -18,7 +19,6 @@ from plans.execution_graph.refuse_execution_graphs import (
     NOT_WITHIN_BOUNDS,
 )
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 

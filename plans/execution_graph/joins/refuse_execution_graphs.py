@@ -4,7 +4,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from plans.execution_graph.joins.create_execution_job_vertices import effective_parallelism
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.execution_graph.joins.find_pipelined_regions import effective_parallelism
 from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
@@ -17,7 +18,6 @@ from plans.execution_graph.refuse_execution_graphs import (
 )
 from plans.joins.frames import join_local
 from plans.joins.refusals import first_refusals, refusals
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 

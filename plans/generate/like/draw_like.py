@@ -8,9 +8,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.generate.draws import draws, hexadecimal
-from plans.generate.like.find_segments import Segments
-from plans.generate.like.given_fleet import GivenFleet, Ints
+from plans.generate.fleet import draws, hexadecimal
+from plans.generate.like.find_segments import GivenFleet, Ints, Segments
 from plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id

@@ -8,7 +8,7 @@ from plans.arrow_walks import Ints
 from plans.columnar.frames import Places
 from plans.columnar.groups import count_in_groups, first_of_equal, number_in_turn
 from plans.counts import runs
-from plans.job_graph.columnar.hex_id import hex_id
+from plans.job_graph.columnar.create_vertices import hex_id
 from plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
 from plans.vocabulary import DistributionPattern
 

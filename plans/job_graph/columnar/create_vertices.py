@@ -1,12 +1,13 @@
 """Every stream node belongs to the job vertex of its chain; one job vertex per chain."""
 
+from binascii import hexlify
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
 from plans.counts import runs
-from plans.job_graph.columnar.hex_id import hex_id
 from plans.job_graph.create_vertices import (
     CHAINED_SOURCE,
     HEAD,
@@ -17,6 +18,19 @@ from plans.job_graph.create_vertices import (
 )
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
 from plans.tables.column_types import TOPOLOGY
+
+_HEX_DIGITS = 32
+
+
+def hex_id(lower: pl.Series, upper: pl.Series) -> pl.Series:
+    """Flink's AbstractID.toString of ids held as two longs."""
+    longs = np.empty((len(lower), 2), dtype=">i8")
+    longs[:, 0], longs[:, 1] = lower.to_numpy(), upper.to_numpy()
+    ends = np.arange(len(lower) + 1, dtype=np.int64) * _HEX_DIGITS
+    digits = pa.py_buffer(hexlify(longs.data))
+    strings = pa.LargeStringArray.from_buffers(len(lower), pa.py_buffer(ends), digits)
+    return pl.Series(values=strings, dtype=pl.String)
+
 
 _FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
 _FIRST_CHAINED_SOURCE = LATER_BRANCH + 1

@@ -7,7 +7,7 @@ import pyarrow as pa
 from plans.arrow_walks import Ints
 from plans.columnar.frames import look_up, walk
 from plans.columnar.groups import ints
-from plans.job_graph.find_chain_heads import HEADS, find_heads
+from plans.job_graph.order_depth_first import HEADS, find_heads
 from plans.not_chainable_reasons import EdgeExpressions, NotChainableReason, local_conditions
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY

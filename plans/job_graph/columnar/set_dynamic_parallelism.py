@@ -3,9 +3,9 @@
 import polars as pl
 
 from plans.columnar.frames import join_topology
+from plans.execution_graph.find_pipelined_regions import smallest_in_component
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.tables.column_types import TOPOLOGY
-from plans.union_find import smallest_in_component
 
 _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.Int32}
 

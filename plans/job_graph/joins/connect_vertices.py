@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.job_graph.joins.hex_id import hex_id
-from plans.joins.blocks import by_number
+from plans.job_graph.joins.create_vertices import hex_id
+from plans.joins.packed_blocks import by_number
 from plans.tables import JOB_EDGES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern

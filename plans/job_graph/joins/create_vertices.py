@@ -13,11 +13,21 @@ from plans.job_graph.create_vertices import (
     VERTEX_RULES,
     FromChain,
 )
-from plans.job_graph.joins.hex_id import hex_id
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
-from plans.joins.blocks import by_number
 from plans.joins.frames import join_local, rename
+from plans.joins.packed_blocks import by_number
 from plans.tables.column_types import TOPOLOGY
+
+
+def hex_id(lower: str, upper: str) -> Column:
+    """Flink's AbstractID.toString of an id held as two longs."""
+    return F.lower(F.concat(_digits(lower), _digits(upper)))
+
+
+def _digits(half: str) -> Column:
+    # Most longs have all of their digits; lpad looks at each of them.
+    digits = F.hex(half)
+    return F.when(F.shiftrightunsigned(half, 60) != 0, digits).otherwise(F.lpad(digits, 16, "0"))
 
 
 def create_vertices(operators: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.find_chain_heads import HEADS, find_heads
+from plans.job_graph.order_depth_first import HEADS, find_heads
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.joins.frames import join_local, rename
 from plans.not_chainable_reasons import EdgeExpressions, NotChainableReason, local_conditions

@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.job_graph.create_vertices import HEAD
 from plans.job_graph.joins.connect_vertices import CONNECTED
 from plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
@@ -38,7 +39,6 @@ from plans.joins.refusals import (
     refused_settings,
     settings_refused_at,
 )
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY

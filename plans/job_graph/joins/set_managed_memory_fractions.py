@@ -3,8 +3,9 @@
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from plans.errors import ILLEGAL_ARGUMENT
 from plans.job_graph.create_vertices import HEAD
-from plans.job_graph.joins.hex_id import hex_id
+from plans.job_graph.joins.create_vertices import hex_id
 from plans.job_graph.refuse_job_graphs import (
     ARITHMETIC,
     BIG_INTEGER_BY_ZERO,
@@ -17,7 +18,6 @@ from plans.job_graph.refuse_job_graphs import (
 )
 from plans.joins.frames import join_groups, join_local, rename
 from plans.joins.refusals import refusals
-from plans.refusals import ILLEGAL_ARGUMENT
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.operator_rules import SLOT_SCOPE
 from plans.vocabulary import Layer, ManagedMemoryUseCase

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.cut_lineage import cut_lineage
+from plans.joins.spark_schemas import cut_lineage
 from plans.metrics.joins.walk_rates import KIND, Row, walk_rates
 from plans.metrics.plan_metrics import METRICS
 from plans.resources.network_options import NetworkOptions

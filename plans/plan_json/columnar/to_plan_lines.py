@@ -1,6 +1,7 @@
 """Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import polars as pl
 
@@ -18,8 +19,55 @@ from plans.plan_json.columnar.json_text import (
     quoted,
     values,
 )
-from plans.plan_json.sections import EDGE_KEYS, NODE_KEYS, SECTIONS
 from plans.tables.column_types import TOPOLOGY
+
+
+class Section(NamedTuple):
+    """One key of a plan line: written where the plan has all of `tables`."""
+
+    key: str
+    tables: tuple[str, ...]
+    empty: str  #: of a topology without operators
+
+
+SECTIONS = (
+    Section("stream_graph", ("stream_nodes", "stream_edges"), '{"nodes":[],"edges":[]}'),
+    Section(
+        "job_graph",
+        ("job_vertices", "chained_operators", "job_edges", "intermediate_data_sets"),
+        '{"vertices":[],"topological_order":[]}',
+    ),
+    Section(
+        "execution_graph",
+        ("job_vertices", "job_edges", "execution_job_vertices", "execution_edges"),
+        '{"vertices":[]}',
+    ),
+    Section("slots", ("job_vertices", "execution_slot_sharing_groups"), "[]"),
+)
+
+NODE_KEYS = (
+    "id",
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "slot_sharing_group",
+    "co_location_group",
+    "uid",
+    "uid_hash",
+    "buffer_timeout",
+    "chaining",
+)
+EDGE_KEYS = (
+    "source",
+    "target",
+    "type_number",
+    "partitioner",
+    "exchange_mode",
+    "output_tag",
+    "edge_id",
+    "chainable",
+)
+
 
 _VERTEX = [TOPOLOGY, "vertex"]
 _EDGE = [TOPOLOGY, "target_vertex", "input_index"]

@@ -5,7 +5,7 @@ import polars as pl
 from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import join_topology
 from plans.columnar.refusals import NO_REASON, first_refusals, refusals
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.columnar.refuse_settings import (
     refuse_settings_of_edges,
     refuse_settings_of_transformations,

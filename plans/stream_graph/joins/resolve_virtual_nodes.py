@@ -4,8 +4,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.joins.blocks import by_number
 from plans.joins.frames import join_local
+from plans.joins.packed_blocks import by_number
 from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind, Partitioner
