@@ -1,10 +1,11 @@
-"""Counts, sums and runs along arrays, and rows put in order, for the walks of both planners."""
+"""Counts, sums, runs and components of arrays, and rows put in order, for the walks of both planners."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from plans.arrow_walks import Ints
+from plans.compiled import run_loop
 
 
 def sums_before(values: Ints) -> Ints:
@@ -79,3 +80,36 @@ def _by_cells(owners: Ints, numbers: Ints, count: int) -> Ints:
         if len(rows) == len(owners):
             return rows
     return np.lexsort((numbers, owners))
+
+
+def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
+    """For each element the smallest rank in its component; edges connect `ones` with `others`.
+
+    Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
+    """
+    smallest = np.array(ranks, dtype=np.int64)
+    edges = (smallest.copy(), np.asarray(ones, np.int64), np.asarray(others, np.int64))
+    run_loop(_unite, len(smallest) + len(ones), edges, (np.arange(len(smallest)), smallest))
+    return smallest
+
+
+def _unite(ranks: Ints, ones: Ints, others: Ints, parent: Ints, smallest: Ints) -> None:
+    """The loop (see run_loop)."""
+    for edge in range(len(ones)):
+        a, b = ones[edge], others[edge]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        if ranks[a] < ranks[b]:
+            parent[b] = a
+        else:
+            parent[a] = b
+    for element in range(len(ranks)):
+        a = element
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        smallest[element] = ranks[a]

@@ -4,7 +4,7 @@ import numpy as np
 
 from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
-from plans.execution_graph.find_pipelined_regions import smallest_in_component
+from plans.counts import smallest_in_component
 
 NOT_RANKED = -1
 

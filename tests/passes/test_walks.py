@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plans import compiled
 from plans.arrow_walks import positions, topologies_of
-from plans.execution_graph.find_pipelined_regions import smallest_in_component
+from plans.counts import smallest_in_component
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.joins import walk_stream_graph

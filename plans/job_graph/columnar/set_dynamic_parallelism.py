@@ -3,7 +3,7 @@
 import polars as pl
 
 from plans.columnar.frames import join_topology
-from plans.execution_graph.find_pipelined_regions import smallest_in_component
+from plans.counts import smallest_in_component
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.tables.column_types import TOPOLOGY
 

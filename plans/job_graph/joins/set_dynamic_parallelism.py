@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.arrow_walks import positions, topologies_of
-from plans.execution_graph.find_pipelined_regions import smallest_in_component
+from plans.counts import smallest_in_component
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from plans.joins.frames import join_groups, join_local, rename
