@@ -12,7 +12,8 @@ from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import from_arrow
 from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.layers import Choices
-from plans.not_chainable_reasons import ChainAlways, FollowProducer, NotChainableReason, SwitchOn
+from plans.not_chainable_reasons import NotChainableReason
+from plans.reason_records import ChainAlways, FollowProducer, SwitchOn
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm

@@ -7,7 +7,8 @@ from engine.draw.drawn_plan import Row
 from engine.explain.explained_plan import ExplainedPlan
 from operators.kinds import OPERATOR_KINDS
 from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
-from plans.not_chainable_reasons import EdgeFacts, NotChainableReason
+from plans.not_chainable_reasons import NotChainableReason
+from plans.reason_records import EdgeFacts
 from plans.vocabulary import DistributionPattern, ResultPartitionType
 
 Explanation = dict[str, Any]

@@ -8,7 +8,8 @@ from plans.arrow_walks import Ints
 from plans.columnar.frames import look_up, walk
 from plans.columnar.groups import ints
 from plans.job_graph.order_depth_first import HEADS, find_heads
-from plans.not_chainable_reasons import EdgeExpressions, NotChainableReason, local_conditions
+from plans.not_chainable_reasons import NotChainableReason, local_conditions
+from plans.reason_records import EdgeExpressions
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy

@@ -6,7 +6,8 @@ from pyspark.sql import functions as F
 from plans.job_graph.order_depth_first import HEADS, find_heads
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.joins.frames import join_local, rename
-from plans.not_chainable_reasons import EdgeExpressions, NotChainableReason, local_conditions
+from plans.not_chainable_reasons import NotChainableReason, local_conditions
+from plans.reason_records import EdgeExpressions
 from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
