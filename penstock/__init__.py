@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.library.run import run as run
     from engine.planning.choose_planner import Planner as Planner
     from penstock import errors as errors
+    from plans.custom_planners.decisions import decides as decides
     from plans.errors import ConfigurationError as ConfigurationError
     from plans.errors import InputError as InputError
     from plans.errors import LostTopologiesError as LostTopologiesError
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from plans.errors import PenstockError as PenstockError
     from plans.errors import SchemaError as SchemaError
     from plans.errors import StoreError as StoreError
-    from plans.policies.decisions import decides as decides
     from plans.vocabulary import Layer as Layer
 
 require_own_packages(__file__)
@@ -52,7 +52,7 @@ _MODULES = {
     "Layer": "plans.vocabulary",
     "Plan": "engine.library.planned_tables",
     "Planner": "engine.planning.choose_planner",
-    "decides": "plans.policies.decisions",
+    "decides": "plans.custom_planners.decisions",
     "draw": "engine.library.draw",
     "import_graph": "engine.library.import_graph",
     "open_store": "engine.library.open_store",

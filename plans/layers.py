@@ -48,15 +48,15 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
 if TYPE_CHECKING:
     import polars as pl
 
-    from plans.policies.decisions import Decision
+    from plans.custom_planners.decisions import Decision
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What the slots layer depends on besides the job: how Flink's cluster is configured.
 
-    `decided` is what planners of others decided in place of Flink's rules: of each decision the answers that
-    were checked (see plans.policies). Only the columnar planner follows it.
+    `decided` is what custom planners decided in place of Flink's rules: of each decision the answers that
+    were checked (see plans.custom_planners). Only the columnar planner follows it.
     """
 
     slot_sharing_strategy: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED

@@ -9,9 +9,9 @@ import pyarrow as pa
 from engine.bench.measure_quality import plan_and_measure
 from engine.bench.suites import WORKLOADS as WORKLOADS_FILE
 from engine.configuration.find_configuration import find_configuration
+from engine.planning.custom_planners import question
 from engine.planning.plan_in_process import ReadTopologies, read_in_process
 from engine.planning.plan_options import plan_options
-from engine.planning.policies import question
 from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS
 from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from plans.generate.by_spec.fleet_spec import read_fleet_spec

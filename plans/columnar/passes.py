@@ -6,6 +6,7 @@ from functools import cache, partial
 
 import polars as pl
 
+from plans.custom_planners.with_decisions import Decided, with_decisions
 from plans.execution_graph.columnar.create_intermediate_results import (
     execution_edges,
     execution_vertices,
@@ -40,7 +41,6 @@ from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_me
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from plans.layers import Choices
 from plans.passes import in_order, produced_by_layer
-from plans.policies.with_decisions import Decided, with_decisions
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
 from plans.slots.columnar.create_slot_sharing_groups import (

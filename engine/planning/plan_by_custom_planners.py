@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from engine.planning.ask_policy import ask_policy, joined
-from engine.planning.find_policies import COSTS, Policy
+from engine.planning.ask_custom_planner import ask_custom_planner, joined
+from engine.planning.find_custom_planners import COSTS, CustomPlanner
 from engine.planning.plan_in_process import PlannedTables, plan_frames
 from plans.columnar.frames import from_arrow, to_arrow
 from plans.columnar.refusals import without_topologies
+from plans.custom_planners.check_answer import as_frame, check_answer, check_tables, read_answer
+from plans.custom_planners.decisions import Decision
+from plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Rule, reject_violations
+from plans.custom_planners.find_violations import find_violations
 from plans.errors import SchemaError
 from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.metrics.operator_costs import operator_costs
-from plans.policies.check_answer import as_frame, check_answer, check_tables, read_answer
-from plans.policies.decisions import Decision
-from plans.policies.find_omissions import NO_VIOLATION, STAGE, Rule, reject_violations
-from plans.policies.find_violations import find_violations
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
@@ -43,40 +43,40 @@ class Question(NamedTuple):
 AS_ASSUMED = Question()
 
 
-def plan_by_policies(
+def plan_by_custom_planners(
     frames: Frames,
     inputs: int,
-    policies: Sequence[Policy],
+    custom_planners: Sequence[CustomPlanner],
     *,
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
     question: Question = AS_ASSUMED,
     report: Report = lambda stage: None,
 ) -> PlannedTables:
-    """`plan_frames` of topologies that were read, where `policies` decide in place of Flink's rules.
+    """`plan_frames` of topologies that were read, where `custom_planners` decide in place of Flink's rules.
 
     Each is shown Flink's plan with the decisions before its own. What it returns is checked: a topology for
     which it breaks a rule (see Rule) is rejected at stage `planner`, and only that. So is one that Flink
     refuses because of a decision. `frames` are emptied. Raises what plan_frames raises.
     """
     chosen = choices or Choices()
-    names = ", ".join(dict.fromkeys(policy.name for policy in policies))
+    names = ", ".join(dict.fromkeys(custom_planner.name for custom_planner in custom_planners))
     seconds: dict[str, float] = {}
     answers: dict[str, pl.DataFrame] = {}
-    for policy in policies:
-        shown = _tables(plan_frames(dict(frames), inputs, policy.layer, chosen, report))
-        report(f"ask {policy.name}")
+    for custom_planner in custom_planners:
+        shown = _tables(plan_frames(dict(frames), inputs, custom_planner.layer, chosen, report))
+        report(f"ask {custom_planner.name}")
         started = time.monotonic()
         topologies = shown["topologies"][TOPOLOGY]
-        answer, wrong = _decide(policy, shown, topologies, question)
-        _reject(frames, wrong, policy.name)
+        answer, wrong = _decide(custom_planner, shown, topologies, question)
+        _reject(frames, wrong, custom_planner.name)
         refused = wrong[TOPOLOGY].unique().sort().to_numpy()
-        if answer is not None and policy.decision is Decision.PLAN:
+        if answer is not None and custom_planner.decision is Decision.PLAN:
             answers = {name: without_topologies(rows, refused) for name, rows in answer.items()}
         elif answer is not None:
-            decided = (policy.decision, without_topologies(answer, refused))
+            decided = (custom_planner.decision, without_topologies(answer, refused))
             chosen = replace(chosen, decided=(*chosen.decided, decided))
-        seconds[policy.decision.value] = time.monotonic() - started
+        seconds[custom_planner.decision.value] = time.monotonic() - started
     planned = plan_frames(dict(frames), inputs, until, chosen, report)
     report("check the plan")
     started = time.monotonic()
@@ -106,23 +106,23 @@ def _tables(planned: PlannedTables) -> Frames:
 
 
 def _decide(
-    policy: Policy, shown: Frames, topologies: pl.Series, question: Question
+    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: Question
 ) -> tuple[Any, pl.DataFrame]:
     """What a planner answers to all batches, and what is wrong with it."""
-    if COSTS in policy.reads:
+    if COSTS in custom_planner.reads:
         nodes = shown["stream_nodes"]
         shown = {**shown, COSTS: question.costs(nodes)}
     answers, wrong = [], [NO_VIOLATION]
-    read = _read_tables if policy.decision is Decision.PLAN else _reader(policy.decision)
+    read = _read_tables if custom_planner.decision is Decision.PLAN else _reader(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
         of = pl.DataFrame({TOPOLOGY: batch})
         whole = len(batch) == len(topologies)
         tables = {
             name: shown[name] if whole else shown[name].join(of, on=TOPOLOGY, how="semi")
-            for name in policy.reads
+            for name in custom_planner.reads
         }
-        answer, failed = ask_policy(policy, tables, batch, question.seconds, read)
+        answer, failed = ask_custom_planner(custom_planner, tables, batch, question.seconds, read)
         wrong.append(failed)
         if answer is None:
             continue
@@ -132,8 +132,8 @@ def _decide(
         return None, pl.concat(wrong)
     check = (
         check_tables(answer)
-        if policy.decision is Decision.PLAN
-        else check_answer(answer, policy.decision, shown)
+        if custom_planner.decision is Decision.PLAN
+        else check_answer(answer, custom_planner.decision, shown)
     )
     return answer, pl.concat([*wrong, check])
 

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from engine.commands.take_plain_values import PlainCommand
+from engine.commands.skip_typers_checks import PlainCommand
 from plans.vocabulary import Layer
 
 

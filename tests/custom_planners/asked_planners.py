@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import penstock
-from engine.planning.find_policies import Policy, find_policies
-from engine.planning.plan_by_policies import Question, plan_by_policies
+from engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
+from engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
 from engine.planning.plan_in_process import PlannedTables, read_in_process
 
 KEYS = ["topology_id", "target", "in_index"]
@@ -32,14 +32,18 @@ def job(name: str, **of_first: Any) -> dict[str, Any]:
 GOOD, BAD = job("good"), job("bad")
 
 
-def policy(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> list[Policy]:
+def custom_planner(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> list[CustomPlanner]:
     monkeypatch.setattr(penstock, "tested", function, raising=False)
-    return find_policies("penstock:tested")
+    return find_custom_planners("penstock:tested")
 
 
-def planned(policies: list[Policy], *topologies: dict[str, Any], seconds: float = 20) -> PlannedTables:
+def planned(
+    custom_planners: list[CustomPlanner], *topologies: dict[str, Any], seconds: float = 20
+) -> PlannedTables:
     read = read_in_process([*topologies], lambda stage: None)
-    return plan_by_policies(read.frames, read.inputs, policies, question=Question(seconds=seconds))
+    return plan_by_custom_planners(
+        read.frames, read.inputs, custom_planners, question=Question(seconds=seconds)
+    )
 
 
 def rejected(plan: PlannedTables) -> dict[str, tuple[str, str, str]]:

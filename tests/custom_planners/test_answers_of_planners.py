@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from engine.planning.ask_policy import FailedPolicyError, call_policy
-from engine.planning.find_policies import find_policies
+from engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
+from engine.planning.find_custom_planners import find_custom_planners
+from plans.custom_planners.find_omissions import Rule
 from plans.errors import ConfigurationError
-from plans.policies.find_omissions import Rule
-from tests.policies.asked_planners import BAD, GOOD, KEYS, job, planned, policy, rejected
+from tests.custom_planners.asked_planners import BAD, GOOD, KEYS, custom_planner, job, planned, rejected
 
 
 def test_a_planner_that_raises_loses_what_it_raises_for(monkeypatch):
@@ -24,7 +24,7 @@ def test_a_planner_that_raises_loses_what_it_raises_for(monkeypatch):
             raise ValueError("I do not like it")
         return topologies.select("topology_id", target=2, in_index=0, chainable=False)
 
-    plan = planned(policy(picky, monkeypatch), *(job(f"good {number}") for number in range(9)), BAD)
+    plan = planned(custom_planner(picky, monkeypatch), *(job(f"good {number}") for number in range(9)), BAD)
     assert rejected(plan)["bad"][:2] == ("planner", Rule.PLANNER_RAISED)
     assert "ValueError: I do not like it" in rejected(plan)["bad"][2]
     assert plan.planned == 9
@@ -38,7 +38,7 @@ def test_a_planner_that_hangs_ends_as_a_rejection(monkeypatch):
         return topologies
 
     started = time.monotonic()
-    plan = planned(policy(hangs, monkeypatch), GOOD, BAD, seconds=0.2)
+    plan = planned(custom_planner(hangs, monkeypatch), GOOD, BAD, seconds=0.2)
     assert time.monotonic() - started < 15
     assert {error for _, error, _ in rejected(plan).values()} == {Rule.PLANNER_TIMED_OUT}
     assert plan.planned == 0
@@ -64,7 +64,7 @@ def test_another_schema_ends_as_a_rejection(returned, said, monkeypatch):
     def wrong(topologies: pl.DataFrame) -> Any:
         return returned
 
-    plan = planned(policy(wrong, monkeypatch), GOOD)
+    plan = planned(custom_planner(wrong, monkeypatch), GOOD)
     assert rejected(plan)["good"][1] == Rule.PLANNER_SCHEMA
     assert said in rejected(plan)["good"][2]
 
@@ -77,7 +77,7 @@ def test_tables_come_as_arrow_where_annotated(monkeypatch):
         seen.append(stream_edges)
         return stream_edges.select([*KEYS, "chainable"])
 
-    assert planned(policy(arrow, monkeypatch), GOOD).planned == 1
+    assert planned(custom_planner(arrow, monkeypatch), GOOD).planned == 1
     assert isinstance(seen[0], pa.Table)
 
 
@@ -91,7 +91,7 @@ def test_tables_come_as_arrow_where_annotated(monkeypatch):
 )
 def test_what_is_no_planner_is_said(name, said):
     with pytest.raises(ConfigurationError, match=said):
-        find_policies(name)
+        find_custom_planners(name)
 
 
 def test_a_parameter_that_is_no_table_is_said(monkeypatch):
@@ -100,7 +100,7 @@ def test_a_parameter_that_is_no_table_is_said(monkeypatch):
         return edges
 
     with pytest.raises(ConfigurationError, match="parameter edges: found no such table"):
-        policy(strange, monkeypatch)
+        custom_planner(strange, monkeypatch)
     with pytest.raises(ConfigurationError, match="allowed parallelism"):
         penstock.decides("colour")
 
@@ -137,7 +137,7 @@ def test_an_answer_that_cannot_be_read_ends_as_a_rejection(answer, rule, said, m
     def unreadable(topologies: pl.DataFrame) -> Any:
         return answer(topologies)
 
-    plan = planned(policy(unreadable, monkeypatch), GOOD)
+    plan = planned(custom_planner(unreadable, monkeypatch), GOOD)
     assert rejected(plan)["good"][1] == rule
     assert said in rejected(plan)["good"][2]
 
@@ -148,7 +148,7 @@ def test_an_answer_without_rows_is_flinks_plan(columns, monkeypatch):
     def nothing(topologies: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame({column: [] for column in columns})
 
-    assert planned(policy(nothing, monkeypatch), GOOD).planned == 1
+    assert planned(custom_planner(nothing, monkeypatch), GOOD).planned == 1
 
 
 def test_a_planner_may_change_the_tables_that_it_is_given(monkeypatch):
@@ -158,7 +158,7 @@ def test_a_planner_may_change_the_tables_that_it_is_given(monkeypatch):
         stream_nodes.columns = [f"column {number}" for number in range(stream_nodes.width)]
         return answer
 
-    plan = planned(policy(changes, monkeypatch), GOOD)
+    plan = planned(custom_planner(changes, monkeypatch), GOOD)
     assert rejected(plan)["good"][1] == Rule.PARALLELISM_OUT_OF_RANGE
 
 
@@ -169,7 +169,7 @@ def test_halves_of_a_batch_may_answer_with_different_tables(monkeypatch):
             raise ValueError("one at a time")
         return {"stream_nodes": stream_nodes} if topologies["name"][0] == "good" else {}
 
-    assert planned(policy(either, monkeypatch), GOOD, BAD).planned == 2
+    assert planned(custom_planner(either, monkeypatch), GOOD, BAD).planned == 2
 
 
 def test_what_a_planner_prints_goes_to_standard_error_and_its_folder_is_its_own(
@@ -182,7 +182,7 @@ def test_what_a_planner_prints_goes_to_standard_error_and_its_folder_is_its_own(
         return stream_nodes.select("topology_id", "id", "parallelism")
 
     before = os.getcwd()
-    planned(policy(talks, monkeypatch), GOOD)
+    planned(custom_planner(talks, monkeypatch), GOOD)
     assert capsys.readouterr() == ("", "hello\n")
     assert os.getcwd() == before
 
@@ -199,10 +199,10 @@ def test_what_a_planner_held_when_it_raised_is_let_go(monkeypatch):
         held.append(weakref.ref(large))
         raise MemoryError
 
-    (asked,) = policy(holds, monkeypatch)
+    (asked,) = custom_planner(holds, monkeypatch)
     tables = {"topologies": pl.DataFrame({"topology_id": [1]})}
     with pytest.raises(FailedPolicyError, match="MemoryError"):
-        call_policy(asked, tables, 20, lambda returned: returned)
+        call_custom_planner(asked, tables, 20, lambda returned: returned)
     assert held[0]() is None
 
 
@@ -210,4 +210,4 @@ def test_a_module_that_exits_is_said(monkeypatch, tmp_path):
     (tmp_path / "exits_at_once.py").write_text("import sys\nprint('hello')\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigurationError, match="SystemExit: 0"):
-        find_policies("exits_at_once:f")
+        find_custom_planners("exits_at_once:f")

@@ -1,4 +1,4 @@
-"""Planners of others as a command or a call names them, and how they are asked."""
+"""Custom planners as a command or a call names them, and how they are asked."""
 
 import os
 from typing import NamedTuple
@@ -6,16 +6,16 @@ from typing import NamedTuple
 import polars as pl
 
 from engine.planning.chosen_costs import chosen_costs
-from engine.planning.find_policies import Policy, find_policies
-from engine.planning.plan_by_policies import Question
+from engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
+from engine.planning.plan_by_custom_planners import Question
 from plans.errors import ConfigurationError
 
 
-class Policies(NamedTuple):
+class CustomPlanners(NamedTuple):
     """The planner's name and functions, the costs that they are shown, and seconds for a batch."""
 
     name: str
-    chosen: list[Policy]
+    chosen: list[CustomPlanner]
     costs: str | None
     seconds: float
 
@@ -24,13 +24,13 @@ class Policies(NamedTuple):
         return question(self.costs, topologies, self.seconds, part)
 
 
-def named_policies(name: str, costs: str | None, seconds: float) -> Policies:
+def named_custom_planners(name: str, costs: str | None, seconds: float) -> CustomPlanners:
     """The planner of that name. Raises ConfigurationError."""
     if seconds <= 0:
         raise ConfigurationError(f"--time-limit {seconds:g}: allowed seconds above 0")
     # workers of Spark have other working folders
     found = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
-    return Policies(name, find_policies(name), found, seconds)
+    return CustomPlanners(name, find_custom_planners(name), found, seconds)
 
 
 def question(costs: str | None, topologies: pl.DataFrame, seconds: float, part: bool = False) -> Question:

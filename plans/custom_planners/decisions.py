@@ -1,4 +1,4 @@
-"""What a planner of others may decide, and in which table it says so."""
+"""What a custom planner may decide, and in which table it says so."""
 
 from collections.abc import Callable
 from enum import StrEnum

@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from plans.custom_planners.decisions import ANSWERS, Decision
+from plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
 from plans.errors import SchemaError
 from plans.not_chainable_reasons import NotChainableReason
-from plans.policies.decisions import ANSWERS, Decision
-from plans.policies.find_omissions import NO_VIOLATION, Rule, violations
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.operator_rules import MAX_PARALLELISM

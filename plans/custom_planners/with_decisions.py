@@ -8,8 +8,8 @@ import polars as pl
 
 from plans.columnar.groups import groups, number_in_turn
 from plans.counts import runs
+from plans.custom_planners.decisions import ANSWERS, Decision
 from plans.not_chainable_reasons import NotChainableReason
-from plans.policies.decisions import ANSWERS, Decision
 from plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, FORWARD_CLASSES, POINTWISE
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Partitioner

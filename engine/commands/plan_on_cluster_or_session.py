@@ -10,7 +10,9 @@ from plans.errors import ConfigurationError
 from plans.topology.columnar.find_topology_files import is_pipe
 
 
-def plan_where_asked(work: WorkOnSpark, master: str | None, session: str | None, report: Report) -> Stored:
+def plan_on_cluster_or_session(
+    work: WorkOnSpark, master: str | None, session: str | None, report: Report
+) -> Stored:
     """Plan on the cluster that `penstock run` would choose.
 
     Raises ConfigurationError for a session that does not run, or cannot do this.
@@ -29,9 +31,9 @@ def plan_where_asked(work: WorkOnSpark, master: str | None, session: str | None,
             report,
         )
     name = cluster.session.name
-    if work.policies is not None:
+    if work.custom_planners is not None:
         raise ConfigurationError(
-            f"--planner {work.policies.name}: session {name!r} plans by Penstock's own planners",
+            f"--planner {work.custom_planners.name}: session {name!r} plans by Penstock's own planners",
             "give --master, or plan without a session",
         )
     if work.checkpoint_dir is not None:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.policies.find_omissions import (
+from plans.custom_planners.find_omissions import (
     NO_VIOLATION,
     Rule,
     edges_left_out,
@@ -13,6 +12,7 @@ from plans.policies.find_omissions import (
     tasks_left_out,
     violations,
 )
+from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]

@@ -1,4 +1,4 @@
-"""Planners of others: functions named as package.module:function, or by entry point."""
+"""Custom planners: functions named as package.module:function, or by entry point."""
 
 import importlib
 import inspect
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
 from plans.errors import ConfigurationError
 from plans.layers import LAYER_TABLES
-from plans.policies.decisions import ANSWERS, ATTRIBUTE, Decision
 from plans.vocabulary import Layer
 
 GROUP = "penstock.planners"
@@ -23,7 +23,7 @@ COSTS = "operator_costs"
 _LAYERS = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
 
 
-class Policy(NamedTuple):
+class CustomPlanner(NamedTuple):
     """A function that decides; `reads` maps its parameters, tables, to whether it wants Arrow's.
 
     `layer` is the last layer of Flink's plan that it has to be shown.
@@ -36,12 +36,12 @@ class Policy(NamedTuple):
     layer: Layer
 
 
-def names_a_policy(name: str) -> bool:
-    """Whether --planner NAME means somebody's own planner."""
+def names_custom_planner(name: str) -> bool:
+    """Whether --planner NAME means a custom planner."""
     return ":" in name or bool(entry_points(group=GROUP, name=name))
 
 
-def find_policies(name: str) -> list[Policy]:
+def find_custom_planners(name: str) -> list[CustomPlanner]:
     """The functions of the planner of that name, in the order in which their decisions take effect.
 
     The planner is a function marked by penstock.decides, or a tuple or list of such functions with different
@@ -49,12 +49,12 @@ def find_policies(name: str) -> list[Policy]:
     """
     found = _load(name)
     functions = list(found) if isinstance(found, tuple | list) else [found]
-    policies = [_policy(name, function) for function in functions]
-    decisions = [policy.decision for policy in policies]
-    if not policies or len(set(decisions)) < len(decisions):
+    custom_planners = [_custom_planner(name, function) for function in functions]
+    decisions = [custom_planner.decision for custom_planner in custom_planners]
+    if not custom_planners or len(set(decisions)) < len(decisions):
         raise ConfigurationError(f"--planner {name}: found decisions {', '.join(decisions) or 'none'}, "
                                  "allowed each once")  # fmt: skip
-    return sorted(policies, key=lambda policy: list(Decision).index(policy.decision))
+    return sorted(custom_planners, key=lambda custom_planner: list(Decision).index(custom_planner.decision))
 
 
 def _load(name: str) -> Any:
@@ -77,7 +77,7 @@ def _load(name: str) -> Any:
     return found
 
 
-def _policy(name: str, function: Any) -> Policy:
+def _custom_planner(name: str, function: Any) -> CustomPlanner:
     decision = getattr(function, ATTRIBUTE, None)
     if not callable(function) or decision is None:
         raise ConfigurationError(
@@ -97,4 +97,4 @@ def _policy(name: str, function: Any) -> Policy:
             )
     layers = [Layer.STREAM_GRAPH if table == COSTS else _LAYERS[table] for table in wanted]
     layers.append(ANSWERS[decision].layer if decision in ANSWERS else Layer.TOPOLOGY)
-    return Policy(name, decision, function, wanted, max(layers, key=list(Layer).index))
+    return CustomPlanner(name, decision, function, wanted, max(layers, key=list(Layer).index))

@@ -13,7 +13,7 @@ from plans.tables import REJECTED
 from plans.tables.column_types import TOPOLOGY
 
 STAGE = "planner"
-"""`error_stage` of topologies that are rejected for what a planner of others returned."""
+"""`error_stage` of topologies that are rejected for what a custom planner returned."""
 
 
 class Rule(StrEnum):

@@ -18,11 +18,11 @@ class PlainCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, those that Typer adds too."""
         params = super().get_params(ctx)
-        take_plain_values(params)
+        skip_typers_checks(params)
         return params
 
 
-def take_plain_values(parameters: Iterable[Any]) -> None:
+def skip_typers_checks(parameters: Iterable[Any]) -> None:
     """Let these take plain values; Typer goes on checking all others, and says what is wrong with them."""
     for parameter in parameters:
         # An attribute hides the method of that name, which is still there for other values.

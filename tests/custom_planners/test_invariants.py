@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import penstock
-from plans.policies.find_omissions import Rule
-from tests.policies.asked_planners import BAD, GOOD, job, of_bad, planned, policy, rejected
+from plans.custom_planners.find_omissions import Rule
+from tests.custom_planners.asked_planners import BAD, GOOD, custom_planner, job, of_bad, planned, rejected
 
 
 @penstock.decides("parallelism")
@@ -133,7 +133,7 @@ BROKEN = [
     ("function", "rule", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
 )
 def test_a_broken_rule_rejects_its_topology_only(function, rule, said, monkeypatch):
-    plan = planned(policy(function, monkeypatch), GOOD, BAD)
+    plan = planned(custom_planner(function, monkeypatch), GOOD, BAD)
     ((name, (stage, error, message)),) = rejected(plan).items()
     assert (name, stage) == ("bad", "planner")
     assert rule in message
@@ -159,7 +159,7 @@ def test_forward_edges_between_unequal_parallelism_are_named(monkeypatch):
         {**row, "id": number, "inputs": [number - 1]} if number > 1 else row
         for number, row in enumerate(forward["transformations"], 1)
     ]
-    plan = planned(policy(first_only, monkeypatch), GOOD, forward)
+    plan = planned(custom_planner(first_only, monkeypatch), GOOD, forward)
     ((name, (stage, error, message)),) = rejected(plan).items()
     assert (name, stage, error) == ("bad", "planner", Rule.FORWARD_UNEQUAL_PARALLELISM)
     assert "in-1" in message
@@ -178,7 +178,7 @@ def test_co_location_is_kept(monkeypatch):
                 row |= {"co_location_group": "c", "chaining": "HEAD"}
         return topology
 
-    plan = planned(policy(apart, monkeypatch), located("good"), located("bad"))
+    plan = planned(custom_planner(apart, monkeypatch), located("good"), located("bad"))
     ((name, (_, error, message)),) = rejected(plan).items()
     assert (name, error) == ("bad", Rule.CO_LOCATION_BROKEN)
     assert "Cannot co-locate operators from different slot sharing groups" in message

@@ -1,4 +1,4 @@
-"""Asking a planner of others about a batch of topologies, within a time limit."""
+"""Asking a custom planner about a batch of topologies, within a time limit."""
 
 import ctypes
 import os
@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from engine.planning.find_policies import Policy
+from engine.planning.find_custom_planners import CustomPlanner
+from plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
 from plans.errors import SchemaError
-from plans.policies.find_omissions import NO_VIOLATION, Rule, violations
 from plans.tables.column_types import TOPOLOGY
 
 MOST_CALLS = 64
@@ -29,7 +29,9 @@ class FailedPolicyError(Exception):
         self.rule = rule
 
 
-def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: float, read: Any) -> Any:
+def call_custom_planner(
+    custom_planner: CustomPlanner, tables: Mapping[str, pl.DataFrame], seconds: float, read: Any
+) -> Any:
     """What the planner returns for these tables, as `read` gives it.
 
     It runs in a thread of its own, with copies of the tables, and what it prints goes to standard error. One
@@ -38,21 +40,21 @@ def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: flo
     """
     given = {
         name: tables[name].to_arrow(compat_level=pl.CompatLevel.oldest()) if arrow else tables[name].clone()
-        for name, arrow in policy.reads.items()
+        for name, arrow in custom_planner.reads.items()
     }
     returned: list[Any] = []
     raised: list[SchemaError | FailedPolicyError] = []
 
     def run() -> None:
         try:
-            returned.append(read(policy.function(**given)))
+            returned.append(read(custom_planner.function(**given)))
         # Only texts are kept: the exception would keep all that the planner holds.
         except SchemaError as error:
             raised.append(SchemaError(error.message))
         except BaseException as error:
             raised.append(FailedPolicyError(Rule.PLANNER_RAISED, _said(error)))
 
-    thread = threading.Thread(target=run, name=f"planner {policy.name}", daemon=True)
+    thread = threading.Thread(target=run, name=f"planner {custom_planner.name}", daemon=True)
     with redirect_stdout(sys.stderr), chdir(os.getcwd()):
         thread.start()
         thread.join(seconds)
@@ -66,8 +68,8 @@ def call_policy(policy: Policy, tables: Mapping[str, pl.DataFrame], seconds: flo
     raise FailedPolicyError(Rule.PLANNER_TIMED_OUT, f"no answer within {seconds:g} s")
 
 
-def ask_policy(
-    policy: Policy,
+def ask_custom_planner(
+    custom_planner: CustomPlanner,
     tables: Mapping[str, pl.DataFrame],
     topologies: pl.Series,
     seconds: float,
@@ -83,7 +85,7 @@ def ask_policy(
     calls = [0] if calls is None else calls
     calls[0] += 1
     try:
-        answer = call_policy(policy, tables, seconds, read)
+        answer = call_custom_planner(custom_planner, tables, seconds, read)
         _require_topologies(answer, topologies)
         return answer, NO_VIOLATION
     except SchemaError as error:
@@ -93,7 +95,7 @@ def ask_policy(
     if failed.rule is Rule.PLANNER_RAISED and len(topologies) > 1 and calls[0] < MOST_CALLS:
         middle = len(topologies) // 2
         halves = [
-            ask_policy(policy, _only(tables, half), half, seconds, read, calls)
+            ask_custom_planner(custom_planner, _only(tables, half), half, seconds, read, calls)
             for half in (topologies[:middle], topologies[middle:])
         ]
         return joined([answer for answer, _ in halves]), pl.concat([wrong for _, wrong in halves])
