@@ -19,7 +19,7 @@ def partitions_of_subtask(
 ) -> tuple[Subtasks, Subtasks]:
     """The partitions that a consuming subtask reads: the first, and the one after the last."""
     first: Any = subtask * producers // consumers
-    return first, np.maximum(first + 1, (subtask + 1) * producers // consumers)  # type: ignore[return-value]
+    return first, np.maximum(first + 1, (subtask + 1) * producers // consumers)
 
 
 def subtasks_of_partition(
@@ -28,7 +28,7 @@ def subtasks_of_partition(
     """The consuming subtasks that read a partition: the first, and the one after the last."""
     end: Any = _rounded_up((partition + 1) * consumers, producers)
     # With more producers than consumers a partition has one reader: the last whose range starts before it.
-    return np.minimum(_rounded_up(partition * consumers, producers), end - 1), end  # type: ignore[return-value]
+    return np.minimum(_rounded_up(partition * consumers, producers), end - 1), end
 
 
 def most_subtasks_of_partition(producers: Any, consumers: Any) -> Any:
