@@ -37,16 +37,7 @@ if TYPE_CHECKING:
 
 require_own_packages(__file__)
 
-_ERRORS = (
-    "ConfigurationError",
-    "InputError",
-    "LostTopologiesError",
-    "MachineError",
-    "NotEnoughMemoryError",
-    "PenstockError",
-    "SchemaError",
-    "StoreError",
-)
+# Type checkers read the imports above; a test compares the two.
 _MODULES = {
     "Drawing": "engine.library.draw",
     "Layer": "plans.vocabulary",
@@ -59,31 +50,22 @@ _MODULES = {
     "plan": "engine.library.plan",
     "read_plan": "engine.library.open_store",
     "run": "engine.library.run",
-    **dict.fromkeys(_ERRORS, "plans.errors"),
+    **dict.fromkeys(
+        (
+            "ConfigurationError",
+            "InputError",
+            "LostTopologiesError",
+            "MachineError",
+            "NotEnoughMemoryError",
+            "PenstockError",
+            "SchemaError",
+            "StoreError",
+        ),
+        "plans.errors",
+    ),
 }
 
-__all__ = [
-    "ConfigurationError",
-    "Drawing",
-    "InputError",
-    "Layer",
-    "LostTopologiesError",
-    "MachineError",
-    "NotEnoughMemoryError",
-    "PenstockError",
-    "Plan",
-    "Planner",
-    "SchemaError",
-    "StoreError",
-    "decides",
-    "draw",
-    "errors",
-    "import_graph",
-    "open_store",
-    "plan",
-    "read_plan",
-    "run",
-]
+__all__ = [*_MODULES, "errors"]
 
 
 def __getattr__(name: str) -> object:

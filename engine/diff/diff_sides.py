@@ -75,9 +75,9 @@ def _diff_slice(
     ]
     for number, (old_id, new_id, name) in enumerate(pairs.iter_rows()):
         refused = {
-            side: plans.errors[number]
+            side: plans.refusals[number]
             for side, plans in (("old", before), ("new", after))
-            if number in plans.errors
+            if number in plans.refusals
         }
         if old_id is None or new_id is None:
             yield TopologyDiff(name, Change.ADDED if old_id is None else Change.REMOVED, refused)
