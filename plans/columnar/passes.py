@@ -40,7 +40,7 @@ from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups
 from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from plans.layers import Choices
-from plans.passes import in_order, produced_by_layer
+from plans.order_passes import in_order, produced_by_layer
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
 from plans.slots.columnar.create_slot_sharing_groups import (

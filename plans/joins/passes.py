@@ -43,7 +43,7 @@ from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memor
 from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
 from plans.joins.expand_in_workers import Expansion, expand_in_workers
 from plans.layers import Choices
-from plans.passes import in_order, produced_by_layer
+from plans.order_passes import in_order, produced_by_layer
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.joins.size_managed_memory import size_managed_memory
 from plans.slots.columnar.create_slot_sharing_groups import slots_of_tasks

@@ -94,9 +94,7 @@ def _nothing_planned(given: TopologyTables, wanted: Iterable[str]) -> Planned:
     return Planned({**tables, "rejected": given.rejected}, given.inputs, {}, [], given.persisted)
 
 
-JOBS_OF = "penstock: "
-"""Before the name of a step in the description of its jobs, which Spark's pages show."""
-
+JOBS_OF = "penstock: "  # before a step's name in the description of its jobs, which Spark's pages show
 _DESCRIPTION = "spark.job.description"
 _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
 

@@ -10,7 +10,8 @@ import pytest
 from plans.columnar import passes as columnar
 from plans.joins import passes as joins
 from plans.layers import LAYER_TABLES, Choices
-from plans.passes import GIVEN, PASSES, produced_by_layer
+from plans.order_passes import produced_by_layer
+from plans.passes import GIVEN, PASSES
 from plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases
 from tests.passes.topologies import choices_of
