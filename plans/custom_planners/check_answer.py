@@ -225,11 +225,11 @@ _SAID_BY_OTHER_RULES = {"chained_operators", "execution_slot_sharing_groups"}
 
 def check_tables(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The violations of tables (name to rows) that a planner returned, before they count."""
-    found = [check for name, rows in tables.items() for check in _of_table(name, rows)]
+    found = [check for name, rows in tables.items() for check in _check_table(name, rows)]
     return pl.concat([NO_VIOLATION, *found])
 
 
-def _of_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
+def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
     key = [TOPOLOGY, *KEYS[name]]
     parts = [
         pl.format(f" {column} {{}}", pl.col(column).cast(pl.String).fill_null("null"))

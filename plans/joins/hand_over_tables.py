@@ -69,7 +69,7 @@ def tables_of_plan(
     another's. `refused` has the column topology_id; None: nothing is refused.
     """
 
-    def of_planned(rows: DataFrame) -> DataFrame:
+    def only_planned(rows: DataFrame) -> DataFrame:
         return rows if refused is None else join_local(rows, refused, {}, "left_anti")
 
     found: dict[str, DataFrame] = {}
@@ -77,11 +77,11 @@ def tables_of_plan(
     for table, produced in wanted.items():
         step = expanded.get(produced)
         if step is None:
-            rows = of_planned(tables[produced])
+            rows = only_planned(tables[produced])
         else:
             # Refused topologies are left out before their rows become several.
             (few,) = step.reads
-            before, expansions = by_source.setdefault(few, (of_planned(tables[few]), []))
+            before, expansions = by_source.setdefault(few, (only_planned(tables[few]), []))
             expansions.append(step.expansion)
             rows = step.derive(**{few: before})
         found[table] = rows.select(*TABLES[table].names)

@@ -147,7 +147,7 @@ def keep(rows: DataFrame) -> DataFrame:
         none,
         none,
     )
-    return _of_plan(plan, rows)
+    return _frame_of_plan(plan, rows)
 
 
 def compute(kept: DataFrame) -> None:
@@ -159,10 +159,10 @@ def compute(kept: DataFrame) -> None:
         jvm: Any = kept.sparkSession._jvm
         one = _object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
         first = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(one, kept._jdf.logicalPlan())
-        _of_plan(first, kept).select(F.lit(1)).collect()
+        _frame_of_plan(first, kept).select(F.lit(1)).collect()
 
 
-def _of_plan(plan: Any, like: DataFrame) -> DataFrame:
+def _frame_of_plan(plan: Any, like: DataFrame) -> DataFrame:
     spark = like.sparkSession
     jvm: Any = spark._jvm
     dataset = _object(jvm, "org.apache.spark.sql.classic.Dataset")

@@ -140,10 +140,10 @@ def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
 
     Example: tests/passes/fixtures/execution_vertices.txt.
     """
-    return of_subtasks(task_regions, "regions", "pipelined_region")
+    return explode_subtasks(task_regions, "regions", "pipelined_region")
 
 
-def of_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
+def explode_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
     """One row per subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
     kept = [name for name in tasks.columns if name != numbers]
     subtasks = pl.int_ranges(0, pl.col(numbers).list.len(), dtype=pl.Int32).alias("subtask")

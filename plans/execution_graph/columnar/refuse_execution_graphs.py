@@ -6,7 +6,7 @@ from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from plans.columnar.frames import join_topology, rename
 from plans.columnar.refusals import first_refusals, refusals
 from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from plans.execution_graph.columnar.create_intermediate_results import of_subtasks
+from plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
 from plans.execution_graph.columnar.find_pipelined_regions import effective_parallelism
 from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
@@ -72,7 +72,7 @@ def _split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) 
         return located
     region = pl.col("region")
     split = (
-        of_subtasks(join_topology(located, task_regions, {"vertex": "vertex"}), "regions", "region")
+        explode_subtasks(join_topology(located, task_regions, {"vertex": "vertex"}), "regions", "region")
         .group_by(TOPOLOGY, "co_location_group", "subtask")
         .agg(pl.col("co_location_group_name").first(), (region.min() != region.max()).alias("split"))
         .filter("split")

@@ -60,7 +60,7 @@ def _fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.Series
     in_groups[of_groups[weighing], 0] = True
     fractions = np.zeros((len(operators), len(_USE_CASES)))
     if len(weighing):
-        fractions[weighing, 0] = _of_weights(operators["managed_memory"][weighing], of_groups[weighing])
+        fractions[weighing, 0] = _divide_weights(operators["managed_memory"][weighing], of_groups[weighing])
     scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
     scopes = operators["slot_scope"][scoped]
     for place, use_case in enumerate(_SLOT_SCOPE, 1):
@@ -70,7 +70,7 @@ def _fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.Series
     return _maps(in_groups, of_groups, fractions)
 
 
-def _of_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
+def _divide_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
     """The fraction that each operator's weight is of the sum of its group's."""
     own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
     sums = np.zeros(int(of_groups.max(initial=-1)) + 1, np.int64)

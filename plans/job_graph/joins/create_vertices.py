@@ -49,7 +49,7 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     sums = of_chain.agg(
         F.count_if(~in_chain).cast("int").alias("sources_inside"),
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
-        *_of_members(in_chain),
+        *_aggregate_members(in_chain),
     )
     # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
     # Chained sources are first; what takes a lambda to tell them from others is not compiled.
@@ -73,12 +73,12 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         (F.col("input_format") | F.col("output_format") | F.coalesce("any_format", F.lit(False))).alias(
             "format_vertex"
         ),
-        *_with_head(),
+        *_combine_with_head(),
         "postorder",
     )
 
 
-def _of_members(in_chain: Column) -> Iterator[Column]:
+def _aggregate_members(in_chain: Column) -> Iterator[Column]:
     """What the rules of columns need to know of the operators of a chain below its head."""
     for name, (of_chain, column) in VERTEX_RULES.items():
         match of_chain:
@@ -90,7 +90,7 @@ def _of_members(in_chain: Column) -> Iterator[Column]:
                 yield _sum_of_resources(column, in_chain).alias(f"{name}_below")
 
 
-def _with_head() -> Iterator[Column]:
+def _combine_with_head() -> Iterator[Column]:
     """The columns that have a rule; what is below a head alone is null."""
     for name, (of_chain, column) in VERTEX_RULES.items():
         head, below = F.col(column), F.col(f"{name}_below")

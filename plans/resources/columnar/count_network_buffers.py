@@ -52,8 +52,8 @@ def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions
     )
     return pl.concat(
         [
-            _with_figures(gates, _of_gate(options)),
-            _with_figures(partitions, _of_result_partition(options)),
+            _with_figures(gates, _gate_figures(options)),
+            _with_figures(partitions, _result_partition_figures(options)),
         ]
     )
 
@@ -82,7 +82,7 @@ def _most_edges(of_far_end: str, of_near_end: str) -> pl.Expr:
     return pl.when("all_to_all").then(far).otherwise(most_subtasks_of_partition(near, far))
 
 
-def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
+def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
     channels = pl.col("channels")
     exclusive = channels * options.buffers_per_channel
     wanted = exclusive + 1
@@ -103,7 +103,7 @@ def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
     }
 
 
-def _of_result_partition(options: NetworkOptions) -> dict[str, pl.Expr]:
+def _result_partition_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
     subpartitions = pl.col("channels")
     is_sort_shuffle = _is(*BLOCKING_TYPES) & (subpartitions >= options.sort_shuffle_min_parallelism)
     required = pl.when(is_sort_shuffle).then(options.sort_shuffle_min_buffers).otherwise(subpartitions + 1)

@@ -58,7 +58,7 @@ def size_managed_memory(
             "active",
         )
         .filter(pl.col("fraction") > 0)
-        .with_columns((pl.col("fraction") * _of_slot(task_manager)).alias("slot_fraction"))
+        .with_columns((pl.col("fraction") * _memory_of_slot(task_manager)).alias("slot_fraction"))
         .with_columns((of_slot * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
         .drop("active")
     )
@@ -90,7 +90,7 @@ def _active_use_cases() -> pl.Expr:
 
 
 @cache
-def _of_slot(task_manager: TaskManager) -> pl.Expr:
+def _memory_of_slot(task_manager: TaskManager) -> pl.Expr:
     """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
     found = pl.lit(0.0)
     for use_case in USE_CASES:

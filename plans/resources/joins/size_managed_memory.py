@@ -47,7 +47,7 @@ def size_managed_memory(
     consumers = chained_operators.filter(F.size("managed_memory_fraction") > 0).select(
         TOPOLOGY, "vertex", "node", "managed_memory_fraction"
     )
-    slot_fraction = F.col("fraction") * _of_slot(task_manager)
+    slot_fraction = F.col("fraction") * _memory_of_slot(task_manager)
     return (
         join_local(consumers, settings, {})
         .select(
@@ -102,7 +102,7 @@ def _active_use_cases() -> Column:
     return bits
 
 
-def _of_slot(task_manager: TaskManager) -> Column:
+def _memory_of_slot(task_manager: TaskManager) -> Column:
     """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
     found = F.lit(0.0)
     for use_case in USE_CASES:

@@ -5,7 +5,7 @@ import polars as pl
 
 from plans.columnar.groups import ints
 from plans.counts import runs
-from plans.execution_graph.columnar.create_intermediate_results import of_subtasks
+from plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
 from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
 from plans.slots.slots_of_groups import Strategy, numbered_groups
 from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
@@ -26,7 +26,7 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 
 def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
     """execution_slot_sharing_groups of rows of task_slots with their slot_sharing_group."""
-    return of_subtasks(grouped_slots, "slots", "execution_slot_sharing_group").select(
+    return explode_subtasks(grouped_slots, "slots", "execution_slot_sharing_group").select(
         EXECUTION_SLOT_SHARING_GROUPS.names
     )
 
