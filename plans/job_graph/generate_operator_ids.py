@@ -10,8 +10,8 @@ import numpy as np
 
 from plans.arrow_walks import Ints
 from plans.compiled import is_worth_compiling
-from plans.job_graph.murmur3 import UidHashes
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
+from plans.job_graph.uid_hashes import UidHashes
 
 _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
 

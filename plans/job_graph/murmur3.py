@@ -1,15 +1,12 @@
-"""Hashes of uids: MurmurHash3 of 128 bits, as Flink takes it of a uid, over whole columns."""
+"""murmur3-128, compiled: hashes as two halves of 64 bits."""
 
-from typing import NamedTuple
-
-import mmh3
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from numba import uint64
 
 from plans.arrow_walks import Flags, Halves, Ints
-from plans.compiled import compiled, is_worth_compiling
+from plans.compiled import compiled
 
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _N1, _N2 = np.uint64(0x52DCE729), np.uint64(0x38495AB5)
@@ -97,25 +94,3 @@ def _hash_texts(named: Flags, bounds: Ints, characters: npt.NDArray[np.uint8], h
         two = _word(characters, min(end, start + 8), end)
         low, high = end_of_hash(low, high, one, two, end - bounds[row])
         hashes[row, 0], hashes[row, 1] = low, high
-
-
-class UidHashes(NamedTuple):
-    """The hash of each node's uid, if it has one."""
-
-    named: Flags  #: whether there is a uid
-    halves: Halves  #: the lower and the upper half, one row per node; no rows where no node has a uid
-
-
-def uid_hashes(uids: pa.Array) -> UidHashes:
-    """The hashes of a column of texts or nulls. Source: StreamGraphHasherV2.generateUserSpecifiedHash."""
-    named = np.asarray(uids.is_valid())
-    if not named.any():
-        return UidHashes(named, np.zeros((0, 2), np.uint64))
-    if is_worth_compiling(len(uids)):
-        # numba takes long to import.
-        from plans.job_graph.murmur3 import hash_texts
-
-        return UidHashes(named, hash_texts(uids, named))
-    digests = (b"" if uid is None else mmh3.mmh3_x64_128_digest(uid.encode(), 0) for uid in uids.to_pylist())
-    halves = np.frombuffer(b"".join(digest or bytes(16) for digest in digests), "<u8")
-    return UidHashes(named, halves.reshape(-1, 2))

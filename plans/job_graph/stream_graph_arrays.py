@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from plans.arrow_walks import Flags, Ints, positions, topologies_of
-from plans.job_graph.murmur3 import UidHashes
+from plans.job_graph.uid_hashes import UidHashes
 
 Value = TypeVar("Value", bound=np.generic)
 

@@ -6,9 +6,9 @@ import polars as pl
 from plans.arrow_walks import Flags, Ints
 from plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
 from plans.job_graph.generate_operator_ids import generate_operator_ids
-from plans.job_graph.murmur3 import uid_hashes
 from plans.job_graph.order_depth_first import order_depth_first
 from plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
+from plans.job_graph.uid_hashes import uid_hashes
 from plans.job_graph.walk_stream_graph import SOURCE_TASKS
 from plans.tables.column_types import TOPOLOGY
 

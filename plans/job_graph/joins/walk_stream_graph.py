@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from plans.arrow_walks import Ints
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
-from plans.job_graph.murmur3 import uid_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
+from plans.job_graph.uid_hashes import uid_hashes
 from plans.job_graph.walk_stream_graph import SOURCE_TASKS, data_set_ids
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
