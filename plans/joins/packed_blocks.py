@@ -128,8 +128,8 @@ def _encoded(rows: pa.Table) -> pa.Table:
 Batches = Iterable[pa.RecordBatch]
 
 Parts = Callable[[Batches, Collection[str]], Iterator[tuple[str, pa.Table]]]
-"""From batches of rows and names of tables to (table, some of its rows), those of a table one after another
-as far as possible."""
+"""From batches of rows and names of tables to (table, some of its rows). Rows of one table come together where
+possible."""
 
 
 class PackedTables(NamedTuple):

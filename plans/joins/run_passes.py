@@ -68,8 +68,8 @@ def run_passes(
     """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
 
     Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.
-    `finished` is handed most of these tables while later layers are planned; it is worth its while where
-    topologies are few, for if one of them is refused, all tables are cleared.
+    `finished` is handed most of these tables while later layers are planned. Use it for few topologies only:
+    if one of them is refused, all tables are cleared.
     """
     layers = layers_until(until)
     wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}

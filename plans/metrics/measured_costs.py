@@ -37,7 +37,7 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
     A vertex is measured as one: what enters and leaves it is counted, what happens inside is not. So the
     operator that records leave has the selectivity, the head of a chain all of its time, and what is not
     known is null. Where a vertex writes several data sets, records are told apart by
-    what their readers have read, as far as that says it; the rest is divided equally.
+    what their readers have read, where determined; the remainder is split evenly.
 
     Nobody counts what an operator gets of sources chained to it. Each of them is taken to emit what its other
     inputs bring on average; if it has no others, all together what leaves the operator.

@@ -57,8 +57,8 @@ def _above_max_parallelism(job_vertices: pl.DataFrame, execution_job_vertices: p
     effective = rename(above, of_vertex="vertex", subtasks="parallelism", effective_max="max_parallelism")
     vertices = job_vertices.select(TOPOLOGY, "vertex", "name", "topological_order")
     rows = join_topology(vertices, effective, {"vertex": "of_vertex"})
-    before, of_parallelism, of_max, behind = map(pl.lit, ABOVE_MAX_PARALLELISM)
-    message = pl.concat_str(before, "name", of_parallelism, "subtasks", of_max, "effective_max", behind)
+    before, of_parallelism, of_max, after = map(pl.lit, ABOVE_MAX_PARALLELISM)
+    message = pl.concat_str(before, "name", of_parallelism, "subtasks", of_max, "effective_max", after)
     order = [pl.lit(MAX_PARALLELISM), pl.col("topological_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
 

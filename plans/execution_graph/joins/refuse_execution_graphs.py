@@ -62,8 +62,8 @@ def _above_max_parallelism(job_vertices: DataFrame, execution_job_vertices: Data
         F.col("max_parallelism").alias("effective_max"),
     )
     rows = join_local(job_vertices, effective, {"vertex": "of_vertex"}).filter("subtasks > effective_max")
-    before, of_parallelism, of_max, behind = map(F.lit, ABOVE_MAX_PARALLELISM)
-    message = F.concat(before, "name", of_parallelism, "subtasks", of_max, "effective_max", behind)
+    before, of_parallelism, of_max, after = map(F.lit, ABOVE_MAX_PARALLELISM)
+    message = F.concat(before, "name", of_parallelism, "subtasks", of_max, "effective_max", after)
     order = [F.lit(MAX_PARALLELISM), F.col("topological_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
 

@@ -130,8 +130,8 @@ def _transformations(
     copy = np.arange(len(at)) - rows.starts[:-1][at]
     # Copies come after the whole first one, so that what they read is there before them.
     given, segment = rows.row[at], segments.of_row[rows.row[at]]
-    behind = np.where(copy > 0, segments.last[segment] if len(segments.last) else given, given)
-    order = np.lexsort((given, copy, behind, rows.owner[at]))
+    preceding = np.where(copy > 0, segments.last[segment] if len(segments.last) else given, given)
+    order = np.lexsort((given, copy, preceding, rows.owner[at]))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     at, copy = at[order], copy[order]

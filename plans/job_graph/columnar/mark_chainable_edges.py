@@ -61,10 +61,10 @@ def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame
     """The edges whose target yields and whose source is a legacy source or chained to one."""
     yielding = marked_edges.select(_OF_YIELDING).filter("yielding")
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
-    behind = look_up(yielding, legacy_heads, {"source": "node"}).filter(
+    cut_edges = look_up(yielding, legacy_heads, {"source": "node"}).filter(
         pl.col("legacy_source") | pl.col("chained_to_one").is_not_null()
     )
-    return ints(behind, "edge")
+    return ints(cut_edges, "edge")
 
 
 _NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")

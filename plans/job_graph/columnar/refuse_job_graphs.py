@@ -75,8 +75,8 @@ def refuse_job_graphs(
 
 def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
-    before, behind = map(pl.lit, said.COLLIDING_UID)
-    message = pl.concat_str(before, "uid", behind)
+    before, after = map(pl.lit, said.COLLIDING_UID)
+    message = pl.concat_str(before, "uid", after)
     location = pl.concat_str(pl.lit("uid "), "uid")
     return _refusals(collisions, [pl.lit(said.COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
@@ -134,8 +134,8 @@ def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
     names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
     rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
     what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
-    before, behind = map(pl.lit, said.EMPTY_STRING)
-    message = pl.concat_str(before, what, behind)
+    before, after = map(pl.lit, said.EMPTY_STRING)
+    message = pl.concat_str(before, what, after)
     order = [pl.lit(said.EMPTY_NAME), pl.col("operator_place")]
     location = pl.concat_str(pl.lit("node "), "node")
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
@@ -178,7 +178,7 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> 
     sources = rename(operators, at="node", source_name="name")
     targets = rename(operators, at="node", target_name="name")
     rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
-    before, behind = map(pl.lit, said.OUTPUT_TAG)
+    before, after = map(pl.lit, said.OUTPUT_TAG)
     values = (
         pl.col("buffer_timeout"),
         pl.concat_str("source_name", pl.lit("-"), "source_node"),
@@ -187,7 +187,7 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> 
         pl.col("ship_strategy"),
         pl.col("exchange_mode"),
         pl.col("buffer_timeout"),
-        pl.concat_str(before, "output_tag", behind).fill_null(said.NO_OUTPUT_TAG),
+        pl.concat_str(before, "output_tag", after).fill_null(said.NO_OUTPUT_TAG),
         pl.col("unique_id"),
     )
     *texts, last = map(pl.lit, said.BUFFER_TIMEOUT)

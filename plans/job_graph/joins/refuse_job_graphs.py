@@ -87,8 +87,8 @@ def refuse_job_graphs(
 def _uid_collisions(walked: DataFrame, stream_nodes: DataFrame) -> DataFrame:
     colliding = walked.filter(F.col("colliding_node").isNotNull()).select(TOPOLOGY, "colliding_node")
     collisions = join_few(stream_nodes.select(TOPOLOGY, "id", "uid"), colliding, {"id": "colliding_node"})
-    before, behind = map(F.lit, COLLIDING_UID)
-    message = F.concat(before, "uid", behind)
+    before, after = map(F.lit, COLLIDING_UID)
+    message = F.concat(before, "uid", after)
     location = F.concat(F.lit("uid "), "uid")
     return refusals(collisions, Layer.JOB_GRAPH, [F.lit(COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
@@ -145,8 +145,8 @@ def _empty_names(operators: DataFrame) -> DataFrame:
     """Sources that are chained into a head are not looked at."""
     empty = operators.filter((F.col("chain_index") >= HEAD) & ((F.col("name") == "") | (F.col("uid") == "")))
     what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
-    before, behind = map(F.lit, EMPTY_STRING)
-    message = F.concat(before, what, behind)
+    before, after = map(F.lit, EMPTY_STRING)
+    message = F.concat(before, what, after)
     order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
     return refusals(empty, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
@@ -206,7 +206,7 @@ def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> Dat
     )
     with_source = join_few(sources, first, {"at": "source_node"}).withColumnRenamed("at", "source_node")
     rows = join_few(targets, with_source, {"at": "target_node"}).withColumnRenamed("at", "target_node")
-    before, behind = map(F.lit, OUTPUT_TAG)
+    before, after = map(F.lit, OUTPUT_TAG)
     values = (
         F.col("buffer_timeout"),
         F.concat_ws("-", "source_name", F.col("source_node").cast("string")),
@@ -215,7 +215,7 @@ def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> Dat
         F.col("ship_strategy"),
         F.col("exchange_mode"),
         F.col("buffer_timeout"),
-        F.coalesce(F.concat(before, "output_tag", behind), F.lit(NO_OUTPUT_TAG)),
+        F.coalesce(F.concat(before, "output_tag", after), F.lit(NO_OUTPUT_TAG)),
         F.col("unique_id"),
     )
     *texts, last = map(F.lit, BUFFER_TIMEOUT)
