@@ -128,7 +128,7 @@ def _encoded(rows: pa.Table) -> pa.Table:
 Batches = Iterable[pa.RecordBatch]
 
 Parts = Callable[[Batches, Collection[str]], Iterator[tuple[str, pa.Table]]]
-"""From batches of rows and names of tables to (table, some of its rows). Rows of one table come together where
+"""From batches of rows and names of tables to (table, some of its rows). Rows of a table come together where
 possible."""
 
 
