@@ -24,7 +24,7 @@ from rich.table import Column, Table
 from benchmarks.limits_of_steps import Limit, limits_of_steps, together
 from engine.planning.plan_in_process import PlannedTables, plan_in_process
 from plans.columnar.passes import produced
-from plans.columnar.side_by_side import side_by_side
+from plans.columnar.plan_in_parts import side_by_side
 from plans.layers import LAYER_TABLES
 from plans.vocabulary import Layer
 

@@ -23,11 +23,11 @@ from rich.table import Table
 
 from engine.bench.peak_memory import peak_memory
 from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan_tables
+from engine.planning.plan_topologies import plan_read_topologies
 from engine.spark.session import get_session
+from plans.generate.fleet import Spec
 from plans.generate.joins.generate_on_spark import generate_on_spark
-from plans.generate.shapes import SHAPES
-from plans.generate.spec import Spec
+from plans.generate.layered import SHAPES
 from plans.joins.passes import produced
 from plans.joins.run_passes import Planned
 from plans.layers import LAYER_TABLES, layers_until
@@ -88,7 +88,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
                 started = time.monotonic()
                 given = read_topology_tables(spark, *load_topology_folder(spark, folder)[:2])
                 read = time.monotonic() - started
-                planned = plan_tables(spark, given, until, lambda stage: None, planner=Planner.JOINS)
+                planned = plan_read_topologies(spark, given, until, lambda stage: None, planner=Planner.JOINS)
                 rows = _read_rows(planned, until)
                 total = time.monotonic() - started
             operators = planned.tables["stream_nodes"].count()

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from plans.choices import Choices
 from plans.columnar.passes import Derive, inputs_of, steps
+from plans.columnar.plan_as_read import Topologies, read_topologies
 from plans.columnar.plan_columnar import Tables, plan_columnar
-from plans.columnar.plan_in_parts import split_by_topology
-from plans.columnar.read_topologies import Topologies, read_topologies
-from plans.columnar.side_by_side import side_by_side
+from plans.columnar.plan_in_parts import side_by_side, split_by_topology
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.library.run import run as run
     from engine.planning.choose_planner import Planner as Planner
     from penstock import errors as errors
+    from plans.custom_planners.decisions import decides as decides
     from plans.errors import ConfigurationError as ConfigurationError
     from plans.errors import InputError as InputError
     from plans.errors import LostTopologiesError as LostTopologiesError
@@ -30,56 +31,37 @@ if TYPE_CHECKING:
     from plans.errors import PenstockError as PenstockError
     from plans.errors import SchemaError as SchemaError
     from plans.errors import StoreError as StoreError
-    from plans.policies.decisions import decides as decides
     from plans.vocabulary import Layer as Layer
 
-_ERRORS = (
-    "ConfigurationError",
-    "InputError",
-    "LostTopologiesError",
-    "MachineError",
-    "NotEnoughMemoryError",
-    "PenstockError",
-    "SchemaError",
-    "StoreError",
-)
+# Type checkers read the imports above; a test compares the two.
 _MODULES = {
     "Drawing": "engine.library.draw",
     "Layer": "plans.vocabulary",
     "Plan": "engine.library.planned_tables",
     "Planner": "engine.planning.choose_planner",
-    "decides": "plans.policies.decisions",
+    "decides": "plans.custom_planners.decisions",
     "draw": "engine.library.draw",
     "import_graph": "engine.library.import_graph",
     "open_store": "engine.library.open_store",
     "plan": "engine.library.plan",
     "read_plan": "engine.library.open_store",
     "run": "engine.library.run",
-    **dict.fromkeys(_ERRORS, "plans.errors"),
+    **dict.fromkeys(
+        (
+            "ConfigurationError",
+            "InputError",
+            "LostTopologiesError",
+            "MachineError",
+            "NotEnoughMemoryError",
+            "PenstockError",
+            "SchemaError",
+            "StoreError",
+        ),
+        "plans.errors",
+    ),
 }
 
-__all__ = [
-    "ConfigurationError",
-    "Drawing",
-    "InputError",
-    "Layer",
-    "LostTopologiesError",
-    "MachineError",
-    "NotEnoughMemoryError",
-    "PenstockError",
-    "Plan",
-    "Planner",
-    "SchemaError",
-    "StoreError",
-    "decides",
-    "draw",
-    "errors",
-    "import_graph",
-    "open_store",
-    "plan",
-    "read_plan",
-    "run",
-]
+__all__ = [*_MODULES, "errors"]  # noqa: PLE0604 - the names of the one list
 
 
 def __getattr__(name: str) -> object:

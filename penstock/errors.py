@@ -7,8 +7,10 @@ from plans.errors import (
     MachineError,
     NotEnoughMemoryError,
     PenstockError,
+    RefusedTopologiesError,
     SchemaError,
     StoreError,
+    WorseVerdictError,
 )
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "MachineError",
     "NotEnoughMemoryError",
     "PenstockError",
+    "RefusedTopologiesError",
     "SchemaError",
     "StoreError",
+    "WorseVerdictError",
 ]

@@ -1,8 +1,11 @@
-"""Counts and sums along arrays, for the walks of both planners."""
+"""Counts, sums, runs and components of arrays, and rows put in order, for the walks of both planners."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from plans.arrow_walks import Ints
+from plans.compiled import run_loop
 
 
 def sums_before(values: Ints) -> Ints:
@@ -25,3 +28,88 @@ def counts_from(starts: Ints, lengths: Ints) -> Ints:
 def bounds_of(owners: Ints, count: int) -> Ints:
     """Elements whose sorted `owners` are i lie between bounds i and i + 1."""
     return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=count))))
+
+
+class Runs(NamedTuple):
+    """Where runs start, and the run of each row."""
+
+    starts: Ints
+    of_row: Ints
+
+    def numbers(self) -> Ints:
+        """How many rows of its run stand before each row."""
+        return np.arange(len(self.of_row), dtype=np.int64) - self.starts[self.of_row]
+
+    def lengths(self) -> Ints:
+        """How many rows each row's run has."""
+        return np.diff(self.starts, append=len(self.of_row))[self.of_row]
+
+
+def runs(*columns: Ints) -> Runs:
+    """The runs of rows that agree in all columns."""
+    differs = np.zeros(len(columns[0]), bool)
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    differs[:1] = True
+    starts = np.flatnonzero(differs)
+    return Runs(starts, np.repeat(np.arange(len(starts)), np.diff(starts, append=len(differs))))
+
+
+def rows_in_order(owners: Ints, numbers: Ints) -> Ints:
+    """The rows by owner (from 0) and then by number."""
+    counts = np.bincount(owners)
+    if ((numbers >= 0) & (numbers < counts[owners])).all():
+        rows = np.full(len(owners), -1)
+        rows[sums_before(counts)[owners] + numbers] = np.arange(len(owners))
+        if (rows >= 0).all():
+            return rows
+    return _by_cells(owners, numbers, len(counts))
+
+
+_CELLS_A_ROW = 8
+
+
+def _by_cells(owners: Ints, numbers: Ints, count: int) -> Ints:
+    """A cell for each number that an owner may have; a sort where that takes too many, or numbers repeat."""
+    spans = np.zeros(count, np.int64)
+    np.maximum.at(spans, owners, numbers.astype(np.int64) + 1)
+    if (numbers >= 0).all() and spans.sum() <= _CELLS_A_ROW * len(owners):
+        cells = np.full(spans.sum(), -1)
+        cells[sums_before(spans)[owners] + numbers] = np.arange(len(owners))
+        rows: Ints = cells[cells >= 0]
+        if len(rows) == len(owners):
+            return rows
+    return np.lexsort((numbers, owners))
+
+
+def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
+    """For each element the smallest rank in its component; edges connect `ones` with `others`.
+
+    Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
+    """
+    smallest = np.array(ranks, dtype=np.int64)
+    edges = (smallest.copy(), np.asarray(ones, np.int64), np.asarray(others, np.int64))
+    run_loop(_unite, len(smallest) + len(ones), edges, (np.arange(len(smallest)), smallest))
+    return smallest
+
+
+def _unite(ranks: Ints, ones: Ints, others: Ints, parent: Ints, smallest: Ints) -> None:
+    """The loop (see run_loop)."""
+    for edge in range(len(ones)):
+        a, b = ones[edge], others[edge]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        if ranks[a] < ranks[b]:
+            parent[b] = a
+        else:
+            parent[a] = b
+    for element in range(len(ranks)):
+        a = element
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        smallest[element] = ranks[a]

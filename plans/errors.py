@@ -94,3 +94,10 @@ class TopologyError:
         if self.hint:
             parts.append(f"hint: {self.hint}")
         return "; ".join(parts)
+
+
+UNSUPPORTED_OPERATION = "UnsupportedOperationException"
+ILLEGAL_STATE = "IllegalStateException"
+ILLEGAL_ARGUMENT = "IllegalArgumentException"
+ALLOWED = "what Apache Flink 2.3.0 plans"
+HINT = "Flink refuses this job; change the job as the message says"

@@ -1,6 +1,11 @@
-"""The layers of a plan: their order and their tables."""
+"""The layers of a plan, their tables, and what a plan depends on besides the job."""
 
-from plans.vocabulary import Layer
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plans.resources.network_options import FLINK_2_3, NetworkOptions
+from plans.resources.task_manager import TaskManager
+from plans.vocabulary import Layer, SlotSharingStrategy
 
 
 def layers_until(until: Layer) -> list[Layer]:
@@ -16,7 +21,7 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
     },
     Layer.STREAM_GRAPH: {"stream_nodes": "stream_nodes", "stream_edges": "stream_edges"},
     Layer.JOB_GRAPH: {
-        "job_vertices": "named_vertices",
+        "job_vertices": "job_vertices",
         "chained_operators": "chained_operators",
         "job_edges": "connected_edges",
         "intermediate_data_sets": "intermediate_data_sets",
@@ -38,3 +43,23 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
     },
 }
 """Layer to its tables: the name in plans.tables, and the name of the table of passes that holds the rows."""
+
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plans.custom_planners.decisions import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the slots layer depends on besides the job: how Flink's cluster is configured.
+
+    `decided` is what custom planners decided in place of Flink's rules: of each decision the answers that
+    were checked (see plans.custom_planners). Only the columnar planner follows it.
+    """
+
+    slot_sharing_strategy: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
+    network: NetworkOptions = FLINK_2_3
+    task_manager: TaskManager = field(default_factory=TaskManager)
+    decided: "tuple[tuple[Decision, pl.DataFrame], ...]" = ()

@@ -5,13 +5,9 @@ A pass is a pure function: tables in, one table out. It is implemented twice: by
 of an implementation are named after the tables it reads; the runners look them up.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from plans.layers import layers_until
 from plans.vocabulary import Layer
-
-Step = TypeVar("Step")
 
 
 class Pass(NamedTuple):
@@ -41,45 +37,28 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "inherited_groups",
-        (
-            "transformations",
-            "resolved_inputs",
-        ),
+        ("transformations", "resolved_inputs"),
         "every node has a slot sharing group",
         "StreamGraphGenerator.determineSlotSharingGroup",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "stream_nodes",
-        (
-            "transformations",
-            "job_settings",
-            "resolved_inputs",
-            "inherited_groups",
-            "given_stream_nodes",
-        ),
+        ("transformations", "job_settings", "resolved_inputs", "inherited_groups", "given_stream_nodes"),
         "physical transformations are nodes",
         "TransformationTranslator, BatchExecutionUtils",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "edges_with_ends",
-        (
-            "resolved_inputs",
-            "stream_nodes",
-            "job_settings",
-            "given_stream_edges",
-        ),
+        ("resolved_inputs", "stream_nodes", "job_settings", "given_stream_edges"),
         "partitioners are chosen; an edge knows both ends",
         "StreamGraph.createActualEdge",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "marked_edges",
-        (
-            "edges_with_ends",
-            "job_settings",
-        ),
+        ("edges_with_ends", "job_settings"),
         "every reason against chaining that an edge and its ends decide, as a bit set",
         "StreamingJobGraphGenerator.isChainable",
     ),
@@ -94,56 +73,35 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "stream_edges",
-        (
-            "marked_edges",
-            "chain_heads",
-        ),
+        ("marked_edges", "chain_heads"),
         "the final verdict on chaining, with all reasons",
         "StreamingJobGraphGenerator.isChainable, StreamGraphGenerator.generate",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "stream_graph_refusals",
-        (
-            "transformations",
-            "resolved_inputs",
-            "marked_edges",
-            "stream_edges",
-            "job_settings",
-        ),
+        ("transformations", "resolved_inputs", "marked_edges", "stream_edges", "job_settings"),
         "at most one refusal per topology, the first that Flink raises",
         "StreamGraph.createActualEdge, StreamGraphGenerator.validateTransformationUid",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "walked",
-        (
-            "stream_nodes",
-            "stream_edges",
-        ),
+        ("stream_nodes", "stream_edges"),
         "operator ids, and the order in which Flink creates operators, chains and vertices",
         "StreamGraphHasherV2, StreamingJobGraphGenerator.setChaining, createChain",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "typed_edges",
-        (
-            "stream_edges",
-            "walked",
-            "job_settings",
-        ),
+        ("stream_edges", "walked", "job_settings"),
         "result partition types of edges between vertices",
         "StreamingJobGraphGenerator.getResultPartitionType",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "operators",
-        (
-            "stream_nodes",
-            "stream_edges",
-            "chain_heads",
-            "walked",
-        ),
+        ("stream_nodes", "stream_edges", "chain_heads", "walked"),
         "every node belongs to a vertex, with its chain index",
         "StreamingJobGraphGenerator.createChain, createSourceChainInfo",
     ),
@@ -157,32 +115,21 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.JOB_GRAPH,
         "forward_groups",
-        (
-            "chain_vertices",
-            "typed_edges",
-            "job_settings",
-        ),
+        ("chain_vertices", "typed_edges", "job_settings"),
         "vertices of dynamic graphs that forward edges connect",
         "ForwardGroupComputeUtil",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "vertices",
-        (
-            "chain_vertices",
-            "forward_groups",
-            "job_settings",
-        ),
+        ("chain_vertices", "forward_groups", "job_settings"),
         "final parallelism in dynamic graphs",
         "StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "shared_edges",
-        (
-            "typed_edges",
-            "vertices",
-        ),
+        ("typed_edges", "vertices"),
         "edges that can read the same data set do",
         "StreamingJobGraphGenerator.mayReuseNonChainedOutputs",
     ),
@@ -196,27 +143,20 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.JOB_GRAPH,
         "sorted_vertices",
-        (
-            "vertices",
-            "connected_edges",
-        ),
+        ("vertices", "connected_edges"),
         "topological order and pipelined regions",
         "JobGraph.getVerticesSortedTopologicallyFromSources, LogicalPipelinedRegionComputeUtil",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "grouped_vertices",
-        (
-            "vertices",
-            "sorted_vertices",
-            "job_settings",
-        ),
+        ("vertices", "sorted_vertices", "job_settings"),
         "slot sharing groups by number; index prefix of names",
         "StreamingJobGraphGenerator.setSlotSharing",
     ),
     Pass(
         Layer.JOB_GRAPH,
-        "named_vertices",
+        "job_vertices",
         ("grouped_vertices",),
         "co-location groups by number",
         "StreamingJobGraphGenerator.setCoLocation",
@@ -224,10 +164,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.JOB_GRAPH,
         "chained_operators",
-        (
-            "operators",
-            "named_vertices",
-        ),
+        ("operators", "job_vertices"),
         "managed memory fractions, places in operator ids",
         "StreamingJobGraphGenerator.setManagedMemoryFraction",
     ),
@@ -241,14 +178,14 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.JOB_GRAPH,
         "slot_sharing_groups",
-        ("named_vertices",),
+        ("job_vertices",),
         "the slot sharing groups",
         "StreamingJobGraphGenerator.setSlotSharing",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "co_location_groups",
-        ("named_vertices",),
+        ("job_vertices",),
         "the co-location groups",
         "StreamingJobGraphGenerator.setCoLocation",
     ),
@@ -262,7 +199,7 @@ PASSES: tuple[Pass, ...] = (
             "operators",
             "vertices",
             "connected_edges",
-            "named_vertices",
+            "job_vertices",
             "job_settings",
         ),
         "at most one refusal per topology, the first that Flink raises",
@@ -271,29 +208,21 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_job_vertices",
-        ("named_vertices",),
+        ("job_vertices",),
         "effective parallelism and max parallelism",
         "SchedulerBase.computeVertexParallelismStore, computeDefaultMaxParallelism",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "task_regions",
-        (
-            "named_vertices",
-            "execution_job_vertices",
-            "connected_edges",
-        ),
+        ("job_vertices", "execution_job_vertices", "connected_edges"),
         "pipelined regions of tasks, one list per vertex",
         "SchedulingPipelinedRegionComputeUtil",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_graph_refusals",
-        (
-            "named_vertices",
-            "execution_job_vertices",
-            "task_regions",
-        ),
+        ("job_vertices", "execution_job_vertices", "task_regions"),
         "at most one refusal per topology, the first that Flink raises",
         "DefaultExecutionGraphBuilder, DefaultExecutionTopology",
     ),
@@ -307,81 +236,56 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.EXECUTION_GRAPH,
         "intermediate_results",
-        (
-            "connected_edges",
-            "execution_job_vertices",
-        ),
+        ("connected_edges", "execution_job_vertices"),
         "one row per data set, with the number of its partitions",
         "IntermediateResult",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "intermediate_result_partitions",
-        (
-            "connected_edges",
-            "execution_job_vertices",
-        ),
+        ("connected_edges", "execution_job_vertices"),
         "one row per partition, with its subpartitions",
         "IntermediateResultPartition",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_edges",
-        (
-            "connected_edges",
-            "execution_job_vertices",
-        ),
+        ("connected_edges", "execution_job_vertices"),
         "who reads which partitions and subpartitions, as ranges",
         "VertexInputInfoComputationUtils, EdgeManagerBuildUtil",
     ),
     Pass(
         Layer.SLOTS,
         "task_slots",
-        (
-            "named_vertices",
-            "execution_job_vertices",
-            "connected_edges",
-        ),
+        ("job_vertices", "execution_job_vertices", "connected_edges"),
         "which tasks share a slot, one list per vertex",
         "LocalInputPreferredSlotSharingStrategy, TaskBalancedPreferredSlotSharingStrategy",
     ),
     Pass(
         Layer.SLOTS,
         "execution_slot_sharing_groups",
-        (
-            "task_slots",
-            "named_vertices",
-        ),
+        ("task_slots", "job_vertices"),
         "the slot of each task",
         "ExecutionSlotSharingGroup",
     ),
     Pass(
         Layer.SLOTS,
         "required_slots",
-        (
-            "task_slots",
-            "named_vertices",
-        ),
+        ("task_slots", "job_vertices"),
         "slots by slot sharing group",
         "ExecutionSlotSharingGroup",
     ),
     Pass(
         Layer.SLOTS,
         "network_buffers",
-        (
-            "connected_edges",
-            "execution_job_vertices",
-        ),
+        ("connected_edges", "execution_job_vertices"),
         "buffers of gates and result partitions",
         "InputGateSpecUtils, NettyShuffleUtils",
     ),
     Pass(
         Layer.SLOTS,
         "managed_memory",
-        (
-            "chained_operators",
-            "job_settings",
-        ),
+        ("chained_operators", "job_settings"),
         "bytes of operators by use case",
         "ManagedMemoryUtils, MemoryManager",
     ),
@@ -390,34 +294,3 @@ PASSES: tuple[Pass, ...] = (
 
 GIVEN = ("topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges")
 """The tables of the topology layer under the names that passes know them by."""
-
-
-def passes_until(until: Layer) -> tuple[Pass, ...]:
-    """The passes that derive the layers up to and including `until`."""
-    layers = layers_until(until)
-    return tuple(step for step in PASSES if step.layer in layers)
-
-
-def in_order(
-    implemented: Mapping[str, Step], of_its_own: Mapping[str, tuple[str, Step]], until: Layer
-) -> list[tuple[str, Step]]:
-    """(table, step) of all layers up to and including `until`, in the order of planning.
-
-    `implemented`: a planner's step for the table of each pass. `of_its_own`: tables that only this planner
-    keeps, each with the pass before which it is made, and its step.
-    """
-    listed: list[tuple[str, Step]] = []
-    for entry in passes_until(until):
-        own = [(name, step) for name, (before, step) in of_its_own.items() if before == entry.produces]
-        listed += [*own, (entry.produces, implemented[entry.produces])]
-    return listed
-
-
-def produced_by_layer(of_its_own: Iterable[tuple[str, str]] = ()) -> dict[Layer, tuple[str, ...]]:
-    """Layer to the tables that are derived in it.
-
-    `of_its_own`: tables that only one planner keeps, each with the pass before which it is made.
-    """
-    layers = {entry.produces: entry.layer for entry in PASSES}
-    layers |= {name: layers[before] for name, before in of_its_own}
-    return {layer: tuple(name for name in layers if layers[name] is layer) for layer in list(Layer)[1:]}

@@ -1,6 +1,7 @@
 """Foreign text (names, paths, messages of others) as text that a terminal only shows and never obeys."""
 
 import re
+from collections.abc import Sequence
 
 _HIDDEN = (
     "\x00-\x1f\x7f-\x9f"  # control codes: C0, DEL, C1
@@ -55,3 +56,24 @@ def _escaped(found: re.Match[str]) -> str:
 def _escaped_in_json(found: re.Match[str]) -> str:
     units = found.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+MOST_ERRORS = 20
+"""Errors shown of one topology; the others are counted."""
+
+MOST_CHARACTERS = 2_000
+"""The longest part of a message; longer than every message of Flink that quotes no user text."""
+
+MOST_OF_A_NAME = 120
+"""Characters of a name that a message quotes."""
+
+
+def limited(text: str, most: int = MOST_CHARACTERS) -> str:
+    """The text, or its first `most` characters and how many more there are."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def first_and_count(items: Sequence[str], separator: str = ", ", most: int = MOST_ERRORS) -> str:
+    """The first items, none longer than MOST_CHARACTERS, and how many more there are."""
+    more = len(items) - most
+    return separator.join(map(limited, items[:most])) + (f"{separator}and {more:,} more" if more > 0 else "")

@@ -102,10 +102,16 @@ class ResultPartitionType(StrEnum):
     HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
 
 
+BLOCKING_TYPES = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
+HYBRID_TYPES = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
+MUST_BE_PIPELINED_TYPES = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
+"""Types whose consumer has to run while the producer does (ResultPartitionType.mustBePipelinedConsumed)."""
+
+
 class DistributionPattern(StrEnum):
     """Which producer subtasks a consumer subtask reads."""
 
-    POINTWISE = "POINTWISE"  #: some of them
+    POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as they can be (see pointwise_edges.py)
     ALL_TO_ALL = "ALL_TO_ALL"  #: all of them
 
 
@@ -125,13 +131,10 @@ class ManagedMemoryUseCase(StrEnum):
 
 
 class SlotSharingStrategy(StrEnum):
-    """Who decides which tasks share a slot; each names the pass in plans/slots that does."""
+    """Who decides which tasks share a slot (see plans/slots/strategies.py)."""
 
     LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
-    LOCAL_INPUT_PREFERRED_BY_TASK = (
-        "local-input-preferred-1.12"  #: the same before its lists were shared; same slots
-    )
 
 
 class ExecutionState(StrEnum):
@@ -153,24 +156,3 @@ class BufferSide(StrEnum):
 
     GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set
-
-
-class NotChainableReason(StrEnum):
-    """Why a StreamEdge is not chainable (every reason that holds is kept, in this order)."""
-
-    CHAINING_DISABLED = "CHAINING_DISABLED"  #: operator chaining is off for the job
-    SEVERAL_INPUTS = "SEVERAL_INPUTS"  #: the target has more than one input edge
-    UNION_INPUT = "UNION_INPUT"  #: another edge feeds the same input of the target
-    DIFFERENT_SLOT_SHARING_GROUP = "DIFFERENT_SLOT_SHARING_GROUP"  #: at both ends
-    YIELDING_BEHIND_LEGACY_SOURCE = (
-        "YIELDING_BEHIND_LEGACY_SOURCE"  #: the target yields; its chain would begin with a legacy source
-    )
-    UPSTREAM_NEVER_CHAINS = "UPSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER upstream
-    DOWNSTREAM_NEVER_CHAINS = "DOWNSTREAM_NEVER_CHAINS"  #: chaining strategy NEVER downstream
-    DOWNSTREAM_IS_HEAD = "DOWNSTREAM_IS_HEAD"  #: chaining strategy HEAD downstream
-    UPSTREAM_IS_NOT_A_SOURCE = "UPSTREAM_IS_NOT_A_SOURCE"  #: HEAD_WITH_SOURCES takes sources only
-    DIFFERENT_PARALLELISM = "DIFFERENT_PARALLELISM"  #: at both ends
-    DIFFERENT_MAX_PARALLELISM = "DIFFERENT_MAX_PARALLELISM"  #: at both ends, and the job forbids such chains
-    PARTITIONER_NOT_FORWARD = "PARTITIONER_NOT_FORWARD"  #: records are distributed in another way
-    BATCH_EXCHANGE = "BATCH_EXCHANGE"  #: exchange mode BATCH
-    DECIDED_BY_PLANNER = "DECIDED_BY_PLANNER"  #: a planner in place of Flink's rules wants it apart

@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan
+from plans.columnar.frames import from_arrow
 from plans.joins.run_passes import Planned
-from plans.plan_json.joins.to_plan_lines import to_plan_lines
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from tests.reference.canonical_plan import canonical_plan
 
 LAYERS = ("stream_graph", "job_graph", "execution_graph", "slots")
@@ -26,11 +27,12 @@ def planned_lines(
     try:
         if also is not None:
             also(planned)
-        lines = to_plan_lines(planned.tables).collect()
+        tables = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     finally:
         planned.release()
+    lines = to_plan_lines(tables)
     assert len(lines) == planned.inputs
-    return {row["name"]: json.loads(row["line"]) for row in lines}
+    return {name: json.loads(line) for name, line in lines.rows()}
 
 
 def differs(actual: PlanJson, expected: PlanJson) -> bool:

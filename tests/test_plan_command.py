@@ -180,7 +180,7 @@ def test_nor_does_it_if_joins_plan_what_the_columnar_planner_did(spark, tmp_path
 
 def test_spark_writes_what_the_columnar_planner_reads(golden, inputs, store, tmp_path):
     out, plans = tmp_path / "store", (tmp_path / "spark.jsonl", tmp_path / "columnar.jsonl")
-    ran = run("plan", *inputs, "--out", out, "--planner", "spark")
+    ran = run("plan", *inputs, "--out", out, "--planner", "joins")
     assert (ran.code, "(planner joins: as asked)" in ran.stdout) == (0, True)
     for path, target in zip((out, store[0]), plans, strict=True):
         assert run("export", path, "--to", target).code == 0

@@ -8,7 +8,7 @@ from functools import cache
 from engine.configuration.effective_configuration import EffectiveConfiguration
 from engine.configuration.find_configuration import VARIABLE, configuration_directory, find_configuration
 from engine.planning.plan_options import plan_options
-from plans.choices import Choices
+from plans.layers import Choices
 
 OPTIONS = "PENSTOCK_BENCH_OPTIONS"
 """The variable that hands -D on; unlike a command line, other users of the machine cannot read it."""

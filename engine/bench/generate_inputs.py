@@ -1,6 +1,6 @@
 """Makes generated topologies: a JSON list of what is wanted on standard input.
 
-Each entry: `shape`, `spec` (of plans.generate.spec), `tables` and `lines` (where to put the tables and the
+Each entry: `shape`, `spec` (of plans.generate.fleet), `tables` and `lines` (where to put the tables and the
 topology lines; null for not wanted).
 """
 
@@ -16,11 +16,9 @@ import pyarrow.parquet as pq
 
 from engine.machine.die_with_parent import die_with_parent
 from engine.output.write_lines import write_pieces
-from plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from plans.generate.rows import topologies_table, transformations_table
-from plans.generate.shapes import SHAPES
-from plans.generate.spec import Spec
-from plans.generate.topology_lines import topology_lines
+from plans.generate.fleet import ROWS_OF_A_PART, Fleet, Spec
+from plans.generate.layered import SHAPES
+from plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
 
 
 def main() -> None:

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from engine.bench.compare_quality import compare_quality
-from engine.planning.find_policies import find_policies, names_a_policy
-from engine.planning.plan_by_policies import Question, plan_by_policies
+from engine.planning.custom_planners import question
+from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
 from engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
-from engine.planning.policies import question
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.columnar.plan_in_parts import split_into
 from plans.errors import ConfigurationError
+from plans.layers import Choices
 from plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer
@@ -44,15 +44,15 @@ class Measured(NamedTuple):
 
 
 def require_planners(names: Sequence[str]) -> None:
-    """ConfigurationError unless each is Flink's rules or somebody's own planner that can be loaded."""
+    """ConfigurationError unless each is Flink's rules or a custom planner that can be loaded."""
     for name in names:
-        if name not in FLINKS_RULES and not names_a_policy(name):
+        if name not in FLINKS_RULES and not names_custom_planner(name):
             raise ConfigurationError(
                 f"--planner {name}: allowed {', '.join(FLINKS_RULES)}, or a planner of your own",
                 "package.module:function, or an entry point of the group penstock.planners",
             )
         if name not in FLINKS_RULES:
-            find_policies(name)
+            find_custom_planners(name)
 
 
 def measure_quality(
@@ -66,7 +66,7 @@ def measure_quality(
 ) -> Measured:
     """Plan the topologies of `path` by each planner, and compare all with the first one by topology.
 
-    `costs`: see engine.planning.policies.question. `seconds`: time limit of a planner for a batch.
+    `costs`: see engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
     asked = question(costs, read.frames["topologies"], seconds)
@@ -135,8 +135,8 @@ def _plan_and_measure(
     if planner in FLINKS_RULES:
         planned = plan_frames(frames, inputs, Layer.SLOTS, choices, lambda stage: None)
     else:
-        policies = find_policies(planner)
-        planned = plan_by_policies(frames, inputs, policies, choices=choices, question=asked)
+        custom_planners = find_custom_planners(planner)
+        planned = plan_by_custom_planners(frames, inputs, custom_planners, choices=choices, question=asked)
     planning_seconds = time.monotonic() - started
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}

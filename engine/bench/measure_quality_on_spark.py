@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
 from engine.planning.count_rows import count_rows
-from engine.planning.find_policies import find_policies
+from engine.planning.find_custom_planners import find_custom_planners
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     require_memory_of_workers,
@@ -25,9 +25,9 @@ from engine.planning.plan_in_workers import call_in_workers, count_inputs
 from engine.planning.plan_topologies import read_topologies
 from engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
 from engine.planning.send_planners import send_planners
-from plans.choices import Choices
 from plans.columnar.plan_packed_tables import PlanPart
-from plans.joins.cut_lineage import free
+from plans.joins.spark_schemas import free
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.topology_tables import TopologyTables
@@ -54,7 +54,9 @@ def measure_quality_on_spark(
     those of all partitions, divided by how many run at once. Raises LostTopologiesError, and
     NotEnoughMemoryError where the workers of a local Spark cannot have what they would need.
     """
-    send_planners(spark, [p for name in planners if name not in FLINKS_RULES for p in find_policies(name)])
+    send_planners(
+        spark, [p for name in planners if name not in FLINKS_RULES for p in find_custom_planners(name)]
+    )
     report("read topologies")
     given = read_topologies(spark, path, job_defaults=job_defaults)
     rows, largest, *_ = count_rows(given, ROWS_PER_PARTITION)
@@ -89,8 +91,8 @@ def _planned_and_measured(
 
     def plan(given: dict[str, pl.DataFrame]) -> "InParts":
         from engine.bench.measure_quality import plan_and_measure
+        from engine.planning.custom_planners import question
         from engine.planning.plan_in_process import ReadTopologies
-        from engine.planning.policies import question
         from plans.columnar.plan_in_parts import InParts
 
         read = ReadTopologies(given, len(given["topologies"]) + len(given["rejected"]), 0.0)

@@ -72,11 +72,6 @@ PLANNERS: dict[str, Planner] = {
 }
 
 
-def current_name(name: str) -> str:
-    """A planner's name now: joins were called spark before, as in results that were written then."""
-    return "joins" if name == "spark" else name
-
-
 def why_missing(planner: Planner) -> str | None:
     """Why a planner cannot run here; None if it can."""
     for module in planner.needs:

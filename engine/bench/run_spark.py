@@ -9,7 +9,7 @@ from engine.bench.bench_configuration import bench_choices, bench_configuration
 from engine.bench.times import Plans, Times, again_and_again, by_layer
 from engine.commits.temporary_folders import short_lived_folder
 from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan, plan_tables, read_topologies, validated
+from engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
 from engine.planning.planning_settings import settings_for_planner
 from engine.spark.session import get_session
 from engine.store.delta_rs_tables import DeltaRsTables
@@ -22,8 +22,7 @@ from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
 from plans.joins import passes as joins
 from plans.joins.run_passes import Planned
 from plans.layers import LAYER_TABLES
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.plan_json.sections import SECTIONS
+from plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
 from plans.vocabulary import Layer
 
 _PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
@@ -75,7 +74,7 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     if planner is Planner.JOINS:
         given = validated(spark, given)
     read = time.monotonic()
-    planned = plan_tables(spark, given, until, lambda stage: None, bench_choices(), planner)
+    planned = plan_read_topologies(spark, given, until, lambda stage: None, bench_choices(), planner)
     done = time.monotonic()
     for name, rows in planned.tables.items():
         if name in _DERIVED:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plans.errors import ConfigurationError
-from plans.generate.spec import Spec
+from plans.generate.fleet import Spec
 
 FLEET_OPERATORS = 12
 """Operators of a fleet's topology, on average."""

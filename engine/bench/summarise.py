@@ -5,7 +5,6 @@ from statistics import median
 from typing import Any
 
 from engine.bench.interval_of_median import interval_of_median
-from engine.bench.planners import current_name
 
 Row = dict[str, Any]
 PHASES = ("read", "planning", "seconds", "hand_over", "other")
@@ -124,7 +123,7 @@ def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str,
 
     A planner that failed is slower if it did not fail in the old results; else it is left out.
     """
-    before = {(row["suite"], row["size"], current_name(row["planner"])): row for row in old}
+    before = {(row["suite"], row["size"], row["planner"]): row for row in old}
     rows = []
     for row in new:
         was = before.get((row["suite"], row["size"], row["planner"]))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.bench.bench_configuration import hand_on
-from engine.bench.planners import PLANNERS, current_name, why_missing
+from engine.bench.planners import PLANNERS, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, each_once, find_suite
 from engine.commands.bench_quality import compare_plans_of
 from engine.commands.key_values import ConfigDir, Define, key_values
@@ -271,7 +271,6 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
 
 def _planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
     """Those that can run, and why the others cannot."""
-    names = [current_name(name) for name in names]
     unknown = [name for name in names if name not in PLANNERS]
     if unknown:
         raise ConfigurationError(f"--planner {unknown[0]}: allowed {', '.join(PLANNERS)}")

@@ -10,8 +10,7 @@ from engine.diff.side import Side
 from engine.diff.topology_diff import Change, Counts, TopologyDiff
 from engine.output.pieces import Styled
 from engine.output.say import say
-from plans.message_limits import MOST_OF_A_NAME, limited
-from plans.printable import printable
+from plans.printable import MOST_OF_A_NAME, limited, printable
 
 MOST_TOPOLOGIES = 20
 """Topologies that are shown; --json has them all."""

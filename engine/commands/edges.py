@@ -14,7 +14,7 @@ from engine.commands.reads_plan import PlansToRead, called, reads_plan
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import StoredPlan
 from plans.errors import ConfigurationError, StoreError
-from plans.execution_graph.columnar.expand_execution_edges import expand_execution_edges
+from plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
 from plans.plan_json.columnar.json_text import json_object, values
 
 EDGES_AT_A_TIME = 250_000

@@ -11,7 +11,7 @@ from engine.output.say import say
 from engine.output.write_lines import write_texts
 from engine.store.open_plan import open_plan
 from plans.errors import ConfigurationError, StoreError
-from plans.vocabulary import NotChainableReason
+from plans.not_chainable_reasons import NotChainableReason
 
 
 @reads_plan()
@@ -20,7 +20,7 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
 
     Raises ConfigurationError for what is no reason, or none that can be changed; StoreError.
     """
-    reason = next((one for one in CHANGES if one == named.upper()), None)
+    reason = next((reason for reason in CHANGES if reason == named.upper()), None)
     if reason is None:
         known = named.upper() in list(NotChainableReason)
         what = "no setting makes it true" if known else "there is no such reason"
@@ -38,7 +38,7 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
         shown("find edges")
         found = what_if(plan, reason, report)
     if json:
-        said = {"reason": reason.value, "change": CHANGES[reason], **found._asdict()}
+        said = {"reason": reason.value, "change": CHANGES[reason].meaning, **found._asdict()}
         for when in ("now", "then"):
             said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
         write_texts([orjson.dumps(said).decode()], None)
@@ -49,7 +49,7 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
 def _tell(reason: NotChainableReason, found: WhatIf) -> None:
     have = "edge has" if found.edges == 1 else "edges have"
     say(f"{reason.value}: {found.edges:,} {have} it; nothing else keeps {found.alone:,} of them apart")
-    say(f"the change: {CHANGES[reason]}")
+    say(f"the change: {CHANGES[reason].meaning}")
     if not found.alone:
         return
     say(f"topologies planned again with it: {found.topologies:,}")

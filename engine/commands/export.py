@@ -15,15 +15,14 @@ from engine.output.write_lines import write_texts
 from engine.planning.foresee_memory import require_memory_to_export
 from engine.store.open_plan import BY_NAME, StoredPlan
 from plans.errors import StoreError
-from plans.plan_json.columnar.to_execution_plan_lines import (
-    EXECUTION_PLAN_COLUMNS,
-    to_execution_plan_lines,
-)
-from plans.plan_json.columnar.to_flink_plan_lines import FLINK_PLAN_COLUMNS, to_flink_plan_lines
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS, SECTIONS, to_plan_lines
 from plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
-from plans.plan_json.sections import SECTIONS
-from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.columnar.view_lines import (
+    EXECUTION_PLAN_COLUMNS,
+    FLINK_PLAN_COLUMNS,
+    to_execution_plan_lines,
+    to_flink_plan_lines,
+)
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer

@@ -15,10 +15,9 @@ from engine.store.is_local import is_local, local_folder
 from engine.store.require_target import require_target
 from engine.store.write_topology_tables import write_topology_tables
 from plans.errors import ConfigurationError
-from plans.generate.by_trace.draw_by_trace import TRACES
-from plans.generate.fleet import Fleet
-from plans.generate.shapes import SHAPES, Shape
-from plans.generate.spec import Spec
+from plans.generate.draw_by_trace import TRACES
+from plans.generate.fleet import Fleet, Spec
+from plans.generate.layered import SHAPES, Shape
 from plans.generate.topology_lines import topology_lines
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)

@@ -12,7 +12,7 @@ from engine.output.write_lines import write_texts
 from plans.errors import ConfigurationError, InputError
 from plans.generate.by_spec.draw_by_spec import Counts, distances_of_draws, draw_by_spec, no_counts
 from plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
-from plans.generate.spec import Spec
+from plans.generate.fleet import Spec
 
 _NOTED = 1_000
 

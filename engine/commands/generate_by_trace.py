@@ -9,8 +9,8 @@ from engine.output.progress import Report, progress
 from engine.output.say import say_beside_output
 from engine.output.write_lines import write_texts
 from plans.errors import ConfigurationError
-from plans.generate.by_trace.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
-from plans.generate.spec import Spec
+from plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
+from plans.generate.fleet import Spec
 
 _NOTED = 1_000
 

@@ -21,15 +21,13 @@ from engine.planning.plan_in_process import (
 )
 from engine.store.open_plan import open_plan
 from engine.store.store_errors import store_errors
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import ConfigurationError, InputError, StoreError
-from plans.generate.fleet import ROWS_OF_A_PART
+from plans.generate.fleet import ROWS_OF_A_PART, Spec
 from plans.generate.like.draw_like import draw_like
 from plans.generate.like.fidelity import NEEDED, fidelity
-from plans.generate.like.find_segments import Segments, find_segments
-from plans.generate.like.given_fleet import GivenFleet, Ints, given_fleet
-from plans.generate.spec import Spec
+from plans.generate.like.find_segments import GivenFleet, Ints, Segments, find_segments, given_fleet
+from plans.layers import Choices
 from plans.plan_json.columnar.to_topology_lines import to_topology_lines
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY

@@ -20,7 +20,7 @@ from plans.importing.graph_errors import graph_errors
 from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
 from plans.importing.known_forms import as_topology
 from plans.importing.read_graphs import form_of_graph, read_graphs
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.parse_block import Block
 from plans.topology.columnar.read_topology_files import blocks_of_files

@@ -30,7 +30,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.commands.explain_error import explain_error, explain_stop
-from engine.commands.take_plain_values import PlainCommand, take_plain_values
+from engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
 from engine.machine.require_address_space import require_address_space
 from engine.output.mask_arguments import mask_arguments
 from engine.output.redaction import redact, remember_secret_arguments
@@ -117,7 +117,7 @@ class LazyGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """The options before the command, and Typer's."""
         params = super().get_params(ctx)
-        take_plain_values(params)
+        skip_typers_checks(params)
         return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

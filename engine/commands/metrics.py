@@ -106,7 +106,7 @@ def _measure_on_spark(
     from engine.spark.session import get_session
     from engine.store.read_plan import read_plan
     from engine.store.spark_tables import SparkTables
-    from plans.joins.cut_lineage import free
+    from plans.joins.spark_schemas import free
 
     require_costs(costs)
     with progress(2) as report:

@@ -35,7 +35,7 @@ from plans.topology.flink_values import parse_memory_size
 from plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
-    from engine.planning.policies import Policies
+    from engine.planning.custom_planners import CustomPlanners
 
 
 class NetworkProfile(StrEnum):
@@ -46,13 +46,13 @@ class NetworkProfile(StrEnum):
 
 
 def _planner(word: str) -> str:
-    """A Planner (joins were called spark before), or the name of somebody's own."""
+    """A Planner, or the name of a custom planner."""
     try:
         return Planner(word)
     except ValueError:
-        from engine.planning.find_policies import names_a_policy
+        from engine.planning.find_custom_planners import names_custom_planner
 
-        if names_a_policy(word):
+        if names_custom_planner(word):
             return word
         raise typer.BadParameter(
             f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}, and no "
@@ -122,7 +122,7 @@ def command(
             "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
             "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
             "a JDK and pip install 'penstock\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of the "
-            "group penstock.planners: somebody's own decisions in place of Flink's rules, in this process "
+            "group penstock.planners: a custom planner decides in place of Flink's rules, in this process "
             "or, with --master, in Spark's workers.",
         ),
     ] = Planner.AUTO.value,
@@ -197,7 +197,7 @@ def command(
         spark=settings,
     )
     longest = _bytes(max_line_size)
-    policies = _policies(planner, costs, time_limit)
+    custom_planners = _custom_planners(planner, costs, time_limit)
     asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
     named, inputs = inputs, context.with_resource(sources_as_files(inputs, options, configuration.scripts))
     chosen = choose_planner(
@@ -209,14 +209,20 @@ def command(
         try:
             with progress(columnar_stages(until) + extra) as report:
                 stored = plan_into_store_by_columns(
-                    inputs, out, options, report, choice=chosen, max_line_bytes=longest, policies=policies
+                    inputs,
+                    out,
+                    options,
+                    report,
+                    choice=chosen,
+                    max_line_bytes=longest,
+                    custom_planners=custom_planners,
                 )
         except NotEnoughMemoryError as error:
             if any(map(is_pipe, inputs)):  # what was read of it is gone
                 raise
             chosen = on_spark_instead(asked, error)
     if stored is None:
-        from engine.commands.plan_where_asked import plan_where_asked
+        from engine.commands.plan_on_cluster_or_session import plan_on_cluster_or_session
         from plans.joins.passes import stages
 
         with progress(stages(until) + 4) as report:
@@ -228,9 +234,9 @@ def command(
                 {**configuration.spark, **settings},
                 longest,
                 checkpoint_dir,
-                policies,
+                custom_planners,
             )
-            stored = plan_where_asked(work, master, session, report)
+            stored = plan_on_cluster_or_session(work, master, session, report)
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
@@ -241,15 +247,15 @@ def command(
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
 
 
-def _policies(planner: str, costs: str | None, time_limit: int) -> "Policies | None":
+def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "CustomPlanners | None":
     """The planner that the user brings; None for one of Penstock's."""
     if isinstance(planner, Planner):
         if costs is not None:
             raise ConfigurationError(f"--costs {costs}: --planner {planner} reads no costs")
         return None
-    from engine.planning.policies import named_policies
+    from engine.planning.custom_planners import named_custom_planners
 
-    return named_policies(planner, costs, time_limit)
+    return named_custom_planners(planner, costs, time_limit)
 
 
 def _bytes(size: str) -> int:

@@ -15,7 +15,7 @@ from engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from engine.commands.take_plain_values import PlainCommand
+from engine.commands.skip_typers_checks import PlainCommand
 from engine.output.people import print_table
 from engine.output.say import say, say_beside_output
 from plans.errors import ConfigurationError

@@ -11,9 +11,12 @@ from engine.output.pieces import Styled
 from engine.output.say import say
 from engine.store.open_plan import StoredPlan
 from plans.columnar.frames import join_topology
-from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
+from plans.resources.columnar.count_network_buffers import (
+    FIGURES,
+    slot_network_buffers,
+    task_network_buffers,
+)
 from plans.resources.task_manager import TaskManager
-from plans.resources.task_network_buffers import FIGURES
 from plans.tables.column_types import TOPOLOGY
 
 MOST = 5

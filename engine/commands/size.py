@@ -19,8 +19,7 @@ from engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS, co
 from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
 from plans.errors import ConfigurationError, StoreError
-from plans.resources.columnar.place_jobs import place_jobs
-from plans.resources.place_jobs import MODES, require_task_managers
+from plans.resources.place_jobs import MODES, place_jobs, require_task_managers
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.flink_values import parse_memory_size
 

@@ -25,8 +25,7 @@ from engine.store.plan_versions import find_version
 from engine.store.tables_of import tables_of
 from plans.errors import ConfigurationError
 from plans.tables import TABLES
-from plans.tables.column_types import COMMENT
-from plans.tables.type_names import type_name
+from plans.tables.column_types import COMMENT, type_name
 from plans.tables.view_columns import view_columns
 
 FORMATS = ("table", "csv", "json", "parquet")

@@ -12,7 +12,7 @@ from engine.output.people import print_table
 from engine.output.pieces import Styled
 from engine.output.progress import progress
 from engine.output.say import say, say_beside_output
-from engine.planning.plan_by_policies import DEFAULT_SECONDS
+from engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 
 SHOWN_FAILURES = 10
 

@@ -9,23 +9,16 @@ from engine.commands.show_resources import buffers_of_vertices
 from engine.configuration.recorded_cluster import recorded_cluster
 from engine.planning.plan_in_process import plan_frames
 from engine.store.open_plan import StoredPlan
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.job_graph.columnar.is_chained import IS_CHAINED
+from plans.layers import Choices
+from plans.not_chainable_reasons import NotChainableReason
+from plans.reason_records import ChainAlways, FollowProducer, SwitchOn
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
-from plans.vocabulary import NotChainableReason as Reason
 
-CHANGES = {
-    Reason.CHAINING_DISABLED: "operator chaining is switched on for the job",
-    Reason.DIFFERENT_SLOT_SHARING_GROUP: "the reader, and what is chained to it, joins the producer's group",
-    Reason.UPSTREAM_NEVER_CHAINS: "the producer's chaining strategy becomes ALWAYS",
-    Reason.DOWNSTREAM_NEVER_CHAINS: "the reader's chaining strategy becomes ALWAYS",
-    Reason.DOWNSTREAM_IS_HEAD: "the reader's chaining strategy becomes ALWAYS",
-    Reason.DIFFERENT_PARALLELISM: "the reader, and what is chained to it, gets the producer's parallelism",
-    Reason.DIFFERENT_MAX_PARALLELISM: "operators of different max parallelism may be chained",
-}
+CHANGES = {reason: change for reason in NotChainableReason if (change := reason.record.what_if) is not None}
 """Reasons that settings make true, and how they are changed; the others are what the job computes."""
 
 FIGURES = ("job vertices", "tasks", "slots", "network buffers", "chained edges")
@@ -47,7 +40,7 @@ class WhatIf(NamedTuple):
     then: dict[str, int]
 
 
-def what_if(plan: StoredPlan, reason: Reason, report: Callable[[int, int], None]) -> WhatIf:
+def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int, int], None]) -> WhatIf:
     """Change what makes `reason` true where it alone keeps an edge from being chained, and plan again.
 
     `plan`: tables of NEEDED. Topologies that came as StreamGraphs are left alone. They are planned in parts;
@@ -87,13 +80,11 @@ def what_if(plan: StoredPlan, reason: Reason, report: Callable[[int, int], None]
     return WhatIf(edges, changed, planned_again, refused, now, then)
 
 
-def _alone(reason: Reason) -> pl.Expr:
-    """Whether nothing but `reason` keeps an edge apart; parallelism that differs also makes it REBALANCE."""
-    allowed = [
-        reason.value,
-        *([Reason.PARTITIONER_NOT_FORWARD.value] * (reason is Reason.DIFFERENT_PARALLELISM)),
-    ]
-    return pl.col("not_chainable_reasons").list.set_difference(allowed).list.len() == 0
+def _alone(reason: NotChainableReason) -> pl.Expr:
+    """Whether only `reason`, and what follows from it, keeps an edge apart."""
+    change = CHANGES[reason]
+    implied = change.implies if isinstance(change, FollowProducer) else ()
+    return pl.col("not_chainable_reasons").list.set_difference([reason.value, *implied]).list.len() == 0
 
 
 def _parts(sizes: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -114,11 +105,12 @@ def _semi(frame: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
     return frame.join(topologies, on=TOPOLOGY, how="semi", maintain_order="left")
 
 
-def _chosen(frames: dict[str, pl.DataFrame], reason: Reason) -> pl.DataFrame:
+def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.DataFrame:
     """The edges that are changed: topology, source and target."""
     has = pl.col("not_chainable_reasons").list.contains(reason.value)
     edges = frames["stream_edges"].filter(has & _alone(reason))
-    if reason is Reason.DIFFERENT_PARALLELISM:
+    if isinstance(change := CHANGES[reason], FollowProducer) and change.implies:
+        # What an edge has for this reason goes with it; what a partition transformation has given stays.
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
         implied = resolve_virtual_nodes(ordered).filter(pl.col("partitioner").is_null())
         edges = edges.join(
@@ -128,22 +120,19 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: Reason) -> pl.DataFrame:
 
 
 def _planned(
-    plan: StoredPlan, frames: dict[str, pl.DataFrame], chosen: pl.DataFrame, reason: Reason
+    plan: StoredPlan, frames: dict[str, pl.DataFrame], chosen: pl.DataFrame, reason: NotChainableReason
 ) -> StoredPlan:
     """The plans of these topologies with the edges `chosen` changed."""
     edges, nodes = frames["stream_edges"], frames["stream_nodes"]
-    if reason is Reason.CHAINING_DISABLED:
-        frames["job_settings"] = frames["job_settings"].with_columns(chaining_enabled=True)
-    elif reason is Reason.DIFFERENT_MAX_PARALLELISM:
-        frames["job_settings"] = frames["job_settings"].with_columns(chain_different_max_parallelism=True)
-    elif reason in (Reason.DIFFERENT_PARALLELISM, Reason.DIFFERENT_SLOT_SHARING_GROUP):
-        column = "parallelism" if reason is Reason.DIFFERENT_PARALLELISM else "slot_sharing_group"
-        values = _followed(nodes.select(TOPOLOGY, "id", value=column), edges, chosen)
-        frames["transformations"] = _with(frames["transformations"], values, column)
-    else:
-        end = "source" if reason is Reason.UPSTREAM_NEVER_CHAINS else "target"
-        always = chosen.select(TOPOLOGY, id=end, value=pl.lit(ChainingStrategy.ALWAYS.value)).unique()
-        frames["transformations"] = _with(frames["transformations"], always, "chaining")
+    match CHANGES[reason]:
+        case SwitchOn(setting):
+            frames["job_settings"] = frames["job_settings"].with_columns(pl.lit(True).alias(setting))
+        case FollowProducer(attribute):
+            values = _followed(nodes.select(TOPOLOGY, "id", value=attribute), edges, chosen)
+            frames["transformations"] = _with(frames["transformations"], values, attribute)
+        case ChainAlways(end):
+            always = chosen.select(TOPOLOGY, id=end, value=pl.lit(ChainingStrategy.ALWAYS.value)).unique()
+            frames["transformations"] = _with(frames["transformations"], always, "chaining")
     frames["stream_nodes"], frames["stream_edges"] = nodes.clear(), edges.clear()
     frames["rejected"] = frames["rejected"].clear()
     options = plan.version.options

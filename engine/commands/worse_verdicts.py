@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from engine.diff.savepoint_verdicts import Verdict
 from plans.errors import WorseVerdictError
-from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import MOST_OF_A_NAME, limited
 
 _SHOWN = 5
 _KEEP = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"

@@ -11,7 +11,7 @@ from engine.datastream.job_plan import require_planned
 from engine.planning.plan_in_process import plan_in_process
 from engine.runtime.job import Job, topology_of
 from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.to_execution_plan_lines import to_execution_plan_lines
+from plans.plan_json.columnar.view_lines import to_execution_plan_lines
 from plans.vocabulary import Layer
 
 

@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 from engine.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
+from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from operators.formats.data_types import is_data_type
 
-MAX_PARALLELISM = 1 << 15
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
@@ -27,8 +27,8 @@ def check_parallelism(parallelism: int, can_be_parallel: bool = True) -> int | N
 
 def check_max_parallelism(max_parallelism: int, can_be_parallel: bool = True) -> int:
     """`max_parallelism`."""
-    if not 1 <= max_parallelism <= MAX_PARALLELISM:
-        raise ValueError(f"maximum parallelism {max_parallelism}: from 1 to {MAX_PARALLELISM}")
+    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise ValueError(f"maximum parallelism {max_parallelism}: from 1 to {UPPER_BOUND_MAX_PARALLELISM}")
     if not can_be_parallel and max_parallelism != 1:
         raise ValueError(
             f"maximum parallelism {max_parallelism}: this operator is non-parallel, only 1 is possible"

@@ -16,8 +16,8 @@ from engine.diff.rows_of_slices import SLICE
 from engine.diff.savepoint_verdicts import Restored, restored
 from engine.diff.side import Side
 from engine.diff.topology_diff import Change, Counts, TopologyDiff
-from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
+from plans.columnar.plan_in_parts import without_garbage_collection
+from plans.savepoint.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
 from plans.tables.column_types import TOPOLOGY
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import polars as pl
 
 from engine.diff.side import Plans
-from plans.execution_graph.create_execution_job_vertices import DECIDED_AT_RUN_TIME
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.savepoint.restore_savepoint import Failure
 from plans.tables.column_types import TOPOLOGY
 
@@ -45,7 +45,7 @@ def _operators(tables: Plans) -> pl.DataFrame:
         TOPOLOGY, "vertex", subtasks="parallelism", effective_max_parallelism="max_parallelism"
     )
     given = tables["job_vertices"].select(
-        TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == DECIDED_AT_RUN_TIME
+        TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == NOT_DECIDED
     )
     nodes = tables["stream_nodes"].rename({"id": "node"})
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")

@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 from engine.diff.read_pairs import Pair
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
-from plans.savepoint.job_to_restore import JOB_COLUMNS, Job, jobs_to_restore
-from plans.savepoint.restore_savepoint import Failure, restore_savepoint, take_savepoint
+from plans.savepoint.restore_savepoint import (
+    JOB_COLUMNS,
+    Failure,
+    Job,
+    jobs_to_restore,
+    restore_savepoint,
+    take_savepoint,
+)
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer
 

@@ -11,7 +11,7 @@ from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_to
 from engine.planning.plan_in_process import plan_frames
 from engine.planning.plan_options import PlanOptions
 from plans.columnar.frames import empty, from_arrow
-from plans.columnar.without_garbage_collection import without_garbage_collection
+from plans.columnar.plan_in_parts import without_garbage_collection
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_tables import TopologyTables
 

@@ -3,27 +3,7 @@
 from collections.abc import Sequence
 
 from engine.draw.drawn_plan import DrawnPlan, Row
-from plans.vocabulary import NotChainableReason as Reason
-
-_SENTENCES = {
-    Reason.CHAINING_DISABLED: "operator chaining is switched off for the job",
-    Reason.SEVERAL_INPUTS: "the reader has several inputs",
-    Reason.UNION_INPUT: "another edge feeds the same input of the reader (a union)",
-    Reason.DIFFERENT_SLOT_SHARING_GROUP: "slot sharing groups differ ({source[slot_sharing_group]} and "
-    "{target[slot_sharing_group]})",
-    Reason.YIELDING_BEHIND_LEGACY_SOURCE: "the reader yields, which no chain of a SourceFunction allows",
-    Reason.UPSTREAM_NEVER_CHAINS: "the producer's chaining strategy is NEVER",
-    Reason.DOWNSTREAM_NEVER_CHAINS: "the reader's chaining strategy is NEVER",
-    Reason.DOWNSTREAM_IS_HEAD: "the reader's chaining strategy is HEAD: it begins a chain",
-    Reason.UPSTREAM_IS_NOT_A_SOURCE: "the reader's strategy, HEAD_WITH_SOURCES, takes "
-    "sources only into its chain",
-    Reason.DIFFERENT_PARALLELISM: "parallelism differs ({source[parallelism]} and {target[parallelism]})",
-    Reason.DIFFERENT_MAX_PARALLELISM: "max parallelism differs ({source[max_parallelism]} and "
-    "{target[max_parallelism]}), and the job forbids that in a chain",
-    Reason.PARTITIONER_NOT_FORWARD: "the partitioner is {edge[partitioner]}, not FORWARD",
-    Reason.BATCH_EXCHANGE: "its exchange is BATCH: the reader starts when the producer has ended",
-    Reason.DECIDED_BY_PLANNER: "the planner that was chosen keeps them apart",
-}
+from plans.not_chainable_reasons import NotChainableReason
 
 EDGE_COLUMNS = (
     *("source", "target", "in_index", "out_index", "type_number", "partitioner", "exchange_mode"),
@@ -58,5 +38,6 @@ def is_chained(edge: Row) -> bool:
 def why_not_chained(reasons: Sequence[str], edge: Row, source: Row, target: Row) -> str:
     """One sentence for each reason, joined by semicolons."""
     return "; ".join(
-        _SENTENCES[Reason(one)].format(edge=edge, source=source, target=target) for one in reasons
+        NotChainableReason[reason].record.sentence.format(edge=edge, source=source, target=target)
+        for reason in reasons
     )

@@ -4,18 +4,17 @@ from typing import Any
 
 from engine.draw.chaining_reasons import is_chained
 from engine.draw.drawn_plan import Row
-from engine.explain.chaining_conditions import CONDITIONS
 from engine.explain.explained_plan import ExplainedPlan
 from operators.kinds import OPERATOR_KINDS
 from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
+from plans.not_chainable_reasons import NotChainableReason
+from plans.reason_records import EdgeFacts
 from plans.vocabulary import DistributionPattern, ResultPartitionType
-from plans.vocabulary import NotChainableReason as Reason
 
 Explanation = dict[str, Any]
 """What `--json` writes: texts, numbers, lists and mappings of them."""
 
 _KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
-_AS_STREAMING = "run as STREAMING: execution.runtime-mode: STREAMING"
 
 
 def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
@@ -24,7 +23,7 @@ def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
     It is chained if and only if all conditions are met. `result` is None where there is no job edge.
     """
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
-    chained, found = is_chained(edge), _found(plan, edge)
+    chained, facts = is_chained(edge), _facts(plan, edge)
     return {
         "source": {"node": source["id"], "name": source["name"]},
         "target": {"node": target["id"], "name": target["name"]},
@@ -32,77 +31,55 @@ def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
         "chained": chained,
         "not_chained_because": "" if chained else why,
         "partitioner": edge["partitioner"],
-        "partitioner_because": _partitioner_because(plan, edge),
-        "conditions": [_condition(plan, edge, reason, found[reason]) for reason in _asked(edge)],
+        "partitioner_because": facts.partitioner_because,
+        "conditions": [_condition(facts, reason) for reason in _asked(edge)],
         "result": _result(plan, edge),
     }
 
 
-def _asked(edge: Row) -> list[Reason]:
-    """The conditions of an edge: Flink's, and that of another planner where it keeps the edge apart."""
-    own = Reason.DECIDED_BY_PLANNER
-    return [one for one in Reason if one is not own or own.value in edge["not_chainable_reasons"]]
+def _asked(edge: Row) -> list[NotChainableReason]:
+    """The conditions of an edge: Flink's, and that of a custom planner where it keeps the edge apart."""
+    decided = NotChainableReason.DECIDED_BY_PLANNER
+    return [
+        reason
+        for reason in NotChainableReason
+        if reason is not decided or decided.value in edge["not_chainable_reasons"]
+    ]
 
 
-def _condition(plan: ExplainedPlan, edge: Row, reason: Reason, found: Explanation) -> Explanation:
-    condition = CONDITIONS[reason]
+def _condition(facts: EdgeFacts, reason: NotChainableReason) -> Explanation:
+    record = reason.record
     # The head that takes sources into its chain has several inputs: the sources are chained all the same.
-    waived = reason is Reason.SEVERAL_INPUTS and edge["chained_source"]
-    met = waived or reason.value not in edge["not_chainable_reasons"]
-    change = None if met else condition.change
-    if not met and reason is Reason.PARTITIONER_NOT_FORWARD:
-        change = _change_of_partitioner(plan, edge)
-    elif not met and reason is Reason.DOWNSTREAM_IS_HEAD and found["set by"] == _KEYED_IN_BATCH:
-        change = _AS_STREAMING
+    waived = reason is NotChainableReason.SEVERAL_INPUTS and facts.edge["chained_source"]
+    met = waived or reason.value not in facts.edge["not_chainable_reasons"]
+    change = record.change if isinstance(record.change, str) else record.change(facts)
     return {
         "reason": reason.value,
-        "requires": condition.requires,
+        "requires": record.requires,
         "met": met,
-        "found": found,
-        "method": condition.method,
-        "change": change,
+        "found": record.values(facts),
+        "method": record.method,
+        "change": None if met else change,
     }
 
 
-def _found(plan: ExplainedPlan, edge: Row) -> dict[Reason, Explanation]:
-    """The values that decide each condition."""
+def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
-    of_source, of_target = _strategy(plan, source), _strategy(plan, target)
-    inputs: Explanation = {"input edges": len(plan.inputs[target["id"]])}
-    if edge["chained_source"]:
-        inputs["reader takes sources into its chain"] = True
-
-    def of_both(attribute: str) -> Explanation:
-        return {"producer": source[attribute], "reader": target[attribute]}
-
-    return {
-        Reason.CHAINING_DISABLED: {"chaining": "on" if plan.settings["chaining_enabled"] else "off"},
-        Reason.SEVERAL_INPUTS: inputs,
-        Reason.UNION_INPUT: {"edges into the input": plan.input_degrees[target["id"], edge["type_number"]]},
-        Reason.DIFFERENT_SLOT_SHARING_GROUP: of_both("slot_sharing_group"),
-        Reason.YIELDING_BEHIND_LEGACY_SOURCE: {
-            "reader yields": target["yielding"],
-            "SourceFunction": _behind_legacy(plan, source),
-        },
-        Reason.UPSTREAM_NEVER_CHAINS: of_source,
-        Reason.DOWNSTREAM_NEVER_CHAINS: of_target,
-        Reason.DOWNSTREAM_IS_HEAD: of_target,
-        Reason.UPSTREAM_IS_NOT_A_SOURCE: {**of_target, "producer is a source": source["source"]},
-        Reason.DIFFERENT_PARALLELISM: of_both("parallelism"),
-        Reason.DIFFERENT_MAX_PARALLELISM: {
-            **of_both("max_parallelism"),
-            "may differ": plan.settings["chain_different_max_parallelism"],
-        },
-        Reason.PARTITIONER_NOT_FORWARD: {
-            "partitioner": edge["partitioner"],
-            "because": _partitioner_because(plan, edge),
-        },
-        Reason.BATCH_EXCHANGE: {
-            "exchange mode": edge["exchange_mode"],
-            "partitioner class": edge["partitioner_class"],
-        },
-        Reason.DECIDED_BY_PLANNER: {"decides": "apart"},
-    }
+    target_strategy = _strategy(plan, target)
+    return EdgeFacts(
+        edge=edge,
+        source=source,
+        target=target,
+        settings=plan.settings,
+        target_inputs=len(plan.inputs[target["id"]]),
+        input_edges=plan.input_degrees[target["id"], edge["type_number"]],
+        in_chain_of_legacy_source=_behind_legacy(plan, source),
+        source_strategy=_strategy(plan, source),
+        target_strategy=target_strategy,
+        keyed_in_batch=target_strategy["set by"] == _KEYED_IN_BATCH,
+        partitioner_because=_partitioner_because(plan, edge),
+        partitioner_change=_change_of_partitioner(plan, edge),
+    )
 
 
 def _behind_legacy(plan: ExplainedPlan, source: Row) -> bool:

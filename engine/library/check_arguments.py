@@ -13,7 +13,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def member(argument: str, value: Any, allowed: type[E]) -> E:
-    """A member of an enum, given as itself, its value or an older word. Raises ConfigurationError."""
+    """A member of an enum, given as itself or as its value. Raises ConfigurationError."""
     if isinstance(value, str):
         with suppress(ValueError):
             return allowed(value)

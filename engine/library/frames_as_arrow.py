@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from plans.errors import InputError
-from plans.message_limits import limited
+from plans.printable import limited
 
 
 def frame_as_arrow(frame: Any) -> pa.Table:

@@ -14,7 +14,7 @@ from plans.importing.given_graph import (
 )
 from plans.importing.graph_errors import graph_errors
 from plans.importing.graphs_of_libraries import graph_of_library
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.vocabulary import Partitioner
 
 

@@ -7,8 +7,7 @@ from engine.library.require_store import require_store
 from engine.library.store import path_of_store
 from engine.output.html_table import html_table
 from plans.errors import ConfigurationError
-from plans.message_limits import limited
-from plans.printable import printable
+from plans.printable import limited, printable
 from plans.tables import TABLES
 
 

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from engine.library.check_arguments import path
 from engine.output.html_table import html_table
-from plans.message_limits import MOST_OF_A_NAME, limited
-from plans.printable import printable
+from plans.printable import MOST_OF_A_NAME, limited, printable
 
 
 class Version(NamedTuple):

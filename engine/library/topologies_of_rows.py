@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.library.frames_as_arrow import frame_as_arrow, is_pandas
 from plans.errors import InputError
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.vocabulary import TopologyForm
 
 _MAPS = ("config", "managed_memory", "input_requirements")

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from engine.library.frames_as_arrow import frame_as_arrow
 from plans.errors import InputError
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id

@@ -13,7 +13,7 @@ from plans.errors import ConfigurationError
 
 @contextmanager
 def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
-    """Inside the block, `plans.joins.cut_lineage` writes to a folder of its own in `folder`.
+    """Inside the block, `plans.joins.spark_schemas` writes to a folder of its own in `folder`.
 
     With None, executors keep the tables, or the checkpoint directory that the context has. Raises
     ConfigurationError where the folder cannot be made.

@@ -14,7 +14,7 @@ from engine.planning.foresee_memory import (
 from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
 from engine.store.is_local import is_local
 from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from plans.topology.columnar.find_topology_files import is_pipe, local_path
 
 MARGIN = 1.25
@@ -31,11 +31,6 @@ class Planner(StrEnum):
     JOINS = "joins"  #: joins and windows on Spark, any size, any file system
     COLUMNAR = "columnar"  #: arrays: in this process, or of whole topologies in Spark's workers
     FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
-    SPARK = JOINS  #: what JOINS was called before
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Planner | None":
-        return cls.JOINS if value == "spark" else None
 
 
 class Choice(NamedTuple):

@@ -7,8 +7,7 @@ import polars as pl
 
 from engine.store.local_store_and_version import local_store_and_version
 from plans.errors import ConfigurationError
-from plans.metrics.costs_in_topologies import costs_in_topologies
-from plans.metrics.operator_costs import drawn_costs, operator_costs, read_costs
+from plans.metrics.operator_costs import costs_in_topologies, drawn_costs, operator_costs, read_costs
 from plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"

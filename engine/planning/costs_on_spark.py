@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 
 from engine.planning.chosen_costs import chosen_costs
 from plans.columnar.frames import from_arrow
-from plans.metrics.costs_in_topologies import PREFIX
-from plans.metrics.operator_costs import COSTS
+from plans.metrics.operator_costs import COSTS, PREFIX
 from plans.tables.column_types import TOPOLOGY
 
 _SCHEMA = f"{TOPOLOGY} bigint, id int, " + ", ".join(f"{name} double" for name in list(COSTS)[2:])

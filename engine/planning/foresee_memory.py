@@ -20,7 +20,7 @@ from engine.machine.machine import cores
 from engine.machine.require_memory import require_memory, shown_bytes
 from engine.spark.foresee_spark_memory import least_for_spark
 from plans.errors import NotEnoughMemoryError
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
 
 BYTES_OF_A_PROCESS = 160 * 2**20
 """Libraries that planning imports."""

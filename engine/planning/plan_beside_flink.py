@@ -15,14 +15,13 @@ from engine.planning.foresee_memory import require_memory_to_read_on
 from engine.planning.nothing_lost import require_nothing_lost
 from engine.planning.plan_in_process import PlannedTables, plan_frames
 from engine.spark.find_java import require_java
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow, to_arrow
-from plans.columnar.read_topologies import Topologies, read_topologies
+from plans.columnar.plan_as_read import Topologies, read_topologies
 from plans.columnar.refusals import without_topologies
-from plans.errors import ConfigurationError
-from plans.message_limits import limited
+from plans.errors import ALLOWED, HINT, ConfigurationError
+from plans.layers import Choices
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.refusals import ALLOWED, HINT
+from plans.printable import limited
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_tables import lines_of_tables

@@ -16,13 +16,11 @@ from engine.planning.foresee_memory import (
 )
 from engine.planning.nothing_lost import require_nothing_lost
 from operators.common.without_pandas import without_pandas
-from plans.choices import Choices
-from plans.columnar.plan_as_read import ROWS_AT_A_TIME, plan_as_read
+from plans.columnar.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
 from plans.columnar.plan_columnar import Finished
-from plans.columnar.plan_in_parts import plan_alone, plan_in_parts
-from plans.columnar.read_topologies import Topologies, read_topologies
-from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.columnar.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.read_topology_files import read_topology_files_in_parts
 from plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts

@@ -9,27 +9,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from engine.planning.policies import Policies
+from engine.planning.custom_planners import CustomPlanners
 from engine.planning.require_memory_in_worker import require_memory_in_worker
 from engine.planning.send_planners import send_planners
 from engine.spark.scoped_settings import scoped_settings
-from plans.choices import Choices
-from plans.columnar.packed_tables import PACKED, divide, packed_parts, unpack
 from plans.columnar.plan_packed_tables import (
     ORPHANS,
+    PACKED,
     STAGE_SECONDS,
     PlanPart,
+    divide,
+    packed_parts,
     plan_packed_tables,
     planned_by_flinks_rules,
+    unpack,
     validate_tables,
     validated_tables,
 )
-from plans.joins.cut_lineage import cut_lineage
-from plans.joins.null_lists import with_null_lists, without_null_lists
-from plans.joins.packed_tables import PackedTables
+from plans.joins.frames import with_null_lists, without_null_lists
+from plans.joins.packed_blocks import PackedTables
 from plans.joins.run_passes import Planned
-from plans.joins.spark_schemas import conform
-from plans.layers import LAYER_TABLES, layers_until
+from plans.joins.spark_schemas import conform, cut_lineage
+from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.tables import TABLES
 from plans.topology.joins.local_transformations import RowGroups, local_transformations, read_row_groups
 from plans.topology.joins.topology_tables import GivenTables, TopologyTables
@@ -55,22 +56,22 @@ def plan_in_workers(
     partitions: int,
     report: Callable[[str], None] = lambda stage: None,
     choices: Choices | None = None,
-    policies: Policies | None = None,
+    custom_planners: CustomPlanners | None = None,
 ) -> Planned:
     """As run_passes, with the same rows: topologies are divided into `partitions`, each planned by one call.
 
     Given tables are validated by the same call. Every topology has to fit a worker. Tables travel in blocks
-    (PACKED); those of the plan stay packed until they are read. `policies` decide in place of Flink's rules,
-    and see a partition at a time; files of costs have to be where the workers run.
+    (PACKED); those of the plan stay packed until they are read. `custom_planners` decide in place of Flink's
+    rules, and see a partition at a time; files of costs have to be where the workers run.
     """
     report("plan whole topologies")
     started = time.monotonic()
     chosen = choices or Choices()
-    if policies is None:
+    if custom_planners is None:
         plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
     else:
-        send_planners(given.topologies.sparkSession, policies.chosen)
-        plan_part = planned_by_policies(policies, until, chosen)
+        send_planners(given.topologies.sparkSession, custom_planners.chosen)
+        plan_part = planned_by_policies(custom_planners, until, chosen)
     planned = call_in_workers(given, partitions, plan_part)
     wall = time.monotonic() - started
     tables = {
@@ -114,17 +115,17 @@ def count_inputs(given: TopologyTables | GivenTables, called: DataFrame) -> int:
     return given.inputs
 
 
-def planned_by_policies(policies: Policies, until: Layer, choices: Choices) -> PlanPart:
+def planned_by_policies(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
     """plan_by_policies in a worker, which imports it when it needs it."""
 
     def plan(given: "dict[str, pl.DataFrame]") -> "InParts":
-        from engine.planning.plan_by_policies import plan_by_policies
+        from engine.planning.plan_by_custom_planners import plan_by_custom_planners
         from plans.columnar.plan_in_parts import InParts
 
         count = len(given["topologies"]) + len(given["rejected"])
-        question = policies.question(given["topologies"], part=True)
-        planned = plan_by_policies(
-            given, count, policies.chosen, until=until, choices=choices, question=question
+        question = custom_planners.question(given["topologies"], part=True)
+        planned = plan_by_custom_planners(
+            given, count, custom_planners.chosen, until=until, choices=choices, question=question
         )
         return InParts(planned.tables, planned.seconds)
 

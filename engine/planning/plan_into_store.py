@@ -14,8 +14,8 @@ from engine.planning.plan_options import PlanOptions
 if TYPE_CHECKING:
     import polars as pl
 
+    from engine.planning.custom_planners import CustomPlanners
     from engine.planning.plan_in_process import PlannedTables
-    from engine.planning.policies import Policies
     from plans.topology.columnar.topology_tables import TopologyTables
 
 
@@ -38,14 +38,14 @@ def plan_into_store_by_columns(
     *,
     choice: Choice,
     max_line_bytes: int,
-    policies: "Policies | None" = None,
+    custom_planners: "CustomPlanners | None" = None,
 ) -> Stored:
     """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
 
-    `policies`: planners of others, who decide in place of Flink's rules.
+    `custom_planners`: custom planners, who decide in place of Flink's rules.
     """
-    if policies is not None:
-        return _by_policies(inputs, out, options, report, policies, max_line_bytes)
+    if custom_planners is not None:
+        return _by_custom_planners(inputs, out, options, report, custom_planners, max_line_bytes)
     if choice.planner is Planner.FLINK:
         from engine.planning.plan_beside_flink import plan_beside_flink
 
@@ -84,30 +84,30 @@ def plan_into_store_by_columns(
     return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
 
 
-def _by_policies(
+def _by_custom_planners(
     inputs: Sequence[str],
     out: str,
     options: PlanOptions,
     report: Report,
-    policies: "Policies",
+    custom_planners: "CustomPlanners",
     max_line_bytes: int,
 ) -> Stored:
     """All topologies at once: who decides is shown Flink's plan of them first."""
-    from engine.planning.plan_by_policies import plan_by_policies
+    from engine.planning.plan_by_custom_planners import plan_by_custom_planners
     from engine.planning.plan_in_process import read_in_process
 
     frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
-    planned = plan_by_policies(
+    planned = plan_by_custom_planners(
         frames,
         count,
-        policies.chosen,
+        custom_planners.chosen,
         until=options.until,
         choices=options.choices,
-        question=policies.question(frames["topologies"]),
+        question=custom_planners.question(frames["topologies"]),
         report=report,
     )
-    number = _write(out, planned, options, report, {"planner": policies.name})
-    return Stored(number, *planned[1:4], policies.name, "as asked")
+    number = _write(out, planned, options, report, {"planner": custom_planners.name})
+    return Stored(number, *planned[1:4], custom_planners.name, "as asked")
 
 
 def _write(
@@ -188,7 +188,7 @@ class WorkOnSpark(NamedTuple):
     conf: Mapping[str, str]
     max_line_bytes: int
     checkpoint_dir: str | None = None
-    policies: "Policies | None" = None
+    custom_planners: "CustomPlanners | None" = None
 
 
 def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> Stored:
@@ -196,7 +196,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     choose_on_spark).
     """
     from engine.planning.checkpoints_in import checkpoints_in
-    from engine.planning.plan_topologies import plan_tables, read_topologies
+    from engine.planning.plan_topologies import plan_read_topologies, read_topologies
     from engine.store.write_layers import WriteLayers
 
     options, choice = work.options, work.choice
@@ -206,15 +206,23 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
         spark,
         work.out,
         planner_version=version("penstock"),
-        options=options.recorded | ({} if work.policies is None else {"planner": work.policies.name}),
+        options=options.recorded
+        | ({} if work.custom_planners is None else {"planner": work.custom_planners.name}),
     )
     planned = None
     with checkpoints_in(spark, work.checkpoint_dir):
         try:
             report("read topologies")
             given = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
-            planned = plan_tables(
-                spark, given, options.until, report, options.choices, choice.planner, work.policies, write
+            planned = plan_read_topologies(
+                spark,
+                given,
+                options.until,
+                report,
+                options.choices,
+                choice.planner,
+                work.custom_planners,
+                write,
             )
             report("write the version")
             number = write.publish(planned)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
 from engine.configuration.option import size_text
-from plans.choices import Choices
+from plans.layers import Choices
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

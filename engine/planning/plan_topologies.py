@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from engine.planning.choose_planner import Choice, Planner, choose_on_spark
 from engine.planning.count_rows import count_rows
+from engine.planning.custom_planners import CustomPlanners
 from engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
@@ -27,14 +28,13 @@ from engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from engine.planning.policies import Policies
 from engine.planning.split_by_size import joined_plans, split_by_size
 from engine.spark.foresee_spark_memory import heap_bytes
 from engine.spark.session import any_session, require_delta
-from plans.choices import Choices
 from plans.errors import NotEnoughMemoryError
 from plans.joins.hand_over_tables import Finished
 from plans.joins.run_passes import Planned, run_passes
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others
@@ -93,27 +93,27 @@ def plan(
     session = spark or any_session()
     report("read topologies")
     given = read_topologies(session, topologies, max_line_bytes, job_defaults)
-    return plan_tables(session, given, until, report, choices, planner)
+    return plan_read_topologies(session, given, until, report, choices, planner)
 
 
-def plan_tables(
+def plan_read_topologies(
     spark: SparkSession,
     given: TopologyTables | GivenTables,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
-    policies: Policies | None = None,
+    custom_planners: CustomPlanners | None = None,
     finished: Finished | None = None,
 ) -> Planned:
     """`plan` for what read_topologies gives; checks that no topology is lost.
 
-    `policies`: planners of others, who decide in place of Flink's rules, in the workers. `finished` is
+    `custom_planners`: custom planners, who decide in place of Flink's rules, in the workers. `finished` is
     where tables of giants go while later layers are planned, if nothing else is planned. Where it raises,
     what reading has persisted is given back.
     """
     with _given_back_on_error(given):
-        return _plan_tables(spark, given, until, report, choices, planner, policies, finished)
+        return _plan_by_choice(spark, given, until, report, choices, planner, custom_planners, finished)
 
 
 @contextmanager
@@ -132,14 +132,14 @@ def _given_back_on_error(
         raise
 
 
-def _plan_tables(
+def _plan_by_choice(
     spark: SparkSession,
     given: TopologyTables | GivenTables,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
     planner: Planner,
-    policies: Policies | None,
+    custom_planners: CustomPlanners | None,
     finished: Finished | None,
 ) -> Planned:
     rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
@@ -163,10 +163,10 @@ def _plan_tables(
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
-        planned = _by_joins(spark, given, giants, rows, until, report, choices, finished)
+        planned = _plan_by_joins(spark, given, giants, rows, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
-            planned = plan_in_workers(given, until, partitions, report, choices, policies)
+            planned = plan_in_workers(given, until, partitions, report, choices, custom_planners)
     with _given_back_on_error(given, [planned]):
         with planning_settings(spark, partitions):
             report("check that nothing is lost")
@@ -175,12 +175,12 @@ def _plan_tables(
             rejected = planned.tables["rejected"].count()
         require_nothing_lost(planned.inputs, kept, rejected, different)
     planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
-    planned.planner = choice.planner if policies is None else policies.name
+    planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned
 
 
-def _by_joins(
+def _plan_by_joins(
     spark: SparkSession,
     given: TopologyTables | GivenTables,
     giants: Mapping[int, int],

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from engine.planning.choose_planner import Planner
 from engine.spark.scoped_settings import scoped_settings
-from plans.joins.blocks import ROWS_PER_BLOCK, WALKED_ALONE
+from plans.joins.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000
 MOST_PARTITIONS = 4_096
@@ -52,8 +52,8 @@ def planning_settings(
 ) -> Iterator[None]:
     """Sets what the passes need on `spark` and puts back what was there: a caller's session may differ.
 
-    `rows_per_block` for topologies that are larger than a partition (see plans.joins.blocks), `alone` where
-    it is one.
+    `rows_per_block` for topologies that are larger than a partition (see plans.joins.packed_blocks), `alone`
+    where it is one.
 
     Adaptive execution would change partition counts between passes, and with them what stays local.
     """

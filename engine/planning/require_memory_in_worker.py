@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from plans.execution_graph.columnar.count_task_rows import TaskRows
+    from plans.execution_graph.columnar.job_graph_arrays import TaskRows
 
 
 def require_memory_in_worker(rows: "TaskRows") -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.commits.temporary_folders import short_lived_folder
-from engine.planning.find_policies import Policy
+from engine.planning.find_custom_planners import CustomPlanner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def send_planners(spark: "SparkSession", policies: Iterable[Policy]) -> None:
-    """Let the workers import the modules that `policies` are in: a file, or the whole package around it."""
-    modules = {policy.function.__module__.partition(".")[0] for policy in policies}
+def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner]) -> None:
+    """Let the workers import the modules that custom planners are in: files, or the packages around."""
+    modules = {planner.function.__module__.partition(".")[0] for planner in custom_planners}
     for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
         found = importlib.import_module(module).__file__
         if (

@@ -8,8 +8,7 @@ import pyarrow as pa
 from engine.output.html_table import html_table
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.job_monitor import COUNTS, Attempt
-from plans.message_limits import MOST_OF_A_NAME, limited
-from plans.printable import printable
+from plans.printable import MOST_OF_A_NAME, limited, printable
 
 
 @dataclass(repr=False)

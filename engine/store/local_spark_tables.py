@@ -23,7 +23,7 @@ from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
 from engine.store.write_file import make_log_durable
 from engine.store.write_rows_in_workers import write_packed, write_rows
-from plans.joins.packed_tables import PackedTables
+from plans.joins.packed_blocks import PackedTables
 from plans.tables import TABLES
 
 _ROWS_TO_WORKERS = {

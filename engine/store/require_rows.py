@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from plans.errors import SchemaError
 from plans.tables import TABLES, require_schema
-from plans.tables.type_names import type_name
+from plans.tables.column_types import type_name
 
 
 def require_rows(rows: pa.Table, table: str) -> None:

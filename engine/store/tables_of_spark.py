@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from engine.store.is_local import is_local
 from engine.store.local_spark_tables import LocalSparkTables
 from engine.store.spark_tables import SparkTables
-from plans.joins.packed_tables import PackedTables
+from plans.joins.packed_blocks import PackedTables
 
 
 def tables_of_spark(

@@ -15,7 +15,7 @@ from engine.store.store_errors import store_errors
 from engine.store.tables_of_spark import tables_of_spark
 from engine.store.unchanged_topologies import unchanged_topologies
 from engine.store.write_plan import Begun, new_write_id, write_plan
-from plans.joins.packed_tables import PackedTables
+from plans.joins.packed_blocks import PackedTables
 from plans.joins.run_passes import Planned
 from plans.tables import TABLES
 

@@ -9,8 +9,8 @@ from engine.spark.describe_disk_error import CANNOT_WRITE_TO_STORE
 from engine.store.open_file import OpenFile
 from engine.store.require_rows import require_rows
 from engine.store.stored_tables import in_files
-from plans.joins.null_lists import with_null_lists, without_null_lists
-from plans.joins.packed_tables import Batches, PackedTables, Parts
+from plans.joins.frames import with_null_lists, without_null_lists
+from plans.joins.packed_blocks import Batches, PackedTables, Parts
 from plans.joins.spark_schemas import conform
 from plans.tables import TABLES
 

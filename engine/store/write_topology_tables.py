@@ -17,7 +17,7 @@ from engine.store.stored_tables import delta_schema
 from engine.store.write_file import add_action, make_log_durable, write_file
 from operators.common.without_pandas import without_pandas
 from plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from plans.generate.rows import topologies_table, transformations_table
+from plans.generate.topology_lines import topologies_table, transformations_table
 from plans.tables import TABLES
 
 _PARTS_OF_A_FILE = 16

@@ -2,7 +2,7 @@
 
 A request is a line: a JSON list with the JSON of a CellRequest.
 
-What planners of others print goes to standard error, so that only answers are on standard output.
+What custom planners print goes to standard error, so that only answers are on standard output.
 """
 
 import json

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.planning.find_policies import find_policies, names_a_policy
+from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 from engine.sweep.sweep_spec import (
     PARAMETERS,
     WORKLOADS,
@@ -148,8 +148,8 @@ def _digest(path: str) -> str:
 @cache
 def _code(planner: str) -> list[str]:
     """Digests of the modules whose functions a planner is; nothing for Flink's rules."""
-    if not names_a_policy(planner):
+    if not names_custom_planner(planner):
         return []
-    modules = {policy.function.__module__ for policy in find_policies(planner)}
+    modules = {custom_planner.function.__module__ for custom_planner in find_custom_planners(planner)}
     files = [inspect.getsourcefile(importlib.import_module(module)) for module in sorted(modules)]
     return [_digest(file) for file in files if file is not None]

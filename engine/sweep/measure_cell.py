@@ -9,15 +9,15 @@ import pyarrow as pa
 from engine.bench.measure_quality import plan_and_measure
 from engine.bench.suites import WORKLOADS as WORKLOADS_FILE
 from engine.configuration.find_configuration import find_configuration
+from engine.planning.custom_planners import question
 from engine.planning.plan_in_process import ReadTopologies, read_in_process
 from engine.planning.plan_options import plan_options
-from engine.planning.policies import question
 from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS
 from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from plans.generate.by_spec.fleet_spec import read_fleet_spec
-from plans.generate.rows import topologies_table, transformations_table
-from plans.generate.shapes import SHAPES
-from plans.generate.spec import Spec
+from plans.generate.fleet import Spec
+from plans.generate.layered import SHAPES
+from plans.generate.topology_lines import topologies_table, transformations_table
 from plans.metrics.plan_metrics import fleet_metrics
 from plans.topology.job_defaults import JobDefaults
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from engine.bench.measure_planner import describe_failure
-from engine.planning.find_policies import find_policies, names_a_policy
+from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 from engine.planning.send_planners import send_planners
 from engine.sweep.grid import Cell
 from engine.sweep.measure_cell import CellMeter, CellRequest
@@ -27,8 +27,8 @@ def measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
     threads = max(1, spark.sparkContext.defaultParallelism)
 
     def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
-        of_others = {cell.planner for cell in cells if names_a_policy(cell.planner)}
-        send_planners(spark, [policy for name in of_others for policy in find_policies(name)])
+        of_others = {cell.planner for cell in cells if names_custom_planner(cell.planner)}
+        send_planners(spark, [found for name in of_others for found in find_custom_planners(name)])
         grouped = [list(group) for _, group in groupby(cells, lambda c: (dict(c.source), dict(c.options)))]
         pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-sweep")
         try:

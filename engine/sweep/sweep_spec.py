@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from engine.planning.chosen_costs import ALIKE, DRAWN
 from plans.errors import PenstockError
-from plans.generate.shapes import SHAPES
-from plans.generate.spec import Spec
+from plans.generate.fleet import Spec
+from plans.generate.layered import SHAPES
 from plans.topology.rules import shorten
 
 WORKLOADS = "workloads"

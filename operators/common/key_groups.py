@@ -15,14 +15,15 @@ from operators.common.arrow_types import type_info_of_arrow
 from operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
 from operators.common.hashable_key import hashable_key
 from operators.common.java_hash import key_hashes
+from operators.common.parallelism import (
+    DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
+    UPPER_BOUND_MAX_PARALLELISM,
+)
 from operators.common.pickled_keys import pickled_key_hashes
 from operators.common.polynomial_hashes import Hashes
 from operators.common.without_pandas import without_pandas
 
 KeyGroups = npt.NDArray[np.int32]
-
-UPPER_BOUND_MAX_PARALLELISM = 1 << 15
-_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
 
 
 @without_pandas()
@@ -73,7 +74,7 @@ def default_max_parallelism(parallelism: int) -> int:
     if not 0 < parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise ValueError(f"parallelism {parallelism}: 1 to {UPPER_BOUND_MAX_PARALLELISM}")
     rounded = 1 << (parallelism + parallelism // 2 - 1).bit_length()
-    return min(max(rounded, _LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
+    return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
 
 
 def _of_pickles(keys: Sequence[Any], max_parallelism: int) -> KeyGroups:

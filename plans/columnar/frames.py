@@ -1,15 +1,107 @@
-"""What columnar passes share: Arrow in and out, joins on the topology, windows in a given order."""
+"""What columnar passes share: Arrow in and out, joins on the topology, rows found by topology and id."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.cells import Places, places_by_cells
+from plans.arrow_walks import Ints
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
+
+Places = npt.NDArray[np.int32]
+NONE = -1
+_CELLS_A_ROW = 8
+_FEW_CELLS = 1 << 16
+
+
+class Cells(NamedTuple):
+    """Where the rows of a table stand: a cell for each id, topology by topology."""
+
+    topologies: Ints  #: in order
+    first: Ints  #: of each topology its first cell
+    spans: Ints  #: and how many it has
+    places: Places  #: per cell; the last one, which is nobody's, is NONE
+    in_runs: Ints  #: topologies as they follow each other in the table
+    numbers: Ints  #: and where each of those is among `topologies`
+
+
+def places_by_cells(
+    topologies: pl.Series, ids: pl.Series | None, of_topologies: pl.Series, of_ids: pl.Series | None
+) -> Places | None:
+    """For each (topology, id) of the first two columns its place in the other two, or NONE.
+
+    Without ids, rows are found by topology.
+
+    None if direct addressing does not apply: a key is duplicated or null, an id is negative or not an Int32,
+    or ids are sparse.
+    """
+    if not len(topologies) or not _are_keys(topologies, ids):
+        return None
+    cells = cells_of(of_topologies, of_ids)
+    return None if cells is None else find_in_cells(cells, topologies, ids)
+
+
+def cells_of(topologies: pl.Series, ids: pl.Series | None) -> Cells | None:
+    """The cells of a table's rows; None if it has no rows or direct addressing does not apply."""
+    if not len(topologies) or not _are_keys(topologies, ids):
+        return None
+    in_runs, starts, lengths = _runs(topologies.to_numpy())
+    own_ids = np.zeros(len(topologies), np.int32) if ids is None else ids.to_numpy()
+    if own_ids.min() < 0:
+        return None
+    by_topology = np.argsort(in_runs)
+    in_order = in_runs[by_topology]
+    is_new = np.concatenate(([True], in_order[1:] != in_order[:-1]))
+    numbers = np.empty_like(by_topology)
+    numbers[by_topology] = np.cumsum(is_new) - 1
+    spans_of_runs = np.maximum.reduceat(own_ids, starts)[by_topology].astype(np.int64) + 1
+    spans = np.maximum.reduceat(spans_of_runs, np.flatnonzero(is_new))
+    count = int(spans.sum())
+    if count > _FEW_CELLS + _CELLS_A_ROW * len(topologies):
+        return None
+    first = np.cumsum(spans) - spans
+    own = np.repeat(first[numbers], lengths) + own_ids
+    rows = np.arange(len(topologies), dtype=np.int32)
+    places = np.full(count + 1, NONE, np.int32)
+    places[own] = rows
+    if (places[own] != rows).any():
+        return None
+    return Cells(in_order[is_new], first, spans, places, in_runs, numbers)
+
+
+def find_in_cells(cells: Cells, topologies: pl.Series, ids: pl.Series | None) -> Places:
+    """places_by_cells for at least one row, ids of type Int32 and no nulls."""
+    in_runs, _, lengths = _runs(topologies.to_numpy())
+    if np.array_equal(in_runs, cells.in_runs):
+        numbers, spans = cells.numbers, cells.spans[cells.numbers]
+    else:
+        numbers = np.minimum(np.searchsorted(cells.topologies, in_runs), len(cells.topologies) - 1)
+        spans = np.where(cells.topologies[numbers] == in_runs, cells.spans[numbers], 0)
+    first, nowhere = cells.first[numbers], len(cells.places) - 1
+    if ids is None:
+        return np.repeat(cells.places[np.where(spans > 0, first, nowhere)], lengths)
+    wanted = ids.to_numpy()
+    inside = (wanted >= 0) & (wanted < np.repeat(spans, lengths))
+    at = np.repeat(first, lengths) + wanted
+    if not inside.all():
+        at[~inside] = nowhere
+    found: Places = cells.places[at]
+    return found
+
+
+def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
+    return not topologies.has_nulls() and (ids is None or (ids.dtype == pl.Int32 and not ids.has_nulls()))
+
+
+def _runs(topologies: Ints) -> tuple[Ints, Ints, Ints]:
+    """For each run of rows of one topology: the topology, where the run starts and how long it is."""
+    starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
+    return topologies[starts], starts, np.diff(starts, append=len(topologies))
+
 
 MANY = 1000
 """From this many rows on, arrays are faster."""
@@ -116,3 +208,46 @@ def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: pa.Schema
         return from_arrow(pa.Table.from_batches([], schema))
     ordered = rows.sort(TOPOLOGY, *order)
     return from_arrow(kernel(ordered.to_arrow(compat_level=pl.CompatLevel.oldest())))
+
+
+def look_up(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> pl.DataFrame:
+    """The left join of `rows` with `found`, which has at most one row per key; see frames.join_topology.
+
+    The columns of `rows` are not copied. Raises ValueError or polars' ShapeError if a key has several rows.
+    """
+    given = on.values()
+    if found.is_empty():
+        return rows.hstack(found.drop(TOPOLOGY, *given).clear(len(rows)))
+    if len(on) > 1:
+        joined = join_topology(rows.select(TOPOLOGY, *on), found, on, "left")
+        return rows.hstack(joined.get_columns()[1 + len(on) :])
+    columns = found[[name for name in found.columns if name != TOPOLOGY and name not in given]]
+    at = pl.Series(places(rows, found, on).view(np.uint32))
+    return rows.hstack(columns.select(pl.all().gather(at, null_on_oob=True)))
+
+
+def places(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> Places:
+    """For each row the place of the row of `found` with its key, or NONE. `on`: one column of each, or none.
+
+    Raises ValueError if a key has several rows.
+    """
+    wanted, given = next(iter(on.items()), (None, None))
+    at = places_by_cells(
+        rows[TOPOLOGY],
+        None if wanted is None else rows[wanted],
+        found[TOPOLOGY],
+        None if given is None else found[given],
+    )
+    if at is not None:
+        return at
+    numbered = found.select(TOPOLOGY, *on.values(), place=pl.int_range(pl.len(), dtype=pl.Int32))
+    joined = rows.select(TOPOLOGY, *on).join(
+        numbered,
+        left_on=[TOPOLOGY, *on],
+        right_on=[TOPOLOGY, *on.values()],
+        how="left",
+        maintain_order="left",
+    )
+    if len(joined) != len(rows):
+        raise ValueError(f"several rows for one key: {[TOPOLOGY, *on.values()]}")
+    return joined["place"].fill_null(NONE).to_numpy()

@@ -1,11 +1,15 @@
-"""Groups: rows with equal keys, wherever they stand. Numbering them in arrays costs a third of windows."""
+"""Groups of rows over arrays, and rows that repeat others."""
+
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.cells import Places
+from plans.columnar.frames import Places
 from plans.compiled import run_loop
+from plans.counts import sums_before
 from plans.tables.column_types import TOPOLOGY
 
 
@@ -64,3 +68,25 @@ def _count(of_rows: Places, numbers: Places, seen: Places) -> None:
         group = of_rows[row]
         numbers[row] = seen[group]
         seen[group] += 1
+
+
+Int32s = npt.NDArray[np.int32]
+
+
+class RepeatedRows(NamedTuple):
+    """The row that each row repeats, and its number among the repetitions."""
+
+    of: Ints
+    numbers: Int32s
+
+    def taken(self, columns: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
+        """The columns of the repeated rows."""
+        return {column.name: column.to_numpy()[self.of] for column in columns}
+
+
+def repeated_rows(counts: pl.Series) -> RepeatedRows:
+    """Each row as many times as `counts` says."""
+    lengths = counts.to_numpy()
+    of = np.repeat(np.arange(len(lengths)), lengths)
+    first = sums_before(lengths.astype(np.int64))
+    return RepeatedRows(of, (np.arange(len(of)) - first[of]).astype(np.int32))

@@ -6,61 +6,59 @@ from functools import cache, partial
 
 import polars as pl
 
-from plans.choices import Choices
-from plans.execution_graph.columnar.connect_execution_vertices import execution_edges
-from plans.execution_graph.columnar.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.columnar.create_execution_vertices import execution_vertices
+from plans.custom_planners.with_decisions import Decided, with_decisions
 from plans.execution_graph.columnar.create_intermediate_results import (
+    execution_edges,
+    execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
-from plans.execution_graph.columnar.order_job_vertices import order_job_vertices
-from plans.execution_graph.columnar.place_job_edges import place_job_edges
+from plans.execution_graph.columnar.find_pipelined_regions import (
+    create_execution_job_vertices,
+    find_pipelined_regions,
+)
+from plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
 from plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
-from plans.job_graph.columnar.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
 from plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.columnar.create_vertices import create_vertices
-from plans.job_graph.columnar.find_chain_heads import find_chain_heads
-from plans.job_graph.columnar.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.columnar.create_vertices import assign_operators_to_vertices, create_vertices
+from plans.job_graph.columnar.mark_chainable_edges import (
+    find_chain_heads,
+    mark_chainable_edges,
+    mark_local_reasons,
+)
 from plans.job_graph.columnar.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
+    sort_vertices_topologically,
 )
 from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
 from plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
 from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
 from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.columnar.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
-from plans.passes import in_order, produced_by_layer
-from plans.policies.with_decisions import Decided, with_decisions
+from plans.layers import Choices
+from plans.order_passes import in_order, produced_by_layer
 from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.columnar.size_managed_memory import size_managed_memory
-from plans.slots.columnar.balance_tasks import balance_tasks
-from plans.slots.columnar.create_slot_sharing_groups import execution_slot_sharing_groups, required_slots
-from plans.slots.columnar.prefer_local_inputs import prefer_local_inputs
-from plans.slots.columnar.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.slots.columnar.create_slot_sharing_groups import (
+    execution_slot_sharing_groups,
+    required_slots,
+    share_slots,
+)
+from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
 from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs, refuse_transformations
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.columnar.translate_nodes import translate_nodes
-from plans.vocabulary import Layer, SlotSharingStrategy
+from plans.vocabulary import Layer
 
 Derive = Callable[..., pl.DataFrame]
 """Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
-
-SLOT_SHARING: dict[SlotSharingStrategy, Derive] = {
-    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
-    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
-    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
-}
-"""Strategy to the pass that follows it."""
 
 OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
     "transformation_reasons": ("edges_with_ends", refuse_transformations),
@@ -125,7 +123,7 @@ _ALWAYS: dict[str, Derive] = {
     "connected_edges": connect_vertices,
     "sorted_vertices": sort_vertices_topologically,
     "grouped_vertices": number_slot_sharing_groups,
-    "named_vertices": number_co_location_groups,
+    "job_vertices": number_co_location_groups,
     "chained_operators": set_managed_memory_fractions,
     "intermediate_data_sets": create_data_sets,
     "slot_sharing_groups": slot_sharing_groups,
@@ -143,7 +141,7 @@ _ALWAYS: dict[str, Derive] = {
 
 def _slots(choices: Choices) -> dict[str, Derive]:
     return {
-        "task_slots": SLOT_SHARING[choices.slot_sharing_strategy],
+        "task_slots": partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy]),
         "execution_slot_sharing_groups": execution_slot_sharing_groups,
         "required_slots": required_slots,
         "network_buffers": partial(count_network_buffers, options=choices.network),

@@ -7,12 +7,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.choices import Choices
 from plans.columnar.frames import arrow_parts, to_arrow
 from plans.columnar.passes import inputs_of, steps
 from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
-from plans.execution_graph.columnar.count_task_rows import TaskRows, count_task_rows
-from plans.layers import LAYER_TABLES, layers_until
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
+from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 

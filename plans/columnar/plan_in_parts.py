@@ -1,26 +1,115 @@
-"""A fleet planned in parts of whole topologies, several at a time."""
+"""Plans many topologies in parts, side by side on all cores."""
 
+import gc
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from math import ceil
 from threading import Event, Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from operators.common.without_pandas import without_pandas
 from plans.arrow_walks import Ints
-from plans.choices import Choices
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.columnar.plan_columnar import Finished, Tables, plan_columnar, plan_into
-from plans.columnar.side_by_side import side_by_side
-from plans.columnar.without_garbage_collection import without_garbage_collection
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
+
+Part = TypeVar("Part")
+Done = TypeVar("Done")
+
+
+def side_by_side(
+    work: Callable[[Part], Done], parts: Sequence[Part], given_up: threading.Event | None = None
+) -> list[Done]:
+    """`work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS).
+
+    Runs on polars' own threads, so nested polars calls execute in place instead of queueing for a busy pool:
+    from any other thread, handing a call over takes longer than most calls do. After Ctrl-C or an error no
+    other part is started, and `given_up` is set for the parts that run; when they have ended, the first error
+    is raised.
+    """
+    todo = enumerate(parts)
+    done: dict[int, Done] = {}
+    errors: list[BaseException] = []
+
+    def give_up(error: BaseException) -> None:
+        errors.append(error)
+        if given_up is not None:
+            given_up.set()
+
+    def work_off(rows: pl.Series, **_: object) -> pl.Series:
+        try:
+            with without_pandas():
+                for place, part in todo:
+                    if errors:
+                        break
+                    done[place] = work(part)
+        except BaseException as error:
+            give_up(error)
+        return rows
+
+    threads = min(pl.thread_pool_size(), len(parts))
+    if threading.current_thread() is threading.main_thread():
+        # A thread that waits inside polars handles no signals, and the main thread has handlers to run.
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                beside.submit(in_polars_threads, work_off, threads).result()
+            except BaseException as error:
+                give_up(error)
+    else:
+        in_polars_threads(work_off, threads)
+    if errors:
+        raise errors[0]
+    return [done[place] for place in range(len(parts))]
+
+
+def in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
+    """Runs the call `times` times at once: polars evaluates two or more expressions in a thread each."""
+    row = pl.DataFrame({"row": [0]})
+    once = pl.col("row").map_batches(call, return_dtype=pl.Int64)
+    others = [once.alias(str(number)) for number in range(1, times)] or [pl.lit(1)]
+    row.select(once, *others)
+
+
+def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> Iterator[Done]:
+    """side_by_side that takes parts, and keeps results, only for as many parts as run at once."""
+    threads = pl.thread_pool_size()
+    if threads == 1:
+        yield from map(without_pandas()(work), parts)
+        return
+    pending: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for part in parts:
+            pending.append(pool.submit(without_pandas()(work), part))
+            del part
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """No search for cycles as long as this lasts; looking through long lists takes a quarter of a walk."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
 
 ROWS_OF_A_PART = 150_000
 """Transformations or stream nodes of a part. Smaller parts spend more time in Python, larger ones on data."""

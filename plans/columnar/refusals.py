@@ -5,9 +5,9 @@ import polars as pl
 
 from plans.arrow_walks import Ints
 from plans.columnar.frames import empty, join_topology
-from plans.message_limits import limited
-from plans.refusals import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.runs import runs
+from plans.counts import runs
+from plans.errors import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.printable import limited
 from plans.tables import REJECTED
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.error_kinds import ErrorKind

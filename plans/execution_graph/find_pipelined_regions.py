@@ -3,9 +3,9 @@
 import numpy as np
 
 from plans.arrow_walks import Flags, Ints
-from plans.counts import counts_up, sums_before
+from plans.counts import counts_up, smallest_in_component, sums_before
 from plans.execution_graph.job_graph_arrays import JobGraphArrays
-from plans.union_find import smallest_in_component
+from plans.execution_graph.pointwise_edges import partitions_of_subtask, subtasks_of_partition
 
 
 def regions_of_tasks(graph: JobGraphArrays) -> Ints:
@@ -55,7 +55,7 @@ def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:
 def _task_edges(graph: JobGraphArrays, bases: Ints, edges: Flags) -> tuple[Ints, Ints]:
     """Producing and consuming task of every edge between tasks that the pointwise `edges` stand for.
 
-    `bases`: the number of a vertex's first task. Source: VertexInputInfoComputationUtils.
+    `bases`: the number of a vertex's first task.
     """
     sources, targets = graph.sources[edges], graph.targets[edges]
     producers, consumers = graph.parallelism[sources], graph.parallelism[targets]
@@ -64,8 +64,8 @@ def _task_edges(graph: JobGraphArrays, bases: Ints, edges: Flags) -> tuple[Ints,
     producers, consumers = np.repeat(producers, larger), np.repeat(consumers, larger)
     # Each of the more numerous subtasks has one partner.
     narrowing = producers >= consumers
-    producing = np.where(narrowing, subtasks, subtasks * producers // consumers)
-    consuming = np.where(narrowing, ((subtasks + 1) * consumers - 1) // producers, subtasks)
+    producing = np.where(narrowing, subtasks, partitions_of_subtask(subtasks, producers, consumers)[0])
+    consuming = np.where(narrowing, subtasks_of_partition(subtasks, producers, consumers)[0], subtasks)
     return np.repeat(bases[sources], larger) + producing, np.repeat(bases[targets], larger) + consuming
 
 

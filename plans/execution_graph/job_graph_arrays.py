@@ -1,4 +1,4 @@
-"""Job graphs of whole topologies as flat arrays: what the walks over tasks run over."""
+"""Job graphs of whole topologies as flat arrays, which the walks over tasks run over."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from plans.arrow_walks import Ints
-from plans.vocabulary import ResultPartitionType
 
 Flags = npt.NDArray[np.bool_]
-NONE = -1
-MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
+NO_GROUP = -1
 
 
 class JobGraphArrays(NamedTuple):
@@ -24,9 +22,20 @@ class JobGraphArrays(NamedTuple):
     first: Ints  #: per vertex the first vertex of its topology
     parallelism: Ints
     slot_sharing_group: Ints
-    co_location_group: Ints  #: NONE where there is none
+    co_location_group: Ints  #: NO_GROUP where there is none
     logical_region: Ints  #: per vertex the first vertex of its logical pipelined region
     sources: Ints  #: per edge, by target and input index
     targets: Ints
     all_to_all: Flags  #: per edge; pointwise otherwise
     pipelined: Flags  #: per edge; must be consumed while it is produced
+
+
+CARRIED = (
+    "source_vertex",
+    "target_vertex",
+    "input_index",
+    "output_index",
+    "consumer_index",
+    "result_partition_type",
+)
+"""Columns of connected_edges."""

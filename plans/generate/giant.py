@@ -6,18 +6,21 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.generate.draws import Draw, below, draws, pick
 from plans.generate.fleet import (
     DEFAULT_PARALLELISM,
     ID,
     INDEX,
+    Draw,
     Fleet,
+    Spec,
+    below,
     default_parallelism,
+    draws,
     literal,
     numbered_uid,
     operators_of_units,
+    pick,
 )
-from plans.generate.spec import Spec
 from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 RUNTIME_MODE = "execution.runtime-mode"

@@ -1,20 +1,28 @@
-"""Shape `layered`: sources, layers of maps and joins over the layer before, sinks."""
+"""Topologies of simple shapes, and layered ones."""
 
+from collections.abc import Callable
 from math import isqrt
+from typing import NamedTuple
 
 import polars as pl
 
-from plans.generate.draws import Draw, below, draws, pick
+from plans.errors import ConfigurationError
 from plans.generate.fleet import (
     ID,
     INDEX,
+    Draw,
     Fleet,
+    Spec,
+    below,
     default_parallelism,
+    draws,
     literal,
     numbered_uid,
     operators_of_units,
+    pick,
 )
-from plans.generate.spec import Spec
+from plans.generate.giant import giant
+from plans.generate.random import random
 from plans.vocabulary import Kind, Partitioner
 
 PARTITION_BLOCK = 4
@@ -122,3 +130,150 @@ def _columns(draw: Draw, spec: Spec, width: int, layers: int) -> dict[str, pl.Ex
         "partitioner": pl.when(partition).then(pick(draw("partitioner", pl.col(INDEX), node), _PARTITIONERS)),
         "uid": pl.when(~partition).then(numbered_uid(draw, spec)),
     }
+
+
+def chain(spec: Spec) -> Fleet:
+    """In every topology, operator k reads k - 1. `width` is not used."""
+    node = pl.col(ID)
+    first, last = node == 1, node == spec.operators
+    columns = {
+        "kind": pl.when(first)
+        .then(literal(Kind.SOURCE))
+        .when(last)
+        .then(literal(Kind.SINK))
+        .otherwise(literal(Kind.ONE_INPUT)),
+        "name": pl.when(first)
+        .then(literal("Source"))
+        .when(last)
+        .then(literal("Sink"))
+        .otherwise(pl.concat_str(literal("Map-"), node)),
+        "inputs": pl.concat_list(node - 1).list.head(pl.when(first).then(0).otherwise(1)),
+        "uid": numbered_uid(draws(spec.seed), spec),
+    }
+
+    def rows(units: pl.DataFrame) -> pl.DataFrame:
+        operators = units.select(operators_of_units(spec.operators))
+        return operators.with_columns((pl.col("operator") + 1).alias(ID)).with_columns(**columns)
+
+    return Fleet("chain", spec, spec.topologies * spec.operators, 1, rows, default_parallelism(spec))
+
+
+DIAMOND_WIDTH = 2
+
+
+def diamond(spec: Spec) -> Fleet:
+    """Source, stages of `width` branches and their join, sink.
+
+    `width` (default 2): branches of a stage, 2 or more. Two branches meet in a two-input operator, more in a
+    multiple-input one. The join of a stage is what the next stage fans out from. A topology has as many whole
+    stages as fit `operators`, at least one. Raises ConfigurationError for a width below 2.
+    """
+    width = spec.width or DIAMOND_WIDTH
+    if width < 2:
+        raise ConfigurationError(f"width: found {width}, allowed 2 or more branches for the shape diamond")
+    stage_size = width + 1
+    stages = max(1, (spec.operators - 2) // stage_size)
+    sink_id = 2 + stages * stage_size
+    node = pl.col(ID)
+    first, last = node == 1, node == sink_id
+    stage, position = (node - 2) // stage_size, (node - 2) % stage_size
+    join = position == width
+    fan_out = stage * stage_size + 1
+    columns = {
+        "kind": pl.when(first)
+        .then(literal(Kind.SOURCE))
+        .when(last)
+        .then(literal(Kind.SINK))
+        .when(join)
+        .then(literal(Kind.TWO_INPUT if width == 2 else Kind.MULTI_INPUT))
+        .otherwise(literal(Kind.ONE_INPUT)),
+        "name": pl.when(first)
+        .then(literal("Source"))
+        .when(last)
+        .then(literal("Sink"))
+        .when(join)
+        .then(pl.concat_str(literal("Join-"), stage))
+        .otherwise(pl.concat_str(literal("Branch-"), stage, literal("-"), position)),
+        "inputs": _inputs(first, last, join, fan_out, width),
+        "uid": numbered_uid(draws(spec.seed), spec),
+    }
+
+    def rows(units: pl.DataFrame) -> pl.DataFrame:
+        operators = units.select(operators_of_units(sink_id))
+        return operators.with_columns((pl.col("operator") + 1).alias(ID)).with_columns(**columns)
+
+    return Fleet("diamond", spec, spec.topologies * sink_id, 1, rows, default_parallelism(spec))
+
+
+def _inputs(first: pl.Expr, last: pl.Expr, join: pl.Expr, fan_out: pl.Expr, width: int) -> pl.Expr:
+    start = pl.when(first | last).then(pl.col(ID) - 1).when(join).then(fan_out + 1).otherwise(fan_out)
+    count = pl.when(first).then(0).when(join & ~last).then(width).otherwise(1)
+    return pl.int_ranges(start, start + count)
+
+
+WIDE_WIDTH = 8
+
+
+def wide(spec: Spec) -> Fleet:
+    """Groups of `width` branches; each group's union goes into a sink.
+
+    `width` (default 8): branches of a group. There are as many groups as fit `operators` (a source, the
+    branches and a sink each), at least one, and one source for each group; branch b of group g reads the
+    source (g + b) modulo the groups, so that sources and groups are linked all over.
+    """
+    width = spec.width or WIDE_WIDTH
+    groups = max(1, spec.operators // (width + 2))
+    group_size = width + 2
+    size = groups + groups * group_size
+    node = pl.col(ID)
+    source = node <= groups
+    after_sources = node - groups - 1
+    group, position = after_sources // group_size, after_sources % group_size
+    union, sink = ~source & (position == width), ~source & (position == width + 1)
+    first_input = (
+        pl.when(union).then(node - width).when(sink).then(node - 1).otherwise((group + position) % groups + 1)
+    )
+    count = pl.when(source).then(0).when(union).then(width).otherwise(1)
+    columns = {
+        "kind": pl.when(source)
+        .then(literal(Kind.SOURCE))
+        .when(union)
+        .then(literal(Kind.UNION))
+        .when(sink)
+        .then(literal(Kind.SINK))
+        .otherwise(literal(Kind.ONE_INPUT)),
+        "name": pl.when(source)
+        .then(pl.concat_str(literal("Source-"), node - 1))
+        .when(union)
+        .then(literal(""))
+        .when(sink)
+        .then(pl.concat_str(literal("Sink-"), group))
+        .otherwise(pl.concat_str(literal("Branch-"), group, literal("-"), position)),
+        "inputs": pl.int_ranges(first_input, first_input + count),
+        "uid": pl.when(~union).then(numbered_uid(draws(spec.seed), spec)),
+    }
+
+    def rows(units: pl.DataFrame) -> pl.DataFrame:
+        operators = units.select(operators_of_units(size))
+        return operators.with_columns((pl.col("operator") + 1).alias(ID)).with_columns(**columns)
+
+    return Fleet("wide", spec, spec.topologies * size, 1, rows, default_parallelism(spec))
+
+
+class Shape(NamedTuple):
+    """A named generator: from a Spec to the description of its fleet."""
+
+    name: str
+    fleet: Callable[[Spec], Fleet]
+    default_operators: int
+    width: str  #: what the Spec's width is of this shape; empty: it has none
+
+
+SHAPES: tuple[Shape, ...] = (
+    Shape("random", random, 12, ""),
+    Shape("layered", layered, 400, "operators in a layer"),
+    Shape("chain", chain, 60, ""),
+    Shape("diamond", diamond, 62, "branches of a stage"),
+    Shape("wide", wide, 100, "branches of a group"),
+    Shape("giant", giant, 10_000, "cells that a union reads"),
+)

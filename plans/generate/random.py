@@ -8,10 +8,8 @@ rarer as topologies get larger, so that large ones are planned, too.
 
 import polars as pl
 
-from plans.generate.draws import Draw, below, draws, pick, pick_weighted
-from plans.generate.fleet import ID, INDEX, Fleet, literal
+from plans.generate.fleet import ID, INDEX, Draw, Fleet, Spec, below, draws, literal, pick, pick_weighted
 from plans.generate.random_options import draw_options, operator_options
-from plans.generate.spec import Spec
 from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 CHUNK = 10_000

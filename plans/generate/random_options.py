@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.generate.draws import draws, hexadecimal, pick
-from plans.generate.fleet import ID, INDEX
-from plans.generate.spec import Spec
+from plans.generate.fleet import ID, INDEX, Spec, draws, hexadecimal, pick
 from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, ManagedMemoryUseCase
 
 DEFAULT_SHARE_OF_UIDS = 0.165

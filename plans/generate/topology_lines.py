@@ -1,14 +1,108 @@
 """Topology lines (docs/topology-files.md) of a fleet, in pieces: a topology may be larger than memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from hashlib import sha256
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from plans.generate.fleet import INDEX, Fleet
-from plans.generate.rows import topology_rows, transformation_rows
+from plans.generate.fleet import INDEX, Fleet, Spec
 from plans.plan_json.columnar.json_text import in_list, json_object, quoted
-from plans.tables import TRANSFORMATIONS
-from plans.vocabulary import VIRTUAL_KINDS
+from plans.tables import TABLES, TRANSFORMATIONS
+from plans.topology.columnar.topology_id import topology_id
+from plans.vocabulary import VIRTUAL_KINDS, TopologyForm
+
+GENERATOR = 1
+"""Raised whenever a shape makes other topologies of the same Spec; part of the fingerprint."""
+
+
+def topology_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
+    """Topologies number `start` to `stop` - 1: INDEX, `name`, `fingerprint` and the settings of the shape.
+
+    The name is shape-seed-index. The fingerprint is SHA-256 over the recipe (shape, version of the generator,
+    Spec) and the index, from which every row of the topology follows: no pass over the rows is needed.
+    """
+    recipe = "|".join(["generated", fleet.shape, str(GENERATOR), *_parameters(fleet.spec)])
+    numbers = range(start, stop)
+    return pl.DataFrame(
+        {
+            INDEX: pl.Series(numbers, dtype=pl.Int64),
+            "name": [_name(fleet, number) for number in numbers],
+            "fingerprint": [sha256(f"{recipe}|{number}".encode()).hexdigest() for number in numbers],
+        }
+    ).with_columns(**{"chaining": pl.lit(True), **fleet.settings})
+
+
+def transformation_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
+    """The rows of units `start` to `stop` - 1, as Fleet.rows describes them."""
+    return fleet.rows(pl.DataFrame({"unit": pl.Series(range(start, min(stop, fleet.units)), dtype=pl.Int64)}))
+
+
+def topologies_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
+    """TOPOLOGIES of the topologies number `start` to `stop` - 1."""
+    rows = topology_rows(fleet, start, stop)
+    return _table(fleet, rows, "topologies", {"form": pl.lit(str(TopologyForm.TRANSFORMATIONS))})
+
+
+def transformations_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
+    """TRANSFORMATIONS of the units `start` to `stop` - 1."""
+    return _table(fleet, transformation_rows(fleet, start, stop), "transformations", {})
+
+
+def _parameters(spec: Spec) -> list[str]:
+    """`name=value` of all that a topology's rows depend on besides its index."""
+    names = [field.name for field in fields(spec) if field.name != "topologies"]
+    return [f"{name}={getattr(spec, name)}" for name in names]
+
+
+def _name(fleet: Fleet, number: int) -> str:
+    return f"{fleet.shape}-{fleet.spec.seed}-{number:06}"
+
+
+def _table(fleet: Fleet, rows: pl.DataFrame, table: str, more: Mapping[str, pl.Expr]) -> pa.Table:
+    """The declared columns of a table; those that a shape does not set are null or empty."""
+    if rows.is_empty():
+        return pa.Table.from_batches([], TABLES[table])
+    numbers = rows[INDEX].unique().to_list()
+    ids = pl.col(INDEX).replace_strict(
+        numbers, [topology_id(_name(fleet, number)) for number in numbers], return_dtype=pl.Int64
+    )
+    keyed = rows.with_columns(topology_id=ids, **more)
+    schema = TABLES[table]
+    columns = []
+    for field in schema:
+        given = keyed[field.name] if field.name in keyed.columns else pl.Series([None] * len(keyed))
+        if pa.types.is_map(field.type):
+            columns.append(_one_entry_maps(given, field, fleet.key_of_map(field.name)))
+        elif pa.types.is_list(field.type) and not field.nullable and given.dtype != pl.List:
+            columns.append(_one_value_lists(given, field))
+        elif given.dtype == pl.Null:
+            columns.append(pa.nulls(len(given), field.type))
+        else:
+            columns.append(given.to_arrow().cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _one_entry_maps(values: pl.Series, field: pa.Field, key: str) -> pa.MapArray:
+    given = values.drop_nulls()
+    keys = pa.repeat(key, len(given))
+    items = given.to_arrow().cast(field.type.item_type)
+    return pa.MapArray.from_arrays(_offsets(values), keys, items).cast(field.type)
+
+
+def _one_value_lists(values: pl.Series, field: pa.Field) -> pa.ListArray:
+    items = values.drop_nulls().to_arrow().cast(field.type.value_type)
+    return pa.ListArray.from_arrays(_offsets(values), items).cast(field.type)
+
+
+def _offsets(values: pl.Series) -> pa.Array:
+    ends = np.cumsum(values.is_not_null().to_numpy(), dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.int32(), len(ends) + 1, [None, pa.py_buffer(np.concatenate([np.zeros(1, np.int32), ends]))]
+    )
+
 
 _VIRTUAL = sorted(map(str, VIRTUAL_KINDS))
 _OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from operators.kinds import OPERATOR_KINDS
 from plans.errors import TopologyError
 from plans.importing.imported import Imported, with_notes
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.find_cycle import find_cycle
 from plans.topology.rules import shorten

@@ -15,7 +15,7 @@ from plans.importing.stream_graph_form import (
     stream_graph,
     stream_node,
 )
-from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, UNSPECIFIED_FORWARD
 from plans.topology.operator_rules import OPERATOR_SCOPE, SLOT_SCOPE
 from plans.vocabulary import (

@@ -5,7 +5,7 @@ from typing import Any
 
 from plans.errors import TopologyError
 from plans.importing.imported import errors_of_known
-from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.rules import INT32_MAX, Rules, integer, text, wrong_type
 from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES

@@ -1,7 +1,6 @@
 """What both planners say where Flink refuses to make the JobGraph, and in which order Flink finds it."""
 
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import ResultPartitionType
 
 (
     LOCAL_RECOVERY,
@@ -28,8 +27,6 @@ SETTING_STEPS = {
     SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
 }
 """Where Flink reads the settings that every JobGraph needs."""
-BLOCKING = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
-HYBRID = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
 COLLIDING_UID = (
     'Hash collision on user-specified ID "',
     '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
@@ -71,3 +68,14 @@ HYBRID_IN_STREAMING = (
 )
 HYBRID_BESIDE_GROUP = "hybrid shuffle mode currently does not support setting non-default slot sharing group."
 SPLIT_CO_LOCATION = "Cannot co-locate operators from different slot sharing groups"
+
+
+MAX_INT = 2**31 - 1
+ARITHMETIC = "ArithmeticException"
+LONG_BY_ZERO, BIG_INTEGER_BY_ZERO = "/ by zero", "BigInteger divide by zero"
+MAX_LONG_WEIGHT = (2**63 - 1) // 10**16
+"""Up to this weight, a fraction of 16 decimals is worked out in a long."""
+
+NOT_A_FRACTION = "managedMemFraction.OPERATOR should be in range [0.0, 1.0], but was: "
+SMALLEST_TABLE, LOAD_FACTOR = 4, 0.75
+"""Of a Java HashMap: the smallest table has 2^4 places; a table is at most three quarters full."""

@@ -1,6 +1,5 @@
 """Which result partition types may be shared by several consumers."""
 
-from plans.vocabulary import ResultPartitionType as Type
+from plans.vocabulary import HYBRID_TYPES, ResultPartitionType
 
-HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
-REUSABLE = (Type.BLOCKING, *HYBRID)
+REUSABLE = (ResultPartitionType.BLOCKING, *HYBRID_TYPES)

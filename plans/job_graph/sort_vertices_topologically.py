@@ -4,11 +4,9 @@ import numpy as np
 
 from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
-from plans.union_find import smallest_in_component
-from plans.vocabulary import ResultPartitionType
+from plans.counts import smallest_in_component
 
 NOT_RANKED = -1
-MUST_BE_PIPELINED = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
 
 
 def order_and_regions(bounds: Ints, sources: Ints, targets: Ints, pipelined: Flags) -> tuple[Ints, Ints]:

@@ -12,18 +12,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from plans.joins.blocks import block, rows_per_block, walked_alone
 from plans.joins.frames import no_rows
 from plans.joins.packed_blocks import (
     BLOCK,
     PACKED,
     PART,
+    block,
     blocks_of,
     pack_blocks,
     packed,
+    rows_per_block,
     together,
     unpack_blocks,
     unpacked,
+    walked_alone,
 )
 from plans.tables.column_types import TOPOLOGY
 
@@ -79,9 +81,9 @@ def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:
     """Rows of `schema` that `walk` finds in whole topologies.
 
-    Parts must be partitioned by topology, unless topologies have blocks (see plans.joins.blocks). Then blocks
-    are sorted and packed in parallel, one task for each topology walks, and what it finds is unpacked in
-    parallel again, so that this task touches few values, however many rows there are.
+    Parts must be partitioned by topology, unless topologies have blocks (see plans.joins.packed_blocks). Then
+    blocks are sorted and packed in parallel, one task for each topology walks, and what it finds is unpacked
+    in parallel again, so that this task touches few values, however many rows there are.
     """
     size = rows_per_block(parts[0].rows)
     return _walk_rows(parts, walk, schema) if size is None else _walk_blocks(parts, walk, schema, size)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from plans.columnar.frames import from_arrow, to_arrow
-from plans.joins.packed_tables import Batches, PackedTables
+from plans.joins.packed_blocks import Batches, PackedTables
 from plans.joins.spark_schemas import conform, spark_schema
 
 ROWS_AT_A_TIME = 262_144

@@ -1,13 +1,17 @@
-"""Joins and renaming of DataFrames, for all passes."""
+"""Joins, renaming, numbering and texts of DataFrames, for all passes."""
 
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from plans.joins.blocks import rows_per_block
+from plans.joins.packed_blocks import block, rows_per_block
+from plans.joins.spark_schemas import spark_type
+from plans.printable import MOST_CHARACTERS
 from plans.tables.column_types import TOPOLOGY
 
 MOST_BROADCAST_GROUPS = 500_000
@@ -84,3 +88,64 @@ def join_few(rows: DataFrame, few: DataFrame, on: Mapping[str, str]) -> DataFram
 def rename(frame: DataFrame, **names: str) -> DataFrame:
     """The topology and the columns `names` maps to, renamed: rename(df, new="old")."""
     return frame.select(TOPOLOGY, *(F.col(old).alias(new) for new, old in names.items()))
+
+
+_IS_NULL = " is null"
+
+
+def without_null_lists(rows: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The columns of `schema`, with empty lists for null, and columns that say which lists are null."""
+    columns = []
+    for field in schema:
+        column = F.col(field.name)
+        if _may_be_null(field):
+            columns.append(column.isNull().alias(field.name + _IS_NULL))
+            column = F.coalesce(column, F.array().cast(spark_type(field.type))).alias(field.name)
+        columns.append(column)
+    return rows.select(*columns)
+
+
+def with_null_lists(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of `schema` as they were before `without_null_lists`."""
+    columns = []
+    for field in schema:
+        column = rows.column(field.name)
+        if _may_be_null(field):
+            column = pc.if_else(rows.column(field.name + _IS_NULL), pa.scalar(None, column.type), column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema.names)
+
+
+def _may_be_null(field: pa.Field) -> bool:
+    return bool(field.nullable and pa.types.is_list(field.type))
+
+
+def limited_column(text: Column, most: int = MOST_CHARACTERS) -> Column:
+    """The text, or its first `most` characters and how many more there are."""
+    more = F.length(text) - most
+    count = F.format_number(more, 0)
+    cut = F.concat(F.substring(text, 1, most), F.lit("… ("), count, F.lit(" more characters)"))
+    return F.when(more > 0, cut).otherwise(text)
+
+
+_ROWS_OF_A_BLOCK = 250_000
+
+
+def number_in_order(rows: DataFrame, order: str, number: str) -> DataFrame:
+    """`rows` with the column `number`: how many rows of the topology have a smaller `order`.
+
+    `order` holds whole numbers from 0, no two of a topology alike. Rows are counted and ordered within blocks
+    of them; the counts of the blocks before are added, so that no task sees a whole topology.
+    """
+    placed = rows.select("*", block(order, rows_per_block(rows) or _ROWS_OF_A_BLOCK).alias("block"))
+    counts = placed.groupBy(TOPOLOGY, "block").agg(F.count(F.lit(1)).alias("rows"))
+    before = Window.partitionBy(TOPOLOGY).orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    offsets = counts.select(
+        TOPOLOGY,
+        F.col("block").alias("of_block"),
+        F.coalesce(F.sum("rows").over(before), F.lit(0)).alias("before"),
+    )
+    of_block = Window.partitionBy(TOPOLOGY, "block").orderBy(order)
+    return join_few(placed, offsets, {"block": "of_block"}).select(
+        *rows.columns, (F.col("before") + F.row_number().over(of_block) - 1).cast("int").alias(number)
+    )

@@ -1,15 +1,18 @@
-"""Tables that are stored while later layers are planned."""
+"""The tables of a plan as they are handed over to what stores them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from plans.joins.packed_tables import PackedTables
-from plans.joins.passes import HandOver, Step, View
+from plans.joins.expand_in_workers import Expansion, packed_expansions
+from plans.joins.frames import join_local
+from plans.joins.packed_blocks import PackedTables
+from plans.joins.passes import Expanded, HandOver, Step, View
 from plans.joins.run_steps import AnyStep, with_views
 from plans.layers import LAYER_TABLES, layers_until
 from plans.passes import GIVEN
+from plans.tables import TABLES
 from plans.vocabulary import Layer
 
 
@@ -51,3 +54,35 @@ def with_hand_overs(chosen: Sequence[tuple[str, Step]], until: Layer) -> list[tu
     for place, step in enumerate(chosen):
         in_order += [step, handed_over[place]] if place in handed_over else [step]
     return in_order
+
+
+def tables_of_plan(
+    wanted: Mapping[str, str],
+    tables: Mapping[str, DataFrame],
+    expanded: Mapping[str, Expanded],
+    refused: DataFrame | None,
+) -> tuple[dict[str, DataFrame], tuple[PackedTables, ...]]:
+    """The tables `wanted` (name in plans.tables.TABLES to the table of passes) without `refused` topologies,
+    and what workers can make several of them of at once.
+
+    `tables` are those of passes by name, `expanded` the views among them that have several rows for each of
+    another's. `refused` has the column topology_id; None: nothing is refused.
+    """
+
+    def only_planned(rows: DataFrame) -> DataFrame:
+        return rows if refused is None else join_local(rows, refused, {}, "left_anti")
+
+    found: dict[str, DataFrame] = {}
+    by_source: dict[str, tuple[DataFrame, list[Expansion]]] = {}
+    for table, produced in wanted.items():
+        step = expanded.get(produced)
+        if step is None:
+            rows = only_planned(tables[produced])
+        else:
+            # Refused topologies are left out before their rows become several.
+            (few,) = step.reads
+            before, expansions = by_source.setdefault(few, (only_planned(tables[few]), []))
+            expansions.append(step.expansion)
+            rows = step.derive(**{few: before})
+        found[table] = rows.select(*TABLES[table].names)
+    return found, tuple(packed_expansions(*of_rows) for of_rows in by_source.values())

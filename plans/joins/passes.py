@@ -4,60 +4,58 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
+from operator import itemgetter
 
+import polars as pl
 from pyspark.sql import DataFrame
 
-from plans.choices import Choices
-from plans.execution_graph.joins.connect_execution_vertices import EXECUTION_EDGES, execution_edges
-from plans.execution_graph.joins.create_execution_job_vertices import create_execution_job_vertices
-from plans.execution_graph.joins.create_execution_vertices import EXECUTION_VERTICES, execution_vertices
-from plans.execution_graph.joins.create_intermediate_results import (
-    INTERMEDIATE_RESULT_PARTITIONS,
-    INTERMEDIATE_RESULTS,
+from plans.execution_graph.columnar.create_intermediate_results import (
+    execution_edges,
+    execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.joins.find_pipelined_regions import find_pipelined_regions
-from plans.execution_graph.joins.place_job_edges import place_job_edges
+from plans.execution_graph.joins.find_pipelined_regions import (
+    create_execution_job_vertices,
+    find_pipelined_regions,
+)
+from plans.execution_graph.joins.job_graph_arrays import place_job_edges
 from plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
-from plans.job_graph.joins.assign_operators_to_vertices import assign_operators_to_vertices
 from plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
 from plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.joins.create_vertices import create_vertices
-from plans.job_graph.joins.find_chain_heads import find_chain_heads
-from plans.job_graph.joins.mark_chainable_edges import mark_chainable_edges, mark_local_reasons
+from plans.job_graph.joins.create_vertices import assign_operators_to_vertices, create_vertices
+from plans.job_graph.joins.mark_chainable_edges import (
+    find_chain_heads,
+    mark_chainable_edges,
+    mark_local_reasons,
+)
 from plans.job_graph.joins.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
+    sort_vertices_topologically,
 )
 from plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
 from plans.job_graph.joins.reuse_data_sets import reuse_data_sets
 from plans.job_graph.joins.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
 from plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.joins.sort_vertices_topologically import sort_vertices_topologically
 from plans.job_graph.joins.walk_stream_graph import walk_stream_graph
-from plans.joins.expand_in_workers import Expansion
-from plans.passes import in_order, produced_by_layer
-from plans.resources.joins.count_network_buffers import count_network_buffers, network_buffers
+from plans.joins.expand_in_workers import Expansion, expand_in_workers
+from plans.layers import Choices
+from plans.order_passes import in_order, produced_by_layer
+from plans.resources.columnar.count_network_buffers import count_network_buffers
 from plans.resources.joins.size_managed_memory import size_managed_memory
-from plans.slots.joins.balance_tasks import balance_tasks
-from plans.slots.joins.create_slot_sharing_groups import (
-    EXECUTION_SLOT_SHARING_GROUPS,
-    execution_slot_sharing_groups,
-    grouped_slots,
-    required_slots,
-)
-from plans.slots.joins.prefer_local_inputs import prefer_local_inputs
-from plans.slots.joins.prefer_local_inputs_by_task import prefer_local_inputs_by_task
+from plans.slots.columnar.create_slot_sharing_groups import slots_of_tasks
+from plans.slots.joins.create_slot_sharing_groups import grouped_slots, required_slots, share_slots
+from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.joins import expand_virtual_nodes
 from plans.stream_graph.joins.choose_partitioners import choose_partitioners
 from plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
 from plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.stream_graph.joins.translate_nodes import translate_nodes
-from plans.vocabulary import Layer, SlotSharingStrategy
+from plans.vocabulary import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +81,18 @@ class View(Step):
 
 @dataclass(frozen=True, slots=True)
 class Expanded(View):
-    """A view with several rows for each row of the table that it reads: what stores it makes them itself."""
+    """A view with several rows for each row of the table `source`, which Python workers make.
 
+    What stores it makes them itself. The function is that of the columnar planner.
+    """
+
+    source: str
     expansion: Expansion
+
+    @property
+    def reads(self) -> list[str]:
+        """The table that it reads."""
+        return [self.source]
 
 
 class Walk(Step):
@@ -113,12 +120,19 @@ class HandOver:
         return [*self.tables.values(), *self.refusals]
 
 
-SLOT_SHARING: dict[SlotSharingStrategy, Callable[..., DataFrame]] = {
-    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_local_inputs,
-    SlotSharingStrategy.TASK_BALANCED_PREFERRED: balance_tasks,
-    SlotSharingStrategy.LOCAL_INPUT_PREFERRED_BY_TASK: prefer_local_inputs_by_task,
-}
-"""Strategy to the pass that follows it."""
+def _expanded(
+    table: str,
+    source: str,
+    expand: Callable[[pl.DataFrame], pl.DataFrame],
+    rows_of_each: Callable[[pl.DataFrame], pl.Series],
+) -> Expanded:
+    expansion = Expansion(table, expand, rows_of_each)
+    return Expanded(lambda **tables: expand_in_workers(tables[source], expansion), source, expansion)
+
+
+def _lengths_of(lists: str) -> Callable[[pl.DataFrame], pl.Series]:
+    return lambda rows: rows[lists].list.len()
+
 
 OF_ITS_OWN: dict[str, tuple[str, Step]] = {
     "virtual_expansions": (
@@ -170,7 +184,7 @@ _ALWAYS: dict[str, Step] = {
     "connected_edges": Checkpointed(connect_vertices),
     "sorted_vertices": Walk(sort_vertices_topologically),
     "grouped_vertices": Checkpointed(number_slot_sharing_groups),
-    "named_vertices": Checkpointed(number_co_location_groups),
+    "job_vertices": Checkpointed(number_co_location_groups),
     "chained_operators": Checkpointed(set_managed_memory_fractions),
     "intermediate_data_sets": View(create_data_sets),
     "slot_sharing_groups": View(slot_sharing_groups),
@@ -178,25 +192,35 @@ _ALWAYS: dict[str, Step] = {
     "job_graph_refusals": Checkpointed(refuse_job_graphs),
     "execution_job_vertices": Checkpointed(create_execution_job_vertices),
     "task_regions": Walk(find_pipelined_regions),
-    "execution_vertices": Expanded(execution_vertices, EXECUTION_VERTICES),
-    "intermediate_results": Expanded(intermediate_results, INTERMEDIATE_RESULTS),
-    "intermediate_result_partitions": Expanded(
-        intermediate_result_partitions, INTERMEDIATE_RESULT_PARTITIONS
+    "execution_vertices": _expanded(
+        "execution_vertices", "task_regions", execution_vertices, _lengths_of("regions")
     ),
-    "execution_edges": Expanded(execution_edges, EXECUTION_EDGES),
+    "intermediate_results": _expanded(
+        "intermediate_results", "placed_edges", intermediate_results, itemgetter("producers")
+    ),
+    "intermediate_result_partitions": _expanded(
+        "intermediate_result_partitions",
+        "placed_edges",
+        intermediate_result_partitions,
+        itemgetter("producers"),
+    ),
+    "execution_edges": _expanded("execution_edges", "placed_edges", execution_edges, itemgetter("consumers")),
     "execution_graph_refusals": Checkpointed(refuse_execution_graphs),
 }
 
 
 def _slots(choices: Choices) -> dict[str, Step]:
     return {
-        "task_slots": Walk(SLOT_SHARING[choices.slot_sharing_strategy]),
-        "execution_slot_sharing_groups": Expanded(
-            execution_slot_sharing_groups, EXECUTION_SLOT_SHARING_GROUPS
+        "task_slots": Walk(partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy])),
+        "execution_slot_sharing_groups": _expanded(
+            "execution_slot_sharing_groups", "grouped_slots", slots_of_tasks, _lengths_of("slots")
         ),
         "required_slots": View(required_slots),
-        "network_buffers": Expanded(
-            partial(count_network_buffers, options=choices.network), network_buffers(choices.network)
+        "network_buffers": _expanded(
+            "network_buffers",
+            "placed_edges",
+            partial(count_network_buffers, options=choices.network),
+            lambda edges: edges["consumer_index"] * 0 + 2,
         ),
         "managed_memory": View(partial(size_managed_memory, task_manager=choices.task_manager)),
     }

@@ -5,9 +5,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import join_local
-from plans.joins.limited_column import limited_column
-from plans.refusals import ALLOWED, HINT
+from plans.errors import ALLOWED, HINT
+from plans.joins.frames import join_local, limited_column
 from plans.tables import REJECTED
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.error_kinds import ErrorKind

@@ -13,18 +13,14 @@ from uuid import uuid4
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.choices import Choices
-from plans.joins.blocks import partitioned
-from plans.joins.cut_lineage import compute, free, keep
 from plans.joins.frames import join_local, no_rows
-from plans.joins.hand_over_tables import Finished, with_hand_overs
-from plans.joins.packed_tables import PackedTables
+from plans.joins.hand_over_tables import Finished, tables_of_plan, with_hand_overs
+from plans.joins.packed_blocks import PackedTables, partitioned
 from plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
 from plans.joins.refusals import reject_refused
 from plans.joins.run_steps import AnyStep, Done, run_steps
-from plans.joins.spark_schemas import spark_schema
-from plans.joins.tables_of_plan import tables_of_plan
-from plans.layers import LAYER_TABLES, layers_until
+from plans.joins.spark_schemas import compute, free, keep, spark_schema
+from plans.layers import LAYER_TABLES, Choices, layers_until
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer
@@ -72,8 +68,8 @@ def run_passes(
     """All passes up to and including the layer `until`, over topologies partitioned `partitions` ways.
 
     Out: a Planned with the tables of all layers up to `until`, without refused topologies, and `rejected`.
-    `finished` is handed most of these tables while later layers are planned; it is worth its while where
-    topologies are few, for if one of them is refused, all tables are cleared.
+    `finished` is handed most of these tables while later layers are planned. Use it for few topologies only:
+    if one of them is refused, all tables are cleared.
     """
     layers = layers_until(until)
     wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
@@ -98,9 +94,7 @@ def _nothing_planned(given: TopologyTables, wanted: Iterable[str]) -> Planned:
     return Planned({**tables, "rejected": given.rejected}, given.inputs, {}, [], given.persisted)
 
 
-JOBS_OF = "penstock: "
-"""Before the name of a step in the description of its jobs, which Spark's pages show."""
-
+JOBS_OF = "penstock: "  # before a step's name in the description of its jobs, which Spark's pages show
 _DESCRIPTION = "spark.job.description"
 _READ_AT_THE_END = ("topologies", "job_settings", *(f"{layer}_refusals" for layer in Layer))
 

@@ -1,9 +1,12 @@
 """The declared tables as Spark's schemas, and DataFrames that have them."""
 
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -18,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from plans.joins.packed_blocks import rows_per_block
 from plans.tables import TABLES, require_schema
 from plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP
 
@@ -75,3 +79,111 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
             for field in spark_schema(table).fields
         )
     )
+
+
+def free(kept: DataFrame) -> None:
+    """Give back the storage of what `cut_lineage` has kept; it can no longer be read then."""
+    rows = kept._jdf.logicalPlan().rdd()
+    written = rows.getCheckpointFile()
+    if written.isEmpty():
+        rows.unpersist(False)
+        return
+    context: Any = kept.sparkSession.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(written.get())
+    path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def cut_lineage(rows: DataFrame) -> DataFrame:
+    """`rows`, computed now and kept, with their partitioning and without their history (see keep)."""
+    kept = keep(rows)
+    compute(kept)
+    return kept
+
+
+def keep(rows: DataFrame) -> DataFrame:
+    """`rows` with their partitioning, kept from when they are computed: by `compute`, or by who reads them.
+
+    Until then somebody has to hold `rows`: tasks report to metrics of its plan, and Spark complains if these
+    are gone.
+    They are kept in the checkpoint directory of the Spark context, if it has one; then they are computed at
+    once. If not, the executors keep them, on a cluster two of them each block, so that the loss of one ends
+    nothing. Giants are kept on disks.
+
+    Spark's checkpoint forgets the partitioning where its optimizer has taken out aliases: the columns are
+    named as before, the partitioning as without them. It is said here by the columns.
+
+    `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
+    product of its sides, so that a table which is joined with itself round after round gets one whose digits
+    double every time, until the driver does nothing but multiply. The same checkpoint without that estimate
+    has no API in Python, hence the constructor of Spark's own LogicalRDD.
+    """
+    spark = rows.sparkSession
+    context = spark.sparkContext
+    if context.getCheckpointDir() is not None:
+        kept = rows.checkpoint()
+    elif not str(context.master).startswith("local"):
+        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
+    elif rows_per_block(rows) is not None:
+        # Rows of a giant that are kept as objects leave the heap too small for the joins.
+        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+    else:
+        kept = rows.localCheckpoint(eager=False)
+    jvm: Any = spark._jvm
+    cut = kept._jdf.logicalPlan()
+    none = _object(jvm, "scala.None")
+    computed = rows._jdf.queryExecution().executedPlan().output()
+    partitioning, ordering = cut.outputPartitioning(), cut.outputOrdering()
+    if computed.toString() != cut.output().toString():
+        partitioning = _by_columns(jvm, partitioning, computed, cut.output())
+        ordering = jvm.PythonUtils.toSeq([])
+    plan = jvm.org.apache.spark.sql.execution.LogicalRDD(
+        cut.output(),
+        cut.rdd(),
+        partitioning,
+        ordering,
+        False,
+        none,
+        kept._jdf.sparkSession(),
+        none,
+        none,
+    )
+    return _frame_of_plan(plan, rows)
+
+
+def compute(kept: DataFrame) -> None:
+    """Compute what `keep` gave, if that has not been done.
+
+    Of each partition a row is read: Spark's own eager checkpoint reads all that it has just written.
+    """
+    if not kept._jdf.logicalPlan().rdd().isCheckpointed():
+        jvm: Any = kept.sparkSession._jvm
+        one = _object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
+        first = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(one, kept._jdf.logicalPlan())
+        _frame_of_plan(first, kept).select(F.lit(1)).collect()
+
+
+def _frame_of_plan(plan: Any, like: DataFrame) -> DataFrame:
+    spark = like.sparkSession
+    jvm: Any = spark._jvm
+    dataset = _object(jvm, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(like._jdf.sparkSession(), plan), spark)
+
+
+def _object(jvm: Any, name: str) -> Any:
+    """The object of Scala that has this name."""
+    return getattr(jvm, f"{name}$").__getattr__("MODULE$")
+
+
+def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any:
+    """A hash partitioning by some of the columns `computed`, as one by `columns` in the same places."""
+    if partitioning.getClass().getSimpleName() != "HashPartitioning":
+        return partitioning
+    place = {computed.apply(i).exprId().id(): i for i in range(computed.size())}
+    by = partitioning.expressions()
+    kinds = {by.apply(i).getClass().getSimpleName() for i in range(by.size())}
+    if kinds != {"AttributeReference"}:
+        return partitioning
+    ids = [by.apply(i).exprId().id() for i in range(by.size())]
+    if not place.keys() >= set(ids):
+        return partitioning
+    return partitioning.withNewChildren(jvm.PythonUtils.toSeq([columns.apply(place[one]) for one in ids]))

@@ -37,7 +37,7 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
     A vertex is measured as one: what enters and leaves it is counted, what happens inside is not. So the
     operator that records leave has the selectivity, the head of a chain all of its time, and what is not
     known is null. Where a vertex writes several data sets, records are told apart by
-    what their readers have read, as far as that says it; the rest is divided equally.
+    what their readers have read, where determined; the remainder is split evenly.
 
     Nobody counts what an operator gets of sources chained to it. Each of them is taken to emit what its other
     inputs bring on average; if it has no others, all together what leaves the operator.
@@ -52,7 +52,7 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
     for topology, milliseconds in finished.select(TOPOLOGY, "milliseconds").iter_rows():
         of_run = {name: tables[name].filter(pl.col(TOPOLOGY) == topology) for name in RUN_TABLES[2:]}
         tasks = tables["executions"].filter(pl.col(TOPOLOGY) == topology, pl.col("state") == "FINISHED")
-        found, sent = _of_run(of_run, tasks, max(milliseconds, 1) / 1000)
+        found, sent = _measure_run(of_run, tasks, max(milliseconds, 1) / 1000)
         rows += [{TOPOLOGY: topology, **row} for row in found]
         edges += [{TOPOLOGY: topology, **row} for row in sent]
     along = {
@@ -65,7 +65,7 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
     return Measured(pl.DataFrame(rows, COSTS), pl.DataFrame(edges, along))
 
 
-def _of_run(
+def _measure_run(
     tables: Mapping[str, pl.DataFrame], tasks: pl.DataFrame, run_seconds: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     vertex_of = dict(tables["chained_operators"].select("node", "vertex").iter_rows())
@@ -110,9 +110,9 @@ def _of_run(
             of_source = None if arriving is None else arriving / alike
             if inputs[head] and arriving is not None:
                 arriving += arriving / alike * len(sources)
-            costs += [_of_chained_source(source, of_source, run_seconds) for source in sources]
+            costs += [_measure_chained_source(source, of_source, run_seconds) for source in sources]
         is_source = not inputs[head] and not sources
-        for row in _of_chain(head, arriving, is_source, emitted, below):
+        for row in _measure_chain(head, arriving, is_source, emitted, below):
             if row["id"] == head:
                 row["cpu_nanoseconds_per_record"] = seconds[vertex] * 1e9 / arriving if arriving else None
                 row["records_per_second"] = (
@@ -128,7 +128,7 @@ def _of_run(
     return costs, sent
 
 
-def _of_chained_source(source: int, records: float | None, run_seconds: float) -> dict[str, Any]:
+def _measure_chained_source(source: int, records: float | None, run_seconds: float) -> dict[str, Any]:
     return {
         "id": source,
         "selectivity": None,
@@ -138,7 +138,7 @@ def _of_chained_source(source: int, records: float | None, run_seconds: float) -
     }
 
 
-def _of_chain(
+def _measure_chain(
     head: int,
     arriving: float | None,
     is_source: bool,

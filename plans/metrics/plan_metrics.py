@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from plans.columnar.look_up import look_up
-from plans.columnar.side_by_side import side_by_side
+from plans.columnar.frames import look_up
+from plans.columnar.plan_in_parts import side_by_side
 from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.metrics.operator_costs import ASSUMED
 from plans.metrics.rates_and_loads import (
@@ -95,7 +95,7 @@ def plan_metrics(
     found, *counted = side_by_side(lambda part: part(), parts)
     rates = edges.select(TOPOLOGY, "source", "target", "in_index", records_per_second=pl.Series(found.along))
     plans = tables["topologies"].select(TOPOLOGY, "name")
-    for part in (_of_plans(tables, found.plans), *counted):
+    for part in (_measure_plans(tables, found.plans), *counted):
         plans = look_up(plans, part, {})
     plans = plans.with_columns(
         pl.col(name).fill_null(0) for name in METRICS if name in plans.columns and name != "bottleneck"
@@ -150,7 +150,7 @@ def _vertices(tables: Tables, found: Vertices) -> pl.DataFrame:
     )
 
 
-def _of_plans(tables: Tables, found: Plans) -> pl.DataFrame:
+def _measure_plans(tables: Tables, found: Plans) -> pl.DataFrame:
     """What follows from rates, with the name of the bottleneck."""
     plans = _frame(found, {TOPOLOGY: "topologies", "vertex": "bottleneck"})
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", bottleneck="name")

@@ -24,14 +24,14 @@ def divide_memory(process: int | None, options: MemoryOptions) -> dict[str, int]
     Source: ProcessMemoryUtils.memoryProcessSpecFromConfig, TaskExecutorFlinkMemoryUtils.
     """
     if options.task_heap_bytes is not None and options.managed_bytes is not None:
-        inside = _of_heap_and_managed(options.task_heap_bytes, options.managed_bytes, options)
+        inside = _divide_heap_and_managed(options.task_heap_bytes, options.managed_bytes, options)
         overhead = _overhead_beside(inside["flink_bytes"], process, options)
     elif options.flink_bytes is not None:
-        inside = _of_flink_memory(options.flink_bytes, options, _FLINK)
+        inside = _divide_flink_memory(options.flink_bytes, options, _FLINK)
         overhead = _overhead_beside(options.flink_bytes, process, options)
     elif process is not None:
         overhead = _overhead_of(process, options)
-        inside = _of_flink_memory(process - options.jvm_metaspace_bytes - overhead, options, _PROCESS)
+        inside = _divide_flink_memory(process - options.jvm_metaspace_bytes - overhead, options, _PROCESS)
     else:
         raise ConfigurationError("a TaskManager has no size", f"set {_PROCESS} or {_FLINK}")
     return {
@@ -42,7 +42,7 @@ def divide_memory(process: int | None, options: MemoryOptions) -> dict[str, int]
     }
 
 
-def _of_heap_and_managed(task_heap: int, managed: int, options: MemoryOptions) -> dict[str, int]:
+def _divide_heap_and_managed(task_heap: int, managed: int, options: MemoryOptions) -> dict[str, int]:
     without_network = {**_fixed(options), "task_heap_bytes": task_heap, "managed_bytes": managed}
     if options.flink_bytes is None:
         beside = _inverse_share(sum(without_network.values()), options.network_fraction)
@@ -52,7 +52,7 @@ def _of_heap_and_managed(task_heap: int, managed: int, options: MemoryOptions) -
     return _whole({**without_network, "network_bytes": network})
 
 
-def _of_flink_memory(flink: int, options: MemoryOptions, configured: str) -> dict[str, int]:
+def _divide_flink_memory(flink: int, options: MemoryOptions, configured: str) -> dict[str, int]:
     managed = options.managed_bytes
     if managed is None:
         managed = _share(flink, options.managed_fraction)

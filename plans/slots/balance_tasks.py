@@ -14,6 +14,12 @@ def deal_in_turn(graph: JobGraphArrays) -> Ints:
     """The number of each task's slot: each vertex goes on where the one before it in its group stopped.
 
     A vertex with a task for every slot begins at the first and does not count.
+
+    Numbers count from 0 in a topology, by slot_sharing_group and then as Flink creates the groups: Flink has
+    slot sharing groups in a hash map whose keys are random ids, so that their order is another in each run.
+    Within one, the order is defined. All other hash maps are looked up, never iterated.
+
+    Source: TaskBalancedPreferredSlotSharingStrategy, TaskBalancedExecutionSlotSharingGroupBuilder.
     """
     groups = slot_sharing_groups(graph)
     sizes = groups.slots[groups.of_vertex]

@@ -6,8 +6,9 @@ import numpy as np
 
 from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
-from plans.counts import bounds_of, counts_from, sums_before
+from plans.counts import bounds_of, counts_from, counts_up, sums_before
 from plans.execution_graph.job_graph_arrays import JobGraphArrays
+from plans.execution_graph.pointwise_edges import partitions_of_subtask
 from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
 
 _NONE = -1
@@ -20,6 +21,10 @@ def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
     else the first of its producers' slots that is free, input by input; those left over take the oldest free
     slots, or new ones. As slots of a group are numbered by age and the left over come last, they take the
     smallest numbers that are not taken.
+
+    Source: LocalInputPreferredSlotSharingStrategy. Its candidates and available groups are linked hash sets,
+    in the order of producing tasks and of creation; so are they here. Its hash maps are looked up, never
+    iterated.
     """
     groups = slot_sharing_groups(graph)
     inputs = _decisive_inputs(graph, groups)
@@ -118,6 +123,7 @@ def _take_in_turn(
             np.append(offers, len(inputs.targets)),
             inputs.sources,
             inputs.all_to_all,
+            *_partitions_read(graph, inputs, vertices),
             keys,
         ),
         (
@@ -130,6 +136,21 @@ def _take_in_turn(
     )
 
 
+def _partitions_read(graph: JobGraphArrays, inputs: _Inputs, vertices: Ints) -> tuple[Ints, Ints, Ints]:
+    """What the subtasks of `vertices` read along pointwise inputs.
+
+    Per input the place of its first subtask in the other two arrays; per subtask the first partition that it
+    reads, and the one after the last.
+    """
+    looked_at = np.zeros(len(graph.vertices), dtype=np.bool_)
+    looked_at[vertices] = True
+    consumers = graph.parallelism[inputs.targets]
+    counts = np.where(~inputs.all_to_all & looked_at[inputs.targets], consumers, 0)
+    producers = np.repeat(graph.parallelism[inputs.sources], counts)
+    first, end = partitions_of_subtask(counts_up(counts), producers, np.repeat(consumers, counts))
+    return sums_before(counts), first, end
+
+
 def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
     vertices: Ints,
     parallelism: Ints,
@@ -139,6 +160,9 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
     offers: Ints,
     sources: Ints,
     all_to_all: Flags,
+    reads: Ints,
+    first_read: Ints,
+    end_read: Ints,
     co_location: Ints,
     slots: Ints,
     taken_by: Ints,
@@ -184,8 +208,7 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
                         else:
                             break
                 else:
-                    place = subtask * producers // consumers
-                    end = max(place + 1, (subtask + 1) * producers // consumers)
+                    place, end = first_read[reads[edge] + subtask], end_read[reads[edge] + subtask]
                     while place < end and taken_by[slots[first + place]] == vertex:
                         place += 1
                     if place < end:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from plans.errors import SchemaError
+from plans.tables.column_types import type_name
 from plans.tables.execution_graph import (
     EXECUTION_EDGES,
     EXECUTION_JOB_VERTICES,
@@ -29,7 +30,6 @@ from plans.tables.job_graph import (
 from plans.tables.slots import EXECUTION_SLOT_SHARING_GROUPS, MANAGED_MEMORY, NETWORK_BUFFERS, REQUIRED_SLOTS
 from plans.tables.stream_graph import STREAM_EDGES, STREAM_NODES
 from plans.tables.topology import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, TOPOLOGIES, TRANSFORMATIONS
-from plans.tables.type_names import type_name
 
 __all__ = [
     "CHAINED_OPERATORS",

@@ -72,7 +72,7 @@ EXECUTIONS = table(
 
 RUNS = table(
     TOPOLOGY_ID,
-    ("run_id", STR, "the JobID: 32 hex digits, drawn anew for each run; also the ExecutionGraphID"),
+    ("run_id", STR, "the JobID: 32 hex digits, drawn for each run; also the ExecutionGraphID"),
     ("name", STR, "the job's name"),
     ("state", STR, "JobStatus at the end: FINISHED, FAILED or CANCELED"),
     ("runtime_mode", STR, "STREAMING or BATCH"),

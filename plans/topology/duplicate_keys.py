@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from plans.errors import TopologyError
-from plans.message_limits import limited
+from plans.printable import limited
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.rules import shorten
 from plans.vocabulary import TopologyForm

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from plans.errors import InputError
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 
 
 def no_files_given() -> InputError:

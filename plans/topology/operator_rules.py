@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from plans.errors import TopologyError
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.rules import (
@@ -28,8 +29,7 @@ from plans.vocabulary import (
     StreamExchangeMode,
 )
 
-MAX_PARALLELISM = 32768
-"""KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM."""
+MAX_PARALLELISM = UPPER_BOUND_MAX_PARALLELISM
 
 OPERATOR_SCOPE = (ManagedMemoryUseCase.OPERATOR,)
 SLOT_SCOPE = (ManagedMemoryUseCase.STATE_BACKEND, ManagedMemoryUseCase.PYTHON)

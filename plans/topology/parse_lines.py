@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from plans.errors import TopologyError
 from plans.importing.known_forms import as_topology
-from plans.message_limits import MOST_ERRORS, limited
+from plans.printable import MOST_ERRORS, limited
 from plans.topology.duplicate_keys import duplicate_keys
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from plans.topology.fingerprint import header, stream_graph_fingerprint

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 
 from plans.errors import SchemaError
-from plans.message_limits import first_and_count
+from plans.printable import first_and_count
 from plans.tables import TABLES
-from plans.tables.type_names import type_name
+from plans.tables.column_types import type_name
 
 REQUIRED = {
     "topologies": ("name",),

@@ -5,9 +5,8 @@ import polars as pl
 import pytest
 
 from plans.columnar import frames
-from plans.columnar.frames import join_topology
-from plans.columnar.look_up import look_up
-from plans.runs import runs
+from plans.columnar.frames import join_topology, look_up
+from plans.counts import runs
 from plans.tables.column_types import TOPOLOGY
 
 KEYS = {TOPOLOGY: pl.Int64, "id": pl.Int32}

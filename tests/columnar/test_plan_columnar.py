@@ -12,12 +12,11 @@ from polars.testing import assert_frame_equal
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_topologies import plan as plan_on_spark
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.joins import run_passes
-from plans.joins.cut_lineage import keep
 from plans.joins.passes import Walk, steps
-from plans.layers import LAYER_TABLES
+from plans.joins.spark_schemas import keep
+from plans.layers import LAYER_TABLES, Choices
 from plans.metrics.operator_costs import drawn_costs, operator_costs
 from plans.metrics.plan_metrics import plan_metrics
 from plans.passes import GIVEN

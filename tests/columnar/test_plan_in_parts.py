@@ -8,10 +8,10 @@ import pytest
 
 from engine.planning.plan_in_process import plan_in_process
 from plans import compiled
-from plans.choices import Choices
 from plans.columnar import frames, plan_in_parts
+from plans.columnar.plan_as_read import read_topologies
 from plans.columnar.plan_columnar import plan_columnar, stages
-from plans.columnar.read_topologies import read_topologies
+from plans.layers import Choices
 from plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology

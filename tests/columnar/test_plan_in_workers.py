@@ -13,14 +13,14 @@ from engine.planning.choose_planner import (
     choose_planner,
 )
 from engine.planning.chosen_costs import DRAWN
-from engine.planning.plan_by_policies import plan_by_policies
+from engine.planning.custom_planners import named_custom_planners
+from engine.planning.plan_by_custom_planners import plan_by_custom_planners
 from engine.planning.plan_in_process import plan_in_process, read_in_process
 from engine.planning.plan_in_workers import plan_in_workers
 from engine.planning.plan_topologies import plan, read_topologies
 from engine.planning.planning_settings import planning_settings
-from engine.planning.policies import named_policies
-from plans.columnar import packed_tables
-from plans.columnar.packed_tables import divide, packed_rows, unpack
+from plans.columnar import plan_packed_tables as packing
+from plans.columnar.plan_packed_tables import divide, packed_rows, unpack
 from plans.errors import ConfigurationError
 from plans.joins.spark_schemas import spark_schema
 from plans.tables import require_schema
@@ -67,13 +67,13 @@ def test_planners_of_others_decide_in_workers_as_in_one_process(spark, planner, 
     source = "import penstock\n@penstock.decides('chaining')\ndef raises(stream_edges): raise ValueError(3)\n"
     (tmp_path / "no_planner.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    policies = named_policies(planner, DRAWN, 60)
+    custom_planners = named_custom_planners(planner, DRAWN, 60)
     read = read_in_process(TOPOLOGIES[::6], lambda stage: None)
-    question = policies.question(read.frames["topologies"])
-    expected = plan_by_policies(read.frames, read.inputs, policies.chosen, question=question)
+    question = custom_planners.question(read.frames["topologies"])
+    expected = plan_by_custom_planners(read.frames, read.inputs, custom_planners.chosen, question=question)
     given = read_topologies(spark, TOPOLOGIES[::6])
     with planning_settings(spark, 2):
-        planned = plan_in_workers(given, Layer.SLOTS, 2, policies=policies)
+        planned = plan_in_workers(given, Layer.SLOTS, 2, custom_planners=custom_planners)
     for name, rows in planned.tables.items():
         assert rows_of(rows.toArrow()) == rows_of(expected.tables[name]), name
     assert (expected.planned > 0) == (planner != "no_planner:raises")
@@ -145,8 +145,8 @@ def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):
 @pytest.mark.parametrize("size", [1, 4, 10, 47])
 @pytest.mark.parametrize(("at_once", "of_a_block"), [(1, 10), (20, 3), (100, 10), (100, 100)])
 def test_rows_are_divided_by_topology_into_blocks(monkeypatch, size, at_once, of_a_block):
-    monkeypatch.setattr(packed_tables, "ROWS_TO_DIVIDE", at_once)
-    monkeypatch.setattr(packed_tables, "ROWS_OF_A_BLOCK", of_a_block)
+    monkeypatch.setattr(packing, "ROWS_TO_DIVIDE", at_once)
+    monkeypatch.setattr(packing, "ROWS_OF_A_BLOCK", of_a_block)
     ids = [None if i == 5 else (i % 11 - 5) * 10**15 for i in range(47)]
     names = [None if i % 3 else [str(i), None] for i in range(47)]
     weights = [[("OPERATOR", i)] if i % 5 else [] for i in range(47)]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from engine.planning.plan_topologies import read_topologies as read_with_spark
 from engine.planning.plan_topologies import validated
 from plans.columnar.frames import to_arrow
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.topology import texts_of_file
 from plans.topology.columnar.topology_id import topology_id
 from tests.columnar.table_contents import frame_contents

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.planning.plan_topologies import read_topologies as read_with_spark
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.errors import InputError
 from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.read_topology_files import read_topology_files

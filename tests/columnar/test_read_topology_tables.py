@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from engine.planning.plan_topologies import read_topologies as read_with_spark
 from engine.planning.plan_topologies import validated
 from plans.columnar.frames import to_arrow
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.errors import InputError, SchemaError
 from plans.topology.columnar.read_topology_tables import read_topology_tables
 from plans.topology.columnar.topology_id import topology_id

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from plans import compiled
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.reference.random_topologies import MODES, random_topology
 

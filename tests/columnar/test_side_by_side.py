@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from plans.columnar.side_by_side import side_by_side
+from plans.columnar.plan_in_parts import side_by_side
 
 
 def _double(part: int) -> int:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from plans.columnar.frames import to_arrow
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar import read_topology_tables as reading
 from plans.topology.columnar.normalized_tables import to_nullable_arrow

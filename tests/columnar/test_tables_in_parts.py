@@ -17,7 +17,7 @@ from engine.planning.plan_into_store import plan_into_store_by_columns
 from engine.planning.plan_options import plan_options
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.read_plan import read_plan
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.errors import InputError, NotEnoughMemoryError
 from plans.topology.columnar import rows_in_parts as parts
 from plans.topology.columnar.read_topology_tables import read_topology_folder_in_parts

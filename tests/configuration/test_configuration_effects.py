@@ -18,7 +18,7 @@ from engine.output import redaction
 from engine.runtime import run_environment
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.plan_versions import list_versions
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.topology.columnar import parse_block
 from plans.topology.flink_values import parse_memory_size
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

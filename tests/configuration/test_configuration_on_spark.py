@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.planning.plan_topologies import read_topologies, validated
-from plans.columnar.read_topologies import read_topologies as read_in_process
+from plans.columnar.plan_as_read import read_topologies as read_in_process
 from plans.topology.job_defaults import JobDefaults
 from tests.topology.builders import simple
 

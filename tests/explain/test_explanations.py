@@ -11,14 +11,13 @@ import mmh3
 import pytest
 
 from engine.draw.drawn_plan import DrawnPlan
-from engine.explain.chaining_conditions import CONDITIONS
 from engine.explain.explain_edge import explain_edge
 from engine.explain.explain_operator import explain_operator, explain_slots
 from engine.explain.explained_plan import ExplainedPlan
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
+from plans.not_chainable_reasons import NotChainableReason
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import NotChainableReason
 
 GOLDEN = sorted(
     path for path in (Path(__file__).parents[1] / "golden").glob("*.jsonl.gz") if "large" not in path.name
@@ -124,8 +123,9 @@ def ids_as_explained(plan: ExplainedPlan, node: dict[str, Any]) -> Iterator[str]
         yield digest.hex()
 
 
-def test_every_reason_has_a_condition():
-    assert list(CONDITIONS) == list(NotChainableReason)
+def test_bits_are_the_places_of_reasons():
+    assert [reason.bit for reason in NotChainableReason] == [1 << i for i in range(len(NotChainableReason))]
+    assert [NotChainableReason[reason.value] for reason in NotChainableReason] == list(NotChainableReason)
 
 
 def test_another_planner_may_keep_operators_apart():

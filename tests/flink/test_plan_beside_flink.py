@@ -14,9 +14,9 @@ from engine.flink.plan_with_flink import FlinkPlanned
 from engine.planning import plan_beside_flink as module
 from engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
 from engine.planning.plan_in_process import plan_in_process
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.errors import ConfigurationError
+from plans.layers import Choices
 from plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from plans.vocabulary import Layer, SlotSharingStrategy
 

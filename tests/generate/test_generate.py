@@ -14,16 +14,12 @@ from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
 from plans.errors import ConfigurationError
 from plans.generate import fleet as fleets
-from plans.generate.diamond import diamond
-from plans.generate.fleet import Fleet
+from plans.generate.fleet import Fleet, Spec
 from plans.generate.giant import giant
 from plans.generate.joins.generate_on_spark import generate_on_spark
-from plans.generate.layered import layered
+from plans.generate.layered import SHAPES, Shape, diamond, layered
 from plans.generate.random import random
-from plans.generate.rows import topologies_table, transformations_table
-from plans.generate.shapes import SHAPES, Shape
-from plans.generate.spec import Spec
-from plans.generate.topology_lines import topology_lines
+from plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
 from plans.tables import TABLES
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.validate_topology import validate_topology

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
-from plans.generate.by_trace.draw_by_trace import TRACES, _connected, draw_by_trace
+from plans.generate.draw_by_trace import TRACES, _connected, draw_by_trace
 
 TASKS = ("source", "one_input", "two_input")
 

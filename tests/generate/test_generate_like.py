@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 from engine.commands.main import app
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
+from plans.generate.fleet import Spec
 from plans.generate.like.draw_like import draw_like
 from plans.generate.like.fidelity import fidelity
-from plans.generate.like.find_segments import find_segments
-from plans.generate.like.given_fleet import GivenFleet, given_fleet
+from plans.generate.like.find_segments import GivenFleet, find_segments, given_fleet
 from plans.generate.random import random
-from plans.generate.spec import Spec
 from plans.generate.topology_lines import topology_lines
 from plans.plan_json.columnar.to_topology_lines import to_topology_lines
 from plans.topology.validate_topology import validate_topology

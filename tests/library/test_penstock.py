@@ -1,5 +1,6 @@
 """`import penstock` as users write it: what is allowed, what comes back, and what is said of wrong calls."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+import plans.errors
 from plans.tables import TABLES
 from tests.topology.builders import simple
 
@@ -205,6 +207,12 @@ def test_the_module_has_its_public_names_and_no_others():
     assert len(dir(penstock)) < 24
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
+    source = ast.parse(Path(penstock.__file__).read_text(encoding="utf-8"))
+    froms = (node for node in ast.walk(source) if isinstance(node, ast.ImportFrom))
+    known = {alias.asname for node in froms for alias in node.names}
+    assert known - {None} == set(penstock.__all__)  # what type checkers read
+    raised = {name for name in dir(plans.errors) if name.endswith("Error")} - {"TopologyError"}
+    assert raised == set(penstock.errors.__all__)
     assert issubclass(penstock.errors.InputError, penstock.PenstockError)
     with pytest.raises(AttributeError, match=r"it has .*plan"):
         penstock.plans  # noqa: B018

@@ -22,7 +22,7 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 given, folder = {given!r}, sys.argv[1]
 planned = penstock.plan(spark.createDataFrame(given["rows"], given["schema"]), until="stream_graph")
 print(planned.planned, planned.rejected, planned.tables["stream_nodes"].count())
-print(penstock.plan(folder, spark=spark, planner="spark", until="stream_graph").planned)
+print(penstock.plan(folder, spark=spark, planner="joins", until="stream_graph").planned)
 for call in (lambda: planned.write(folder + "/store"), lambda: penstock.read_plan(folder, spark=spark)):
     try:
         call()
@@ -73,7 +73,7 @@ def test_two_frames_with_integers_of_any_width(spark):
     topologies = frames[0].withColumn("config", F.expr("map('a.b', 'c')"))
     expected = penstock.plan([{**one, "config": {"a.b": "c"}} for one in GIVEN])
     weights = F.expr("if(managed_memory.OPERATOR is null, null, map('OPERATOR', managed_memory.OPERATOR))")
-    for planner, of_ids in (("columnar", "smallint"), ("spark", "bigint")):
+    for planner, of_ids in (("columnar", "smallint"), ("joins", "bigint")):
         cast = frames[1].withColumns({"id": F.col("id").cast(of_ids), "managed_memory": weights})
         found = penstock.plan((topologies, cast), planner=planner, until="stream_graph")
         edges = sorted(found.tables["stream_edges"].toArrow().to_pylist(), key=repr)

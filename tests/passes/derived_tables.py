@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from plans.choices import Choices
 from plans.columnar import passes as columnar
-from plans.columnar.read_topologies import read_topologies
+from plans.columnar.plan_as_read import read_topologies
 from plans.joins import passes as joins
 from plans.joins.run_passes import _Run
 from plans.joins.run_steps import run_steps
+from plans.layers import Choices
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.read_topology_objects import read_topology_objects
 from plans.vocabulary import Layer

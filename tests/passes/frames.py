@@ -1,6 +1,6 @@
 """Small tables by hand, and the table that a pass of either planner derives of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from plans.choices import Choices
 from plans.columnar import passes as columnar
 from plans.columnar.frames import from_arrow
 from plans.joins import passes as joins
 from plans.joins.spark_schemas import spark_type
+from plans.layers import Choices
 from plans.tables import TABLES
 from plans.tables.column_types import TOPOLOGY
 
@@ -92,18 +92,18 @@ def derive_on_spark(produces: str, given: Mapping[str, DataFrame], of_choices: O
     """Rows of the table that the pass on Spark derives, in one job; otherwise as derive_in_process."""
     kept = {name: frame.localCheckpoint() for name, frame in given.items()}
 
-    def derived(derive: Callable[..., DataFrame], tables: dict[str, DataFrame]) -> DataFrame:
-        for name in columnar.inputs_of(derive):
+    def derived(step: joins.Step, tables: dict[str, DataFrame]) -> DataFrame:
+        for name in step.reads:
             if name not in tables:
-                tables[name] = derived(joins.OF_ITS_OWN[name][1].derive, tables)
-        return derive(**{name: tables[name] for name in columnar.inputs_of(derive)})
+                tables[name] = derived(joins.OF_ITS_OWN[name][1], tables)
+        return step.derive(**{name: tables[name] for name in step.reads})
 
     found = []
     for choices, topologies in (of_choices or {Choices(): None}).items():
         frames = dict(kept)
         if topologies is not None:
             frames = {name: f.filter(F.col(TOPOLOGY).isin(*topologies)) for name, f in kept.items()}
-        found.append(derived(joins.implementations(choices)[produces].derive, frames))
+        found.append(derived(joins.implementations(choices)[produces], frames))
     return [row.asDict() for row in reduce(DataFrame.unionByName, found).collect()]
 
 

@@ -13,9 +13,9 @@ from engine.planning.planning_settings import planning_settings
 from engine.planning.split_by_size import split_by_size
 from plans.errors import ConfigurationError
 from plans.joins import run_passes
-from plans.joins.cut_lineage import compute, cut_lineage, free, keep
-from plans.joins.number_in_order import number_in_order
+from plans.joins.frames import number_in_order
 from plans.joins.packed_blocks import BLOCK, ROWS, blocks_of, pack_blocks, together, unpack_blocks, unpacked
+from plans.joins.spark_schemas import compute, cut_lineage, free, keep
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.joins.topology_tables import TopologyTables
 from plans.vocabulary import Layer

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.planning.planning_settings import planning_settings
-from plans.choices import Choices
+from plans.layers import Choices
+from plans.not_chainable_reasons import NotChainableReason
 from plans.passes import PASSES
 from tests.passes.derived_tables import Derived, derived_in_process, derived_on_spark
 from tests.passes.fixtures import FOLDER, GIVEN, Case, Shown, read_cases, shown
@@ -85,8 +86,17 @@ def test_tables_are_those_of_the_fixture(produces, planner, request):
 def found_table(derived: Derived, case: Case, expected: Shown) -> Shown:
     """What was derived, in the columns that the fixture shows."""
     rows = derived(expected.table, choices_of(case), case.name)
-    cells = [tuple(shown(row[column]) for column in expected.columns) for row in rows]
+    cells = [tuple(shown(named(column, row[column])) for column in expected.columns) for row in rows]
     return Shown(expected.table, expected.columns, tuple(sorted(cells)))
+
+
+def named(column: str, value: Any) -> Any:
+    """A set of reasons as the list of their names; any other value as it is."""
+    return (
+        [reason.value for reason in NotChainableReason if value & reason.bit]
+        if column == "reasons"
+        else value
+    )
 
 
 def test_every_fixture_is_of_a_pass():

@@ -7,12 +7,11 @@ from pyspark.sql import SparkSession
 
 from engine.planning.choose_planner import Planner
 from engine.planning.plan_topologies import plan
-from plans.choices import Choices
 from plans.joins import run_passes
 from plans.joins.hand_over_tables import with_hand_overs
 from plans.joins.passes import Checkpointed, FixedPoint, HandOver, Step, View, Walk, steps
 from plans.joins.run_steps import AnyStep, Done, readers, run_steps
-from plans.layers import LAYER_TABLES
+from plans.layers import LAYER_TABLES, Choices
 from plans.vocabulary import Layer
 
 GIVEN = {"topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from plans import compiled
 from plans.arrow_walks import positions, topologies_of
+from plans.counts import smallest_in_component
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.joins import walk_stream_graph
@@ -25,7 +26,6 @@ from plans.job_graph.order_depth_first import (
 from plans.job_graph.sort_vertices_topologically import order_and_regions
 from plans.job_graph.stream_graph_arrays import arrays_of_rows
 from plans.joins.arrow_walks import whole_topologies
-from plans.union_find import smallest_in_component
 
 
 @pytest.fixture(params=["interpreted", "compiled"], autouse=True)

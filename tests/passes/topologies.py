@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.choices import Choices
+from plans.layers import Choices
 from plans.passes import PASSES
 from plans.resources.network_options import PROFILES
 from plans.resources.task_manager import TaskManager

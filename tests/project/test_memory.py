@@ -20,8 +20,8 @@ from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_
 from engine.planning.plan_in_process import plan_in_process
 from engine.planning.plan_into_store import Stored, WorkOnSpark
 from plans.errors import NotEnoughMemoryError
-from plans.execution_graph.columnar import count_task_rows as counting
-from plans.execution_graph.columnar.count_task_rows import TaskRows
+from plans.execution_graph.columnar import job_graph_arrays as counting
+from plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from plans.vocabulary import Layer
 from tests.topology.builders import simple, transformation
 
@@ -186,7 +186,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
         planned.append(work.choice)
         return Stored(1, 1, 1, 0, "joins", work.choice.why)
 
-    monkeypatch.setattr("engine.commands.plan_where_asked.plan_into_store_on_spark", on_spark)
+    monkeypatch.setattr("engine.commands.plan_on_cluster_or_session.plan_into_store_on_spark", on_spark)
     monkeypatch.setattr("engine.commands.plan.say_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.configuration.configuration_page import configuration_page
-from engine.output.reference_pages import reference_pages
 from plans.tables import TABLES
 from plans.tables.column_types import COMMENT
+from tests.configuration_page import configuration_page
+from tests.reference_pages import reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 

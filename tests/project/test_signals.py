@@ -79,10 +79,10 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
-        (signal.SIGTERM, "import:plans.columnar.read_topologies",
+        (signal.SIGTERM, "import:plans.columnar.plan_as_read",
          ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGINT, "import:engine.store.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGTERM, "import:plans.generate.shapes",
+        (signal.SIGTERM, "import:plans.generate.layered",
          ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
     ],
 )  # fmt: skip

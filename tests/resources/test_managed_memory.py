@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from engine.planning.planning_settings import planning_settings
-from plans.choices import Choices
+from plans.layers import Choices
 from plans.resources.memory_options import MemoryOptions
 from plans.resources.task_manager import TaskManager
 from plans.tables.column_types import TOPOLOGY

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from engine.planning.planning_settings import planning_settings
-from plans.choices import Choices
 from plans.errors import ConfigurationError
-from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
+from plans.layers import Choices
+from plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
 from plans.resources.network_options import FLINK_1_20, FLINK_2_3, PROFILES, NetworkOptions
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import BufferSide
@@ -72,7 +72,7 @@ def tables(make, numbered):
         for row in vertices
     ]
     return {
-        "named_vertices": make("job_vertices", named),
+        "job_vertices": make("job_vertices", named),
         "execution_job_vertices": make("execution_job_vertices", vertices),
         "connected_edges": make(OF_DATA_SETS, edges, distribution="ALL_TO_ALL"),
     }
@@ -160,7 +160,7 @@ def test_tasks_and_slots_add_up():
         ],
     )
     given = {
-        "named_vertices": vertices,
+        "job_vertices": vertices,
         "execution_job_vertices": make_polars(
             "execution_job_vertices", [{"vertex": v, "parallelism": p} for v, p in parallelism.items()]
         ),

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans.errors import ConfigurationError
-from plans.resources.columnar.place_jobs import place_jobs
-from plans.resources.place_jobs import PLACED, place_batches, require_task_managers
+from plans.resources.place_jobs import PLACED, place_batches, place_jobs, require_task_managers
 
 GIVEN = pa.schema(
     [

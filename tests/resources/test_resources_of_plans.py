@@ -6,7 +6,7 @@ import pytest
 
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
-from plans.resources.columnar.task_network_buffers import slot_network_buffers, task_network_buffers
+from plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
 from plans.vocabulary import BufferSide
 from tests.resources.flink_resources import rows
 

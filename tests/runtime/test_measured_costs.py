@@ -18,8 +18,8 @@ from engine.runtime.job_result import JobResult
 from engine.runtime.record_run import tables_of_run, write_run
 from engine.store.open_plan import open_plan
 from penstock import engine
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
+from plans.layers import Choices
 from plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
 from plans.metrics.operator_costs import operator_costs
 from plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics

@@ -15,8 +15,8 @@ from operators.chain.operator import MAX_WATERMARK, Operator
 from operators.connectors.number_sequence import NumberSequenceSource
 from operators.connectors.sink import CollectSink
 from operators.records.map_records import MapOperator
-from plans.choices import Choices
 from plans.columnar.frames import from_arrow
+from plans.layers import Choices
 from plans.metrics.measured_costs import RUN_TABLES, measured_costs
 from plans.metrics.operator_costs import operator_costs
 from plans.metrics.plan_metrics import NEEDED, plan_metrics

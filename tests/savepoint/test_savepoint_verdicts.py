@@ -16,7 +16,7 @@ from engine.commands.main import app
 from engine.diff import read_pairs
 from engine.diff.read_pairs import Pair
 from engine.diff.savepoint_verdicts import Restored, Verdict, savepoint_verdicts
-from plans.savepoint.hash_map_order import hash_map_order
+from plans.savepoint.restore_savepoint import hash_map_order
 
 HERE = Path(__file__).parent
 

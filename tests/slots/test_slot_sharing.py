@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from plans.slots.balance_tasks import deal_in_turn
-from plans.slots.joins.slots_of_groups import slot_numbers
+from plans.slots.joins.create_slot_sharing_groups import slot_numbers
 from plans.slots.prefer_local_inputs import prefer_producers_slots
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
@@ -37,10 +37,6 @@ GOLDEN = sorted(
 BLOCKING = "BLOCKING"
 STRATEGIES = {
     "prefer_local_inputs": (prefer_producers_slots, slots.prefer_local_inputs),
-    "prefer_local_inputs_by_task": (
-        prefer_producers_slots,
-        slot_strategies.prefer_local_inputs_of_1_12,
-    ),
     "balance_tasks": (deal_in_turn, slot_strategies.balance_tasks),
 }
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)

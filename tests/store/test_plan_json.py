@@ -3,15 +3,19 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from plans.joins.spark_schemas import spark_schema
-from plans.plan_json.joins.to_plan_lines import to_plan_lines
-from tests.store.tables_from_golden import golden_lines, tables_from_golden
+from plans.columnar.frames import from_arrow
+from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from tests.store.tables_from_golden import Line, golden_lines, tables_from_golden
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def tables_of(spark: SparkSession, lines: list[Line]) -> dict[str, pl.DataFrame]:
+    return {name: from_arrow(frame.toArrow()) for name, frame in tables_from_golden(spark, lines).items()}
 
 
 def comparable(plan):
@@ -28,8 +32,8 @@ def comparable(plan):
 @pytest.mark.parametrize("file", ["random.jsonl.gz", "nexmark.jsonl.gz"])
 def test_lines_hold_every_key_and_value_of_the_golden_plans(spark: SparkSession, file: str):
     lines = golden_lines(GOLDEN / file)
-    rows = to_plan_lines(tables_from_golden(spark, lines)).collect()
-    found = {row["name"]: comparable(json.loads(row["line"])) for row in rows}
+    rows = to_plan_lines(tables_of(spark, lines)).rows()
+    found = {name: comparable(json.loads(line)) for name, line in rows}
     expected = {line["expected"]["name"]: comparable(line["expected"]) for line in lines}
     assert len(rows) == len(lines)
     for name, plan in expected.items():
@@ -37,18 +41,18 @@ def test_lines_hold_every_key_and_value_of_the_golden_plans(spark: SparkSession,
 
 
 def test_a_refused_input_without_a_name_still_has_its_line(spark: SparkSession):
-    tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:1])
+    tables = tables_of(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:1])
     row: tuple[object, ...] = (None, None, "fleet.jsonl", 7, "input", "NotJson", "line 7: found {", [])
-    unreadable = spark.createDataFrame([row], spark_schema("rejected"))
-    lines = to_plan_lines({**tables, "rejected": unreadable}).where(F.col("name").isNull()).collect()
-    assert [json.loads(r["line"]) for r in lines] == [
+    unreadable = pl.DataFrame([row], schema=tables["rejected"].schema, orient="row")
+    lines = to_plan_lines({**tables, "rejected": unreadable}).rows()
+    assert [json.loads(line) for name, line in lines if name is None] == [
         {"name": None, "error_stage": "input", "error": "NotJson", "message": "line 7: found {"}
     ]
 
 
 def test_a_plan_without_job_graph_tables_has_stream_graphs_only(spark: SparkSession):
-    tables = tables_from_golden(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:3])
+    tables = tables_of(spark, golden_lines(GOLDEN / "random.jsonl.gz")[:3])
     some = {t: tables[t] for t in ("topologies", "rejected", "stream_nodes", "stream_edges")}
-    assert {frozenset(json.loads(r["line"])) for r in to_plan_lines(some).collect()} == {
+    assert {frozenset(json.loads(line)) for _, line in to_plan_lines(some).rows()} == {
         frozenset({"name", "stream_graph"})
     }

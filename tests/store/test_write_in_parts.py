@@ -25,9 +25,9 @@ from engine.store.read_plan import read_plan
 from engine.store.remove_unfinished import remove_unfinished
 from engine.store.verify_version import verify_version
 from engine.store.write_in_parts import WriteInParts
-from plans.choices import Choices
 from plans.columnar.plan_as_read import plan_as_read
 from plans.errors import InputError, MachineError, StoreError
+from plans.layers import Choices
 from plans.topology import texts_of_file
 from plans.topology.job_defaults import NO_DEFAULTS
 from plans.vocabulary import Layer

@@ -28,8 +28,8 @@ from engine.sweep.measure_cell import CellMeter, CellRequest
 from engine.sweep.read_sweep_spec import read_sweep_spec
 from engine.sweep.results_table import MEASURED, measured_cells, result_row
 from engine.sweep.run_sweep import Answer, run_sweep
-from plans.choices import Choices
 from plans.errors import ConfigurationError
+from plans.layers import Choices
 from plans.metrics.plan_metrics import METRICS
 from tests.sweep.grids import GRID, run, topology
 

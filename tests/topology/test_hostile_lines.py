@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.store.open_plan import open_plan
-from plans.message_limits import MOST_ERRORS
+from plans.printable import MOST_ERRORS
 from plans.topology.rules import shorten
 from tests.columnar.lines_both_ways import expected, few_are_many, found
 from tests.columnar.test_read_topologies import COLLIDING

@@ -17,8 +17,7 @@ from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
 from plans.errors import NotEnoughMemoryError
 from plans.plan_json.columnar import describe_vertices
-from plans.plan_json.columnar.to_execution_plan_lines import to_execution_plan_lines
-from plans.plan_json.columnar.to_flink_plan_lines import to_flink_plan_lines
+from plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
 from plans.vocabulary import Layer
 
 HERE = Path(__file__).parent

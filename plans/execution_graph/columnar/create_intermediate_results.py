@@ -1,40 +1,29 @@
-"""Intermediate results and their partitions: what every subtask produces."""
+"""The tables of tasks: execution vertices, what they produce and what they read."""
 
 import numpy as np
 import polars as pl
 
-from plans.columnar.repeated_rows import Int32s, repeated_rows
-from plans.execution_graph.columnar.connect_execution_vertices import first_consumer
-from plans.tables import INTERMEDIATE_RESULT_PARTITIONS
+from plans.columnar.groups import repeated_rows
+from plans.execution_graph.pointwise_edges import (
+    most_subtasks_of_partition,
+    partitions_of_subtask,
+    subtasks_of_partition,
+)
+from plans.tables import EXECUTION_EDGES, INTERMEDIATE_RESULT_PARTITIONS
 from plans.tables.column_types import TOPOLOGY
 
 
 def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per intermediate data set (key topology_id, vertex, output_index).
+    """One row per intermediate data set (key topology_id, vertex, output_index): intermediate_results.
 
-    In: placed_edges (see place_job_edges). Columns and source: see joins.create_intermediate_results.
+    In: placed_edges (see place_job_edges).
 
-    Example: a data set has a partition for each subtask of its producer
-    (tests/passes/fixtures/intermediate_results.txt).
+    Source: IntermediateResult; EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex.
 
-        connected_edges
-        source_vertex  output_index  target_vertex  distribution
-        1              0             3              POINTWISE
-        1              1             5              ALL_TO_ALL
-
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
-        5       5
-
-        -> intermediate_results
-        vertex  output_index  partitions  most_subpartitions
-        1       0             2           3
-        1       1             2           5
+    Example: tests/passes/fixtures/intermediate_results.txt.
     """
     producers, consumers = pl.col("producers"), pl.col("consumers")
-    most = pl.when("all_to_all").then(consumers).otherwise((consumers + producers - 1) // producers)
+    most = pl.when("all_to_all").then(consumers).otherwise(most_subtasks_of_partition(producers, consumers))
     return _data_sets(placed_edges).select(
         TOPOLOGY,
         "vertex",
@@ -47,25 +36,11 @@ def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:
 def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per result partition (key topology_id, vertex, output_index, partition).
 
-    In: placed_edges (see place_job_edges). As in joins.create_intermediate_results; 32 bits hold
-    all products, as for execution_edges.
+    In: placed_edges (see place_job_edges). Out: intermediate_result_partitions.
 
-    Example: a partition has a subpartition for each task that reads it
-    (tests/passes/fixtures/intermediate_result_partitions.txt).
+    Source: IntermediateResultPartition.getNumberOfSubpartitions, EdgeManagerBuildUtil.connectPointwise.
 
-        connected_edges
-        source_vertex  target_vertex  distribution
-        1              3              POINTWISE
-
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
-
-        -> intermediate_result_partitions
-        vertex  output_index  partition  first_consumer  subpartitions
-        1       0             0          0               3
-        1       0             1          3               2
+    Example: tests/passes/fixtures/intermediate_result_partitions.txt.
     """
     data_sets = _data_sets(placed_edges)
     producers, consumers = (data_sets[end].to_numpy() for end in ("producers", "consumers"))
@@ -74,9 +49,10 @@ def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
     first = np.where(all_to_all[of], 0, partition)
     count = np.where(all_to_all, consumers, 1)[of]
     uneven = np.flatnonzero((~all_to_all & (producers != consumers))[of])
-    first[uneven], count[uneven] = _consumed_pointwise(
+    first[uneven], end = subtasks_of_partition(
         partition[uneven], producers[of[uneven]], consumers[of[uneven]]
     )
+    count[uneven] = end - first[uneven]
     return pl.DataFrame(
         {
             **rows.taken(data_sets.select(TOPOLOGY, "vertex", "output_index")),
@@ -85,14 +61,6 @@ def intermediate_result_partitions(placed_edges: pl.DataFrame) -> pl.DataFrame:
             "subpartitions": count,
         }
     ).select(INTERMEDIATE_RESULT_PARTITIONS.names)
-
-
-def _consumed_pointwise(partition: Int32s, producers: Int32s, consumers: Int32s) -> tuple[Int32s, Int32s]:
-    """The first consuming subtask of each partition that a pointwise edge reads, and how many there are."""
-    # With more producers than consumers a partition has one consumer: the last whose range starts before it.
-    narrowing = producers >= consumers
-    first, end = (first_consumer(at, producers, consumers) for at in (partition, partition + 1))
-    return np.where(narrowing, end - 1, first), np.where(narrowing, 1, end - first)
 
 
 def _data_sets(placed_edges: pl.DataFrame) -> pl.DataFrame:
@@ -105,3 +73,78 @@ def _data_sets(placed_edges: pl.DataFrame) -> pl.DataFrame:
         "producers",
         "consumers",
     )
+
+
+def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row per consuming subtask and gate (key topology_id, target_vertex, input_index, subtask).
+
+    In: placed_edges (see place_job_edges). Out: execution_edges: an edge of 10,000 to 10,000 subtasks is
+    10,000 rows.
+
+    Source: VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise and ForAllToAll of a graph that
+    is not dynamic, EdgeManagerBuildUtil.
+
+    Example: tests/passes/fixtures/execution_edges.txt.
+    """
+    producers, consumers = (placed_edges[end].to_numpy() for end in ("producers", "consumers"))
+    all_to_all = placed_edges["all_to_all"].to_numpy()
+    of, subtask = rows = repeated_rows(placed_edges["consumers"])
+    reads_all = all_to_all[of]
+    first, last = np.where(reads_all, 0, subtask), np.where(reads_all, producers[of] - 1, subtask)
+    subpartition = np.where(reads_all, subtask, 0)
+    uneven = np.flatnonzero((~all_to_all & (producers != consumers))[of])
+    shape = producers[of[uneven]], consumers[of[uneven]]
+    first[uneven], end = partitions_of_subtask(subtask[uneven], *shape)
+    last[uneven] = end - 1
+    first_reader, end_reader = subtasks_of_partition(first[uneven], *shape)
+    subpartition[uneven] = subtask[uneven] % (end_reader - first_reader)
+    return pl.DataFrame(
+        {
+            **rows.taken(placed_edges.select(TOPOLOGY, "target_vertex", "input_index")),
+            "subtask": subtask,
+            "first_partition": first,
+            "last_partition": last,
+            "first_subpartition": subpartition,
+            "last_subpartition": subpartition,
+        }
+    ).select(EXECUTION_EDGES.names)
+
+
+def expand_execution_edges(execution_edges: pl.DataFrame, *also: str) -> pl.DataFrame:
+    """One row per ExecutionEdge: a partition that a subtask reads.
+
+    In: execution_edges, all or the rows of chosen job edges, and columns `also` that are kept. Out (key
+    topology_id, target_vertex, input_index, subtask, partition): those columns and first_subpartition,
+    last_subpartition. The rows of an all-to-all edge are as many as the product of both parallelisms: an edge
+    of 10,000 to 10,000 subtasks takes 3 GB, so choose edges or subtasks first.
+    """
+    partitions = pl.int_ranges("first_partition", pl.col("last_partition") + 1, dtype=pl.Int32)
+    return execution_edges.select(
+        TOPOLOGY,
+        "target_vertex",
+        "input_index",
+        "subtask",
+        partitions.alias("partition"),
+        "first_subpartition",
+        "last_subpartition",
+        *also,
+    ).explode("partition")
+
+
+def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
+    """One row per subtask (key topology_id, vertex, subtask): execution_vertices.
+
+    In: task_regions (see find_pipelined_regions).
+
+    Source: ExecutionJobVertex, ExecutionVertex.
+
+    Example: tests/passes/fixtures/execution_vertices.txt.
+    """
+    return explode_subtasks(task_regions, "regions", "pipelined_region")
+
+
+def explode_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
+    """One row per subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
+    kept = [name for name in tasks.columns if name != numbers]
+    subtasks = pl.int_ranges(0, pl.col(numbers).list.len(), dtype=pl.Int32).alias("subtask")
+    return tasks.select(*kept, subtasks, pl.col(numbers).alias(number)).explode("subtask", number)

@@ -1,9 +1,12 @@
-"""Tasks that have to run at the same time: scheduling regions."""
+"""Execution job vertices, and the tasks that have to run at the same time: scheduling regions."""
 
 import polars as pl
 
+from operators.common.parallelism import DEFAULT_LOWER_BOUND_MAX_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM
 from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
 from plans.execution_graph.find_pipelined_regions import regions_of_tasks
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from plans.tables.column_types import TOPOLOGY
 
 
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
@@ -11,22 +14,37 @@ def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.Data
 
     As in joins.find_pipelined_regions; rows are those of ordered_vertices.
 
-    Example: pointwise edges connect some tasks, all-to-all edges all of them
-    (tests/passes/fixtures/task_regions.txt).
-
-        connected_edges
-        source_vertex  target_vertex  distribution  result_partition_type
-        1              3              POINTWISE     PIPELINED_BOUNDED
-
-        execution_job_vertices
-        vertex  parallelism
-        1       3
-        3       2
-
-        -> task_regions
-        vertex  regions
-        1       [0, 1, 1]
-        3       [0, 1]
+    Example: tests/passes/fixtures/task_regions.txt.
     """
     regions = regions_of_tasks(job_graph_arrays(ordered_vertices, placed_edges))
     return with_task_numbers(ordered_vertices, "regions", regions)
+
+
+def create_execution_job_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """One row per job vertex (key topology_id, vertex): execution_job_vertices.
+
+    Columns and source: see joins.create_execution_job_vertices.
+
+    Example: tests/passes/fixtures/execution_job_vertices.txt.
+    """
+    parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
+    wanted = pl.max_horizontal(parallelism * 3 // 2, DEFAULT_LOWER_BOUND_MAX_PARALLELISM)
+    derived = pl.min_horizontal(_next_power_of_two(wanted), UPPER_BOUND_MAX_PARALLELISM)
+    given = pl.col("max_parallelism")
+    return job_vertices.select(
+        TOPOLOGY,
+        "vertex",
+        parallelism.cast(pl.Int32).alias("parallelism"),
+        pl.when(given == NOT_DECIDED).then(derived).otherwise(given).cast(pl.Int32).alias("max_parallelism"),
+    )
+
+
+def effective_parallelism() -> pl.Expr:
+    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    given = pl.col("parallelism")
+    return pl.when(given == NOT_DECIDED).then(1).otherwise(given)
+
+
+def _next_power_of_two(number: pl.Expr) -> pl.Expr:
+    bits = 64 - (number.cast(pl.Int64) - 1).bitwise_leading_zeros().cast(pl.Int64)
+    return pl.lit(2, pl.Int64).pow(bits)

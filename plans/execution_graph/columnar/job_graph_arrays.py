@@ -1,15 +1,22 @@
-"""Converts tables to the arrays of the walks over tasks, and back."""
+"""What all tables of tasks are derived from: job vertices in order, job edges with the places of their ends.
+
+The walks over tasks get both as arrays.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
+from plans.arrow_walks import Ints, missing_node
+from plans.columnar.frames import NONE, Places, look_up, places, rename
 from plans.columnar.groups import ints
-from plans.execution_graph.job_graph_arrays import JobGraphArrays
-from plans.rows_in_order import rows_in_order
-from plans.runs import runs
+from plans.counts import rows_in_order, runs
+from plans.errors import NotEnoughMemoryError
+from plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, JobGraphArrays
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 
 
 def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:
@@ -43,3 +50,93 @@ def with_task_numbers(ordered_vertices: pl.DataFrame, name: str, numbers: Ints) 
     offsets = np.append(0, np.cumsum(ordered_vertices["parallelism"].to_numpy(), dtype=np.int64))
     lists = pa.LargeListArray.from_arrays(offsets, numbers.astype(np.int32))
     return ordered_vertices.select(TOPOLOGY, "vertex", pl.Series(name, lists))
+
+
+def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
+    """One row per job edge (key topology_id, target_vertex, input_index), in the order of connected_edges.
+
+    In: connected_edges (see connect_vertices), ordered_vertices (see order_job_vertices). Out: pipelined
+    (must be consumed while it is produced); all_to_all (pointwise otherwise); of both ends source_rank and
+    target_rank, how many vertices of the topology stand before them in ordered_vertices, and their
+    parallelism as producers and consumers. Raises ValueError for an edge without its vertices.
+    """
+    sources = _places(connected_edges, "source_vertex", ordered_vertices)
+    targets = _places(connected_edges, "target_vertex", ordered_vertices)
+    ranks = runs(ordered_vertices[TOPOLOGY].to_numpy()).numbers().astype(np.int32)
+    parallelism = ordered_vertices["parallelism"].to_numpy()
+    return connected_edges.select(
+        TOPOLOGY,
+        *CARRIED,
+        pl.col("result_partition_type").is_in(MUST_BE_PIPELINED_TYPES).alias("pipelined"),
+        (pl.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
+        pl.Series("source_rank", ranks[sources]),
+        pl.Series("target_rank", ranks[targets]),
+        pl.Series("producers", parallelism[sources]),
+        pl.Series("consumers", parallelism[targets]),
+    )
+
+
+def _places(edges: pl.DataFrame, end: str, ordered_vertices: pl.DataFrame) -> Places:
+    found = places(edges, ordered_vertices.select(TOPOLOGY, "vertex"), {end: "vertex"})
+    if (found == NONE).any():
+        raise missing_node()
+    return found
+
+
+def order_job_vertices(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """One row per job vertex (key topology_id, vertex), by topology_id and then in topological order.
+
+    In: job_vertices (see number_co_location_groups), execution_job_vertices. Out: parallelism (effective),
+    slot_sharing_group, co_location_group (NO_GROUP where there is none), pipelined_region. Other tables refer
+    to these rows by their places.
+    """
+    topologies = runs(job_vertices[TOPOLOGY].to_numpy())
+    distinct = np.unique(job_vertices[TOPOLOGY].to_numpy()[topologies.starts], return_inverse=True)[1]
+    rows = rows_in_order(distinct[topologies.of_row], job_vertices["topological_order"].to_numpy())
+    ordered = job_vertices.select(
+        pl.col(TOPOLOGY, "vertex", "slot_sharing_group", "co_location_group", "pipelined_region").gather(
+            pl.Series(values=rows.astype(np.uint32))
+        )
+    ).with_columns(pl.col("co_location_group").fill_null(NO_GROUP))
+    return look_up(
+        ordered,
+        rename(execution_job_vertices, of_vertex="vertex", parallelism="parallelism"),
+        {"vertex": "of_vertex"},
+    )
+
+
+MOST_ROWS = 2**32 - 1
+"""Rows of a table that polars can number."""
+
+
+class TaskRows(NamedTuple):
+    """Rows of execution_vertices, intermediate_result_partitions and execution_edges."""
+
+    tasks: int
+    partitions: int
+    edges: int
+
+
+def count_task_rows(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> TaskRows:
+    """Counts the rows of the tables of tasks before any of them is made.
+
+    In: ordered_vertices (see order_job_vertices), placed_edges (see place_job_edges). Raises
+    NotEnoughMemoryError where a table would have more than MOST_ROWS.
+    """
+    first_consumers = placed_edges.filter(pl.col("consumer_index") == 0)
+    rows = TaskRows(
+        _sum(ordered_vertices["parallelism"]),
+        _sum(first_consumers["producers"]),
+        _sum(placed_edges["consumers"]),
+    )
+    if max(rows) > MOST_ROWS:
+        raise NotEnoughMemoryError(
+            f"{rows.tasks:,} tasks with {rows.edges:,} inputs: found {max(rows):,} rows of one table, "
+            f"allowed {MOST_ROWS:,}",
+            "plan the input in smaller parts, or with --until job_graph, which has no tasks",
+        )
+    return rows
+
+
+def _sum(counts: pl.Series) -> int:
+    return int(counts.cast(pl.Int64).sum())

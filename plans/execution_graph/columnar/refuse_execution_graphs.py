@@ -2,14 +2,12 @@
 
 import polars as pl
 
+from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from plans.columnar.frames import join_topology, rename
 from plans.columnar.refusals import first_refusals, refusals
-from plans.execution_graph.columnar.create_execution_job_vertices import effective_parallelism
-from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
-from plans.execution_graph.create_execution_job_vertices import (
-    DECIDED_AT_RUN_TIME,
-    UPPER_BOUND_MAX_PARALLELISM,
-)
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
+from plans.execution_graph.columnar.find_pipelined_regions import effective_parallelism
 from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
@@ -20,69 +18,61 @@ from plans.execution_graph.refuse_execution_graphs import (
     NOT_IN_VALID_BOUNDS,
     NOT_WITHIN_BOUNDS,
 )
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 
 def refuse_execution_graphs(
-    named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, task_regions: pl.DataFrame
+    job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, task_regions: pl.DataFrame
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     Columns and source: see joins.refuse_execution_graphs.
 
-    Example: more subtasks than the max parallelism allows
-    (tests/passes/fixtures/execution_graph_refusals.txt).
-
-        execution_job_vertices               -> execution_graph_refusals
-        vertex  parallelism  max_parallelism    error         location
-        1       4            2                  JobException  vertex Source: s
-        2       9            8
+    Example: tests/passes/fixtures/execution_graph_refusals.txt.
     """
     return first_refusals(
         [
-            _out_of_bounds(named_vertices),
-            _above_max_parallelism(named_vertices, execution_job_vertices),
-            _split_co_locations(named_vertices, task_regions),
+            _out_of_bounds(job_vertices),
+            _above_max_parallelism(job_vertices, execution_job_vertices),
+            _split_co_locations(job_vertices, task_regions),
         ]
     )
 
 
-def _out_of_bounds(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    rows = named_vertices.select(TOPOLOGY, "name", "parallelism", "max_parallelism", "creation_order").filter(
+def _out_of_bounds(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    rows = job_vertices.select(TOPOLOGY, "name", "parallelism", "max_parallelism", "creation_order").filter(
         effective_parallelism() > UPPER_BOUND_MAX_PARALLELISM
     )
-    derived = pl.col("max_parallelism") == DECIDED_AT_RUN_TIME
+    derived = pl.col("max_parallelism") == NOT_DECIDED
     text = pl.when(derived).then(pl.lit(NOT_WITHIN_BOUNDS)).otherwise(pl.lit(NOT_IN_VALID_BOUNDS))
     message = pl.concat_str(text, "parallelism")
     order = [pl.lit(BOUNDS), pl.col("creation_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, ILLEGAL_ARGUMENT, message, _vertex())
 
 
-def _above_max_parallelism(
-    named_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame
-) -> pl.DataFrame:
+def _above_max_parallelism(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
     above = execution_job_vertices.filter(pl.col("parallelism") > pl.col("max_parallelism"))
     effective = rename(above, of_vertex="vertex", subtasks="parallelism", effective_max="max_parallelism")
-    vertices = named_vertices.select(TOPOLOGY, "vertex", "name", "topological_order")
+    vertices = job_vertices.select(TOPOLOGY, "vertex", "name", "topological_order")
     rows = join_topology(vertices, effective, {"vertex": "of_vertex"})
-    before, of_parallelism, of_max, behind = map(pl.lit, ABOVE_MAX_PARALLELISM)
-    message = pl.concat_str(before, "name", of_parallelism, "subtasks", of_max, "effective_max", behind)
+    before, of_parallelism, of_max, after = map(pl.lit, ABOVE_MAX_PARALLELISM)
+    message = pl.concat_str(before, "name", of_parallelism, "subtasks", of_max, "effective_max", after)
     order = [pl.lit(MAX_PARALLELISM), pl.col("topological_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
 
 
-def _split_co_locations(named_vertices: pl.DataFrame, task_regions: pl.DataFrame) -> pl.DataFrame:
+def _split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) -> pl.DataFrame:
     """Subtasks of one index of a co-location group have to be in one region."""
-    located = named_vertices.filter(pl.col("co_location_group").is_not_null()).select(
+    located = job_vertices.filter(pl.col("co_location_group").is_not_null()).select(
         TOPOLOGY, "vertex", "co_location_group", "co_location_group_name"
     )
     if located.is_empty():
         return located
     region = pl.col("region")
     split = (
-        of_subtasks(join_topology(located, task_regions, {"vertex": "vertex"}), "regions", "region")
+        explode_subtasks(join_topology(located, task_regions, {"vertex": "vertex"}), "regions", "region")
         .group_by(TOPOLOGY, "co_location_group", "subtask")
         .agg(pl.col("co_location_group_name").first(), (region.min() != region.max()).alias("split"))
         .filter("split")

@@ -1,10 +1,12 @@
-"""Tasks that have to run at the same time: scheduling regions."""
+"""Execution job vertices, and the tasks that have to run at the same time: scheduling regions."""
 
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
+from operators.common.parallelism import DEFAULT_LOWER_BOUND_MAX_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM
 from plans.execution_graph.find_pipelined_regions import regions_of_tasks
 from plans.execution_graph.joins.job_graph_arrays import (
     job_graph_arrays,
@@ -12,17 +14,19 @@ from plans.execution_graph.joins.job_graph_arrays import (
     task_numbers,
     task_numbers_batch,
 )
+from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.joins.arrow_walks import walk_topologies
+from plans.tables.column_types import TOPOLOGY
 
 REGIONS = task_numbers("regions")
 
 
 def find_pipelined_regions(
-    named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
+    job_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> DataFrame:
     """One row per job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
-    In: named_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
+    In: job_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
     connect_vertices). A region's number is the smallest task number in it; tasks of a topology are numbered
     from 0 by the topological order of their vertices, then by subtask.
 
@@ -30,24 +34,9 @@ def find_pipelined_regions(
     PipelinedRegionComputeUtil. Flink gives regions no order of their own (they come out of identity hash
     maps); which tasks are in one does not depend on it.
 
-    Example: pointwise edges connect some tasks, all-to-all edges all of them
-    (tests/passes/fixtures/task_regions.txt).
-
-        connected_edges
-        source_vertex  target_vertex  distribution  result_partition_type
-        1              3              POINTWISE     PIPELINED_BOUNDED
-
-        execution_job_vertices
-        vertex  parallelism
-        1       3
-        3       2
-
-        -> task_regions
-        vertex  regions
-        1       [0, 1, 1]
-        3       [0, 1]
+    Example: tests/passes/fixtures/task_regions.txt.
     """
-    parts = job_graph_rows(named_vertices, execution_job_vertices, connected_edges)
+    parts = job_graph_rows(job_vertices, execution_job_vertices, connected_edges)
     return walk_topologies(parts, region_numbers, REGIONS)
 
 
@@ -55,3 +44,41 @@ def region_numbers(vertices: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBat
     """Rows of find_pipelined_regions for the job_graph_rows of whole topologies."""
     graph = job_graph_arrays(vertices, edges)
     yield task_numbers_batch(graph, "regions", regions_of_tasks(graph))
+
+
+def create_execution_job_vertices(job_vertices: DataFrame) -> DataFrame:
+    """One row per job vertex (key topology_id, vertex): execution_job_vertices.
+
+    In: job_vertices (see number_co_location_groups). A parallelism that is decided at run time counts as 1.
+    One beyond what Flink allows is cut: refuse_execution_graphs refuses the topology, and until then its rows
+    must stay few.
+
+    Source: SchedulerBase.computeVertexParallelismStore, getDefaultMaxParallelism,
+    normalizeParallelism; KeyGroupRangeAssignment.computeDefaultMaxParallelism.
+
+    Example: tests/passes/fixtures/execution_job_vertices.txt.
+    """
+    parallelism = F.least(effective_parallelism(), F.lit(UPPER_BOUND_MAX_PARALLELISM))
+    derived = F.least(
+        F.greatest(
+            _next_power_of_two(F.floor(parallelism * 3 / 2)), F.lit(DEFAULT_LOWER_BOUND_MAX_PARALLELISM)
+        ),
+        F.lit(UPPER_BOUND_MAX_PARALLELISM),
+    )
+    given = F.col("max_parallelism")
+    return job_vertices.select(
+        TOPOLOGY,
+        "vertex",
+        parallelism.cast("int").alias("parallelism"),
+        F.when(given == NOT_DECIDED, derived).otherwise(given).cast("int").alias("max_parallelism"),
+    )
+
+
+def effective_parallelism() -> Column:
+    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    return F.when(F.col("parallelism") == NOT_DECIDED, 1).otherwise(F.col("parallelism"))
+
+
+def _next_power_of_two(number: Column) -> Column:
+    # Exact where log2 is not: a double may round a power of two up or down.
+    return F.pow(F.lit(2), F.length(F.bin(number - 1))).cast("int")

@@ -6,29 +6,28 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.arrow_walks import Ints, positions, topologies_of
-from plans.execution_graph.job_graph_arrays import MUST_BE_PIPELINED, NONE, Flags, JobGraphArrays
+from plans.counts import rows_in_order, runs
+from plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, Flags, JobGraphArrays
 from plans.joins.arrow_walks import Part
 from plans.joins.frames import join_local, rename
-from plans.rows_in_order import rows_in_order
-from plans.runs import runs
 from plans.tables.column_types import INT, LONG, TOPOLOGY
-from plans.vocabulary import DistributionPattern
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 
 _INTS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 
 
 def job_graph_rows(
-    named_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
+    job_vertices: DataFrame, execution_job_vertices: DataFrame, connected_edges: DataFrame
 ) -> tuple[Part, Part]:
     """Rows of vertices and of edges (vertex is the source), for job_graph_arrays."""
     effective = rename(execution_job_vertices, of_vertex="vertex", effective_parallelism="parallelism")
-    vertices = join_local(named_vertices, effective, {"vertex": "of_vertex"}).select(
+    vertices = join_local(job_vertices, effective, {"vertex": "of_vertex"}).select(
         TOPOLOGY,
         "vertex",
         F.col("topological_order").alias("order"),
         F.col("effective_parallelism").alias("parallelism"),
         "slot_sharing_group",
-        F.coalesce("co_location_group", F.lit(NONE)).alias("co_location_group"),
+        F.coalesce("co_location_group", F.lit(NO_GROUP)).alias("co_location_group"),
         "pipelined_region",
     )
     edges = connected_edges.select(
@@ -37,7 +36,7 @@ def job_graph_rows(
         F.col("target_vertex").alias("target"),
         F.col("input_index").alias("order"),
         (F.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
-        F.col("result_partition_type").isin(*MUST_BE_PIPELINED).alias("pipelined"),
+        F.col("result_partition_type").isin(*MUST_BE_PIPELINED_TYPES).alias("pipelined"),
     )
     return Part(vertices, "vertex"), Part(edges, "vertex")
 
@@ -109,3 +108,21 @@ def task_numbers_batch(graph: JobGraphArrays, name: str, numbers: Ints) -> pa.Re
         [pa.array(graph.topologies), pa.array(graph.vertices, pa.int32()), lists],
         names=[TOPOLOGY, "vertex", name],
     )
+
+
+def place_job_edges(connected_edges: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:
+    """One row per job edge (key topology_id, target_vertex, input_index): what execution edges follow from.
+
+    In: connected_edges (see connect_vertices), execution_job_vertices. Out: source_vertex, output_index,
+    consumer_index, result_partition_type, all_to_all (pointwise otherwise), and the parallelism of both ends
+    as producers and consumers.
+    """
+    of_source = rename(execution_job_vertices, producer="vertex", producers="parallelism")
+    of_target = rename(execution_job_vertices, consumer="vertex", consumers="parallelism")
+    edges = connected_edges.select(
+        TOPOLOGY,
+        *CARRIED,
+        (F.col("distribution") == DistributionPattern.ALL_TO_ALL.value).alias("all_to_all"),
+    )
+    known = join_local(edges, of_source, {"source_vertex": "producer"})
+    return join_local(known, of_target, {"target_vertex": "consumer"})

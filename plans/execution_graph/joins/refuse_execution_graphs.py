@@ -3,8 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.execution_graph.create_execution_job_vertices import UPPER_BOUND_MAX_PARALLELISM
-from plans.execution_graph.joins.create_execution_job_vertices import effective_parallelism
+from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from plans.execution_graph.joins.find_pipelined_regions import effective_parallelism
 from plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
@@ -17,41 +18,34 @@ from plans.execution_graph.refuse_execution_graphs import (
 )
 from plans.joins.frames import join_local
 from plans.joins.refusals import first_refusals, refusals
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
 
 def refuse_execution_graphs(
-    named_vertices: DataFrame, execution_job_vertices: DataFrame, task_regions: DataFrame
+    job_vertices: DataFrame, execution_job_vertices: DataFrame, task_regions: DataFrame
 ) -> DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    In: named_vertices, execution_job_vertices, task_regions (see find_pipelined_regions).
+    In: job_vertices, execution_job_vertices, task_regions (see find_pipelined_regions).
 
     Source: KeyGroupRangeAssignment.checkParallelismPreconditions, VertexParallelismInformation,
     ExecutionJobVertex, DefaultExecutionTopology.ensureCoLocatedVerticesInSameRegion.
 
-    Example: more subtasks than the max parallelism allows
-    (tests/passes/fixtures/execution_graph_refusals.txt).
-
-        execution_job_vertices               -> execution_graph_refusals
-        vertex  parallelism  max_parallelism    error         location
-        1       4            2                  JobException  vertex Source: s
-        2       9            8
+    Example: tests/passes/fixtures/execution_graph_refusals.txt.
     """
     return first_refusals(
         [
-            _out_of_bounds(named_vertices),
-            _above_max_parallelism(named_vertices, execution_job_vertices),
-            _split_co_locations(named_vertices, task_regions),
+            _out_of_bounds(job_vertices),
+            _above_max_parallelism(job_vertices, execution_job_vertices),
+            _split_co_locations(job_vertices, task_regions),
         ]
     )
 
 
-def _out_of_bounds(named_vertices: DataFrame) -> DataFrame:
+def _out_of_bounds(job_vertices: DataFrame) -> DataFrame:
     """Flink looks at parallelism in creation order, and first derives the max parallelism from it."""
-    rows = named_vertices.filter(effective_parallelism() > UPPER_BOUND_MAX_PARALLELISM)
+    rows = job_vertices.filter(effective_parallelism() > UPPER_BOUND_MAX_PARALLELISM)
     message = F.when(
         F.col("max_parallelism") == -1,
         F.concat(F.lit(NOT_WITHIN_BOUNDS), "parallelism"),
@@ -60,23 +54,23 @@ def _out_of_bounds(named_vertices: DataFrame) -> DataFrame:
     return refusals(rows, Layer.EXECUTION_GRAPH, order, ILLEGAL_ARGUMENT, message, _vertex())
 
 
-def _above_max_parallelism(named_vertices: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:
+def _above_max_parallelism(job_vertices: DataFrame, execution_job_vertices: DataFrame) -> DataFrame:
     effective = execution_job_vertices.select(
         TOPOLOGY,
         F.col("vertex").alias("of_vertex"),
         F.col("parallelism").alias("subtasks"),
         F.col("max_parallelism").alias("effective_max"),
     )
-    rows = join_local(named_vertices, effective, {"vertex": "of_vertex"}).filter("subtasks > effective_max")
-    before, of_parallelism, of_max, behind = map(F.lit, ABOVE_MAX_PARALLELISM)
-    message = F.concat(before, "name", of_parallelism, "subtasks", of_max, "effective_max", behind)
+    rows = join_local(job_vertices, effective, {"vertex": "of_vertex"}).filter("subtasks > effective_max")
+    before, of_parallelism, of_max, after = map(F.lit, ABOVE_MAX_PARALLELISM)
+    message = F.concat(before, "name", of_parallelism, "subtasks", of_max, "effective_max", after)
     order = [F.lit(MAX_PARALLELISM), F.col("topological_order")]
     return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
 
 
-def _split_co_locations(named_vertices: DataFrame, task_regions: DataFrame) -> DataFrame:
+def _split_co_locations(job_vertices: DataFrame, task_regions: DataFrame) -> DataFrame:
     """Subtasks of one index of a co-location group have to be in one region."""
-    located = named_vertices.filter(F.col("co_location_group").isNotNull()).select(
+    located = job_vertices.filter(F.col("co_location_group").isNotNull()).select(
         TOPOLOGY, F.col("vertex").alias("of_vertex"), "co_location_group", "co_location_group_name"
     )
     split = (

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plans.generate.by_spec.distribution import Distribution
-from plans.generate.by_spec.fleet_spec import Balancing, FleetSpec, Routing, Shape
+from plans.generate.by_spec.fleet_spec import Balancing, Distribution, FleetSpec, Routing, Shape
 from plans.generate.like.fidelity import RESAMPLED, TOTAL_VARIATION, Distance
 from plans.vocabulary import Kind, Partitioner
 

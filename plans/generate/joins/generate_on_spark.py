@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from plans.generate.rows import topologies_table, transformations_table
-from plans.generate.shapes import SHAPES
+from plans.generate.layered import SHAPES
+from plans.generate.topology_lines import topologies_table, transformations_table
 from plans.joins.spark_schemas import conform
 from plans.tables import TABLES
 

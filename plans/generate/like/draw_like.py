@@ -8,9 +8,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.generate.draws import draws, hexadecimal
-from plans.generate.like.find_segments import Segments
-from plans.generate.like.given_fleet import GivenFleet, Ints
+from plans.generate.fleet import draws, hexadecimal
+from plans.generate.like.find_segments import GivenFleet, Ints, Segments
 from plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.topology_id import topology_id
@@ -131,8 +130,8 @@ def _transformations(
     copy = np.arange(len(at)) - rows.starts[:-1][at]
     # Copies come after the whole first one, so that what they read is there before them.
     given, segment = rows.row[at], segments.of_row[rows.row[at]]
-    behind = np.where(copy > 0, segments.last[segment] if len(segments.last) else given, given)
-    order = np.lexsort((given, copy, behind, rows.owner[at]))
+    preceding = np.where(copy > 0, segments.last[segment] if len(segments.last) else given, given)
+    order = np.lexsort((given, copy, preceding, rows.owner[at]))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     at, copy = at[order], copy[order]

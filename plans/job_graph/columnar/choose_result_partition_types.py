@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.look_up import places
-from plans.job_graph.chain_index import HEAD
+from plans.columnar.frames import places
 from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE, SETTLED
+from plans.job_graph.create_vertices import HEAD
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.walk_stream_graph import data_set_ids
 from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
@@ -40,13 +40,7 @@ def choose_result_partition_types(
     Instead of postorder and vertex_postorder it has operator_place (see walk_stream_graph), source_place and
     target_place (the rows of its vertices in chain_vertices).
 
-    Example: an edge of a streaming job is pipelined, one of a batch job blocks
-    (tests/passes/fixtures/typed_edges.txt).
-
-        stream_edges                           -> typed_edges
-        source  target  partitioner  chainable    source  target  partitioner  result_partition_type
-        1       2       FORWARD      true         2       4       RESCALE      BLOCKING
-        2       4       RESCALE      false
+    Example: tests/passes/fixtures/typed_edges.txt.
     """
     source_rows, target_rows = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
     vertex_places = walked["vertex_place"].to_numpy()

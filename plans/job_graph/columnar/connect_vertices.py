@@ -5,10 +5,10 @@ import numpy.typing as npt
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.cells import Places
+from plans.columnar.frames import Places
 from plans.columnar.groups import count_in_groups, first_of_equal, number_in_turn
-from plans.job_graph.columnar.hex_id import hex_id
-from plans.runs import runs
+from plans.counts import runs
+from plans.job_graph.columnar.create_vertices import hex_id
 from plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
 from plans.vocabulary import DistributionPattern
 
@@ -39,20 +39,7 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
 
     Out also: source_place and target_place (see choose_result_partition_types), and `CONNECTED`.
 
-    Example: a data set has a number at its producer, an edge at its consumer
-    (tests/passes/fixtures/connected_edges.txt).
-
-        shared_edges
-        source  target  out_index  type_number
-        1       3       0          0
-        1       4       1          1
-        3       4       0          2
-
-        -> connected_edges
-        source_vertex  target_vertex  input_index  output_index  type_number
-        1              3              0            0             0
-        1              4              1            1             1
-        3              4              0            0             2
+    Example: tests/passes/fixtures/connected_edges.txt.
     """
     operators, out_indexes, sources, targets, ids = (
         shared_edges[name].to_numpy() for name in (*CONNECTED, "source_place", "target_place", "id_lower")
@@ -100,19 +87,7 @@ def create_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.connect_vertices.
 
-    Example: a data set that two edges read has two consumers
-    (tests/passes/fixtures/intermediate_data_sets.txt).
-
-        connected_edges
-        source_vertex  target_vertex  output_index  consumer_index
-        1              3              0             0
-        1              4              0             1
-        1              6              1             0
-
-        -> intermediate_data_sets
-        vertex  output_index  distribution  broadcast  result_partition_type  consumers
-        1       0             POINTWISE     false      BLOCKING               2
-        1       1             ALL_TO_ALL    true       BLOCKING               1
+    Example: tests/passes/fixtures/intermediate_data_sets.txt.
     """
     is_first = (connected_edges["consumer_index"] == 0).to_numpy()
     edges = connected_edges.select(*_OF_DATA_SETS, pl.lit(1, pl.Int32).alias("consumers"))

@@ -1,26 +1,37 @@
-"""One job vertex per chain: its name, resources and task."""
+"""Every stream node belongs to the job vertex of its chain; one job vertex per chain."""
+
+from binascii import hexlify
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
-from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
-from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
+from plans.counts import runs
+from plans.job_graph.create_vertices import (
+    CHAINED_SOURCE,
+    HEAD,
+    NODE_COLUMNS,
+    RESOURCE_FIELDS,
+    VERTEX_RULES,
+    FromChain,
+)
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
-from plans.runs import runs
 from plans.tables.column_types import TOPOLOGY
 
-_OF_HEADS = (
-    TOPOLOGY,
-    "vertex",
-    "operator_id",
-    "parallelism",
-    "max_parallelism",
-    "invokable",
-    "slot_sharing_group",
-    "co_location_group",
-)
+_HEX_DIGITS = 32
+
+
+def hex_id(lower: pl.Series, upper: pl.Series) -> pl.Series:
+    """Flink's AbstractID.toString of ids held as two longs."""
+    longs = np.empty((len(lower), 2), dtype=">i8")
+    longs[:, 0], longs[:, 1] = lower.to_numpy(), upper.to_numpy()
+    ends = np.arange(len(lower) + 1, dtype=np.int64) * _HEX_DIGITS
+    digits = pa.py_buffer(hexlify(longs.data))
+    strings = pa.LargeStringArray.from_buffers(len(lower), pa.py_buffer(ends), digits)
+    return pl.Series(values=strings, dtype=pl.String)
+
+
 _FIRST_SOURCE, _FIRST_IN_CHAIN = 1, 1 << 31
 _FIRST_CHAINED_SOURCE = LATER_BRANCH + 1
 _OPENING = {
@@ -39,18 +50,7 @@ def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.create_vertices.
 
-    Example: a vertex is named after the operators of its chain (tests/passes/fixtures/chain_vertices.txt).
-
-        operators
-        node  vertex  chain_index  name
-        1     1       1            Source: s
-        2     1       2            m
-        3     1       3            n
-        4     1       3            Sink: k
-
-        -> chain_vertices
-        vertex  name                            invokable
-        1       Source: s -> m -> (n, Sink: k)  SourceOperatorStreamTask
+    Example: tests/passes/fixtures/chain_vertices.txt.
     """
     of_vertices = operators["vertex_place"].to_numpy()
     head_rows = np.flatnonzero((operators["chain_index"] == HEAD).to_numpy())
@@ -58,27 +58,32 @@ def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
     heads[of_vertices[head_rows]] = head_rows
     in_chain = pl.col("chain_index") >= HEAD
     has_format = (pl.col("input_format") | pl.col("output_format")) & in_chain
-    not_concurrent = ~pl.col("supports_concurrent_execution_attempts")
 
     def any_of(condition: pl.Expr) -> pl.Series:
         holds = np.zeros(len(heads), np.bool_)
         holds[of_vertices[operators.select(condition).to_series().to_numpy()]] = True
         return pl.Series(values=holds)
 
-    return operators.select(_OF_HEADS)[heads].select(
-        TOPOLOGY,
-        "vertex",
-        pl.col("operator_id").alias("vertex_id"),
-        _chained_names(operators, heads).alias("name"),
-        "parallelism",
-        "max_parallelism",
-        any_of(pl.col("parallelism_configured")).alias("parallelism_configured"),
-        "invokable",
-        any_of(has_format).alias("format_vertex"),
-        pl.col("slot_sharing_group").alias("slot_sharing_group_name"),
-        pl.col("co_location_group").alias("co_location_group_name"),
-        (~any_of(not_concurrent)).alias("supports_concurrent_execution_attempts"),
-        *(_sum_of_resources(operators, name, heads) for name in RESOURCES),
+    of_heads: list[pl.Expr] = []
+    of_chains: list[pl.Series] = []
+    for name, (of_chain, column) in VERTEX_RULES.items():
+        match of_chain:
+            case FromChain.HEAD:
+                of_heads.append(pl.col(column).alias(name))
+            case FromChain.ANY:
+                of_chains.append(any_of(pl.col(column)).alias(name))
+            case FromChain.ALL:
+                of_chains.append((~any_of(~pl.col(column))).alias(name))
+            case FromChain.SUM:
+                of_chains.append(_sum_of_resources(operators, column, heads).alias(name))
+    return operators.select(TOPOLOGY, "vertex", pl.col("operator_id").alias("vertex_id"), *of_heads)[
+        heads
+    ].hstack(
+        [
+            _chained_names(operators, heads).alias("name"),
+            any_of(has_format).alias("format_vertex"),
+            *of_chains,
+        ]
     )
 
 
@@ -150,3 +155,33 @@ def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Ser
         sums[field] = amount[~below] + of_vertices
     total = pl.when(pl.Series(values=~unspecified)).then(pl.struct(pl.all())).alias(name)
     return pl.DataFrame(sums).select(total).to_series()
+
+
+_OF_WALK = (
+    "vertex",
+    "vertex_place",
+    "chain_index",
+    "chained_source_index",
+    "operator_order",
+    "operator_place",
+    "preorder",
+    "branch",
+    "closings",
+)
+
+
+def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
+    """The operators of all vertices, with what vertices are made of.
+
+    As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
+    and operator_order.
+
+    Example: tests/passes/fixtures/operators.txt.
+    """
+    nodes = stream_nodes.select(TOPOLOGY, pl.col("id").alias("node"), *NODE_COLUMNS)
+    operators = nodes.hstack(walked.select(_OF_WALK)).with_columns(
+        hex_id(walked["id_lower"], walked["id_upper"]).alias("operator_id")
+    )
+    # An operator that no source leads to (its only input was a sink) is in no vertex.
+    in_vertex = operators["vertex_place"] >= 0
+    return operators if in_vertex.all() else operators.filter(in_vertex)

@@ -1,16 +1,18 @@
-"""Every stream edge knows whether it is chainable, and every reason why not."""
+"""Every stream edge knows whether it is chainable, and every reason why not; every node knows its chain."""
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Ints
+from plans.columnar.frames import look_up, walk
 from plans.columnar.groups import ints
-from plans.columnar.look_up import look_up
-from plans.job_graph.mark_chainable_edges import REASONS, local_reasons, reason_bit
+from plans.job_graph.order_depth_first import HEADS, find_heads
+from plans.not_chainable_reasons import NotChainableReason, local_conditions
+from plans.reason_records import EdgeExpressions
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, NotChainableReason
+from plans.vocabulary import ChainingStrategy
 
 
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
@@ -18,12 +20,7 @@ def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.mark_chainable_edges.
 
-    Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
-
-        edges_with_ends                                                     -> marked_edges
-        source  target  partitioner  source_parallelism  target_parallelism    source  target  reasons
-        1       2       FORWARD      2                   2                     1       2       0
-        2       3       REBALANCE    2                   3                     2       3       2560
+    Example: tests/passes/fixtures/marked_edges.txt.
     """
     reasons = edges_with_ends.select(_LOCAL_REASONS)
     return edges_with_ends.drop(_NOT_NEEDED).hstack(reasons).with_columns(_CHAINED_SOURCE)
@@ -36,16 +33,11 @@ def mark_chainable_edges(
 
     Columns and source: see joins.mark_chainable_edges.
 
-    Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
-
-        marked_edges            -> stream_edges
-        source  target  reasons    source  target  chainable  not_chainable_reasons
-        1       2       0          1       2       true       []
-        2       4       2560       2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
+    Example: tests/passes/fixtures/stream_edges.txt.
     """
     sets = marked_edges["reasons"].to_numpy().copy()
     sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
-    found = np.zeros(1 << len(REASONS), bool)
+    found = np.zeros(1 << len(NotChainableReason), bool)
     found[sets] = True
     lists = _named(np.flatnonzero(found)).gather((np.cumsum(found) - 1)[sets])
     forced = marked_edges.select(_FORCES_ALIGNMENT).to_series().to_numpy()
@@ -61,7 +53,7 @@ def mark_chainable_edges(
 
 def _named(sets: Ints) -> pl.Series:
     """The names of the reasons in each set. From Arrow, since polars takes ten times as long for lists."""
-    names = [[reason.value for reason in REASONS if bits & reason_bit(reason)] for bits in sets.tolist()]
+    names = [[reason.value for reason in NotChainableReason if bits & reason.bit] for bits in sets.tolist()]
     return pl.Series(values=pa.array(names, pa.list_(pa.string())))
 
 
@@ -69,25 +61,27 @@ def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame
     """The edges whose target yields and whose source is a legacy source or chained to one."""
     yielding = marked_edges.select(_OF_YIELDING).filter("yielding")
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
-    behind = look_up(yielding, legacy_heads, {"source": "node"}).filter(
+    cut_edges = look_up(yielding, legacy_heads, {"source": "node"}).filter(
         pl.col("legacy_source") | pl.col("chained_to_one").is_not_null()
     )
-    return ints(behind, "edge")
+    return ints(cut_edges, "edge")
 
 
 _NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
-_YIELDING = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
+_YIELDING = NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE.bit
 _UNALIGNED = pl.col("supports_unaligned_checkpoints")
 _FORCES_ALIGNMENT = (pl.col("in_degree") > 1) & ~_UNALIGNED
 _LOCAL_REASONS = pl.sum_horizontal(
-    pl.when(condition).then(reason_bit(reason)).otherwise(0)
-    for reason, condition in local_reasons(pl.col, pl.Expr.fill_null, pl.col("forward")).items()
+    pl.when(condition).then(reason.bit).otherwise(0)
+    for reason, condition in local_conditions(
+        EdgeExpressions(pl.col, pl.Expr.fill_null, pl.col("forward"))
+    ).items()
 ).alias("reasons")
 _CHAINED_SOURCE = (
     pl.col("source_source")
     & (pl.col("out_degree") == 1)
     & (pl.col("target_chaining") == ChainingStrategy.HEAD_WITH_SOURCES)
-    & ((pl.col("reasons") & ~reason_bit(NotChainableReason.SEVERAL_INPUTS)) == 0)
+    & ((pl.col("reasons") & ~NotChainableReason.SEVERAL_INPUTS.bit) == 0)
 ).alias("chained_source")
 _OF_YIELDING = (
     pl.int_range(pl.len()).alias("edge"),
@@ -96,3 +90,24 @@ _OF_YIELDING = (
     pl.col("source_legacy_source").alias("legacy_source"),
     pl.col("target_yielding").alias("yielding"),
 )
+
+
+_POINTERS = (
+    pl.col(TOPOLOGY),
+    pl.col("target").alias("node"),
+    pl.col("source").alias("parent"),
+    pl.col("target_yielding").alias("yielding"),
+    pl.col("source_legacy_source").alias("behind_legacy_source"),
+    ((pl.col("reasons") == 0) & ~pl.col("chained_source")).alias("chains"),
+)
+
+
+def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row per node that is chained to another.
+
+    Columns and source: see joins.find_chain_heads.
+
+    Example: tests/passes/fixtures/chain_heads.txt.
+    """
+    pointers = marked_edges.select(_POINTERS).filter("chains").drop("chains")
+    return walk(pointers, ["node"], find_heads, HEADS)

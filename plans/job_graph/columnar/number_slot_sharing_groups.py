@@ -1,15 +1,17 @@
-"""Vertices know their slot sharing and co-location groups by number."""
+"""Job vertices in the order in which Flink schedules them, with their slot sharing and co-location groups."""
 
 import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Flags, Ints
+from plans.columnar.frames import places
 from plans.columnar.groups import first_rows, groups, number_in_turn
-from plans.columnar.look_up import places
-from plans.runs import Runs, runs
+from plans.counts import Runs, runs
+from plans.job_graph.sort_vertices_topologically import order_and_regions
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.tables import JOB_VERTICES
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES
 
 _NONE = -1
 
@@ -22,13 +24,7 @@ def number_slot_sharing_groups(
     Columns and source: see joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's
     group in slot_sharing_groups.
 
-    Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
-
-        vertices                          sorted_vertices        -> grouped_vertices
-        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
-        1       a                         1       2                 1       0
-        2       b                         2       1                 2       1
-        3       a                         3       0                 3       0
+    Example: tests/passes/fixtures/grouped_vertices.txt.
     """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
@@ -77,14 +73,7 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Columns and source: see joins.number_slot_sharing_groups.
 
-    Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
-
-        grouped_vertices               -> named_vertices
-        vertex  co_location_group_name    vertex  co_location_group
-        1       -                         1       -
-        3       left                      3       0
-        5       right                     5       1
-        7       left                      7       0
+    Example: tests/passes/fixtures/job_vertices.txt.
     """
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
@@ -97,23 +86,16 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
+def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """In: job_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/slot_sharing_groups.txt).
-
-        named_vertices                          -> slot_sharing_groups
-        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
-        1       2            1                     0                   b     1         3
-        2       4            1                     1                   a     2         4
-        3       3            0
+    Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
-    of_vertices, parallelism = (named_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
+    of_vertices, parallelism = (job_vertices[name].to_numpy() for name in ("group_place", "parallelism"))
     first = np.flatnonzero(np.diff(np.maximum.accumulate(of_vertices), prepend=-1))
     largest = np.full(len(first), np.iinfo(np.int32).min, np.int32)
     np.maximum.at(largest, of_vertices, parallelism)
-    return named_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
+    return job_vertices.select(TOPOLOGY, "slot_sharing_group", name="slot_sharing_group_name")[
         first
     ].with_columns(
         vertices=pl.Series(np.bincount(of_vertices), dtype=pl.Int32),
@@ -121,23 +103,12 @@ def slot_sharing_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
+def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """In: job_vertices (see number_co_location_groups). Out: co_location_groups.
 
-    Example: a group is inside one slot sharing group (tests/passes/fixtures/co_location_groups.txt).
-
-        named_vertices
-        vertex  co_location_group  slot_sharing_group
-        1       0                  0
-        3       1                  1
-        5       0                  0
-
-        -> co_location_groups
-        co_location_group  name   slot_sharing_group  vertices
-        0                  left   0                   2
-        1                  right  1                   1
+    Example: tests/passes/fixtures/co_location_groups.txt.
     """
-    groups = named_vertices.select(
+    groups = job_vertices.select(
         TOPOLOGY, "co_location_group", "co_location_group_name", "slot_sharing_group"
     )
     located = groups.filter(pl.col("co_location_group").is_not_null())
@@ -145,4 +116,35 @@ def co_location_groups(named_vertices: pl.DataFrame) -> pl.DataFrame:
         pl.col("co_location_group_name").first().alias("name"),
         pl.col("slot_sharing_group").min(),
         pl.len().cast(pl.Int32).alias("vertices"),
+    )
+
+
+def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row per row of vertices: creation_order, topological_order, pipelined_region.
+
+    Columns and source: see joins.sort_vertices_topologically.
+
+    Example: tests/passes/fixtures/sorted_vertices.txt.
+    """
+    of_topologies = runs(vertices[TOPOLOGY].to_numpy())
+    sources, targets, output_index, consumer_index = (
+        connected_edges[name].to_numpy().astype(np.int64)
+        for name in ("source_place", "target_place", "output_index", "consumer_index")
+    )
+    data_sets = sources << 32 | output_index
+    are_shared = consumer_index.any()
+    consumed = np.lexsort((consumer_index, data_sets)) if are_shared else np.argsort(data_sets)
+    pipelined = connected_edges.select(pl.col("result_partition_type").is_in(MUST_BE_PIPELINED_TYPES))
+    order, regions = order_and_regions(
+        np.append(of_topologies.starts, len(vertices)),
+        sources[consumed],
+        targets[consumed],
+        pipelined.to_series().to_numpy()[consumed],
+    )
+    return pl.DataFrame(
+        {
+            "creation_order": of_topologies.numbers().astype(np.int32),
+            "topological_order": order.astype(np.int32),
+            "pipelined_region": regions.astype(np.int32),
+        }
     )

@@ -15,14 +15,14 @@ from plans.columnar.refusals import (
     settings_refused_at,
 )
 from plans.job_graph import refuse_job_graphs as said
-from plans.job_graph.chain_index import HEAD
 from plans.job_graph.columnar.connect_vertices import CONNECTED
-from plans.job_graph.columnar.refuse_memory_fractions import refuse_memory_fractions
+from plans.job_graph.columnar.set_managed_memory_fractions import refuse_memory_fractions
+from plans.job_graph.create_vertices import HEAD
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import ChainingStrategy, JobType, Layer
+from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
 
 
 def refuse_stream_graphs_walked(
@@ -49,20 +49,14 @@ def refuse_job_graphs(
     operators: pl.DataFrame,
     vertices: pl.DataFrame,
     connected_edges: pl.DataFrame,
-    named_vertices: pl.DataFrame,
+    job_vertices: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
     Columns and source: see joins.refuse_job_graphs.
 
-    Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
-
-        stream_nodes -> job_graph_refusals
-        id  uid         error                     location
-        1   u           IllegalArgumentException  uid u
-        2   v
-        3   u
+    Example: tests/passes/fixtures/job_graph_refusals.txt.
     """
     return first_refusals(
         [
@@ -72,17 +66,17 @@ def refuse_job_graphs(
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, operators),
-            *_hybrid(connected_edges, named_vertices, job_settings),
-            _co_locations(named_vertices),
-            refuse_memory_fractions(operators, named_vertices, said.MEMORY_FRACTION),
+            *_hybrid(connected_edges, job_vertices, job_settings),
+            _co_locations(job_vertices),
+            refuse_memory_fractions(operators, job_vertices, said.MEMORY_FRACTION),
         ]
     )
 
 
 def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
-    before, behind = map(pl.lit, said.COLLIDING_UID)
-    message = pl.concat_str(before, "uid", behind)
+    before, after = map(pl.lit, said.COLLIDING_UID)
+    message = pl.concat_str(before, "uid", after)
     location = pl.concat_str(pl.lit("uid "), "uid")
     return _refusals(collisions, [pl.lit(said.COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
@@ -140,8 +134,8 @@ def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
     names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
     rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
     what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
-    before, behind = map(pl.lit, said.EMPTY_STRING)
-    message = pl.concat_str(before, what, behind)
+    before, after = map(pl.lit, said.EMPTY_STRING)
+    message = pl.concat_str(before, what, after)
     order = [pl.lit(said.EMPTY_NAME), pl.col("operator_place")]
     location = pl.concat_str(pl.lit("node "), "node")
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
@@ -177,14 +171,14 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
 
 def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
     timed = connected_edges.filter(
-        pl.col("result_partition_type").is_in(said.BLOCKING) & (pl.col("buffer_timeout") != -1)
+        pl.col("result_partition_type").is_in(BLOCKING_TYPES) & (pl.col("buffer_timeout") != -1)
     )
     if timed.is_empty():
         return _none()
     sources = rename(operators, at="node", source_name="name")
     targets = rename(operators, at="node", target_name="name")
     rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
-    before, behind = map(pl.lit, said.OUTPUT_TAG)
+    before, after = map(pl.lit, said.OUTPUT_TAG)
     values = (
         pl.col("buffer_timeout"),
         pl.concat_str("source_name", pl.lit("-"), "source_node"),
@@ -193,7 +187,7 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> 
         pl.col("ship_strategy"),
         pl.col("exchange_mode"),
         pl.col("buffer_timeout"),
-        pl.concat_str(before, "output_tag", behind).fill_null(said.NO_OUTPUT_TAG),
+        pl.concat_str(before, "output_tag", after).fill_null(said.NO_OUTPUT_TAG),
         pl.col("unique_id"),
     )
     *texts, last = map(pl.lit, said.BUFFER_TIMEOUT)
@@ -202,15 +196,15 @@ def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> 
 
 
 def _hybrid(
-    connected_edges: pl.DataFrame, named_vertices: pl.DataFrame, job_settings: pl.DataFrame
+    connected_edges: pl.DataFrame, job_vertices: pl.DataFrame, job_settings: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    edges = connected_edges.filter(pl.col("result_partition_type").is_in(said.HYBRID))
+    edges = connected_edges.filter(pl.col("result_partition_type").is_in(HYBRID_TYPES))
     if edges.is_empty():
         return _none(), _none()
     hybrid = edges.group_by(TOPOLOGY).agg(pl.col("data_set_id").min())
     streaming = job_settings.filter(pl.col("job_type") == JobType.STREAMING.value).select(TOPOLOGY)
     in_streaming = join_topology(hybrid, streaming, {}, "semi")
-    of_group = named_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
+    of_group = job_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
     beside_group = join_topology(of_group, hybrid, {}, "semi")
     in_job, in_group = pl.lit(said.HYBRID_IN_STREAMING), pl.lit(said.HYBRID_BESIDE_GROUP)
     return (
@@ -219,8 +213,8 @@ def _hybrid(
     )
 
 
-def _co_locations(named_vertices: pl.DataFrame) -> pl.DataFrame:
-    groups = named_vertices.select(
+def _co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    groups = job_vertices.select(
         TOPOLOGY, "slot_sharing_group", "co_location_group", "co_location_group_name"
     )
     located = groups.filter(pl.col("co_location_group").is_not_null())

@@ -4,8 +4,9 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import groups
-from plans.job_graph.reuse_data_sets import HYBRID, REUSABLE
+from plans.job_graph.reuse_data_sets import REUSABLE
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import HYBRID_TYPES
 from plans.vocabulary import ResultPartitionType as Type
 
 _EQUAL = (
@@ -23,20 +24,10 @@ def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.Dat
 
     Columns and source: see joins.reuse_data_sets.
 
-    Example: two consumers of a blocking data set share it (tests/passes/fixtures/shared_edges.txt).
-
-        typed_edges
-        source  target  data_set_id                       result_partition_type
-        1       3       f126f51bcb7f16bfbc764cd893532136  BLOCKING
-        1       4       f126f51c76045f01bc764cd93dd86978  BLOCKING
-
-        -> shared_edges
-        source  target  data_set_id
-        1       3       f126f51bcb7f16bfbc764cd893532136
-        1       4       f126f51bcb7f16bfbc764cd893532136
+    Example: tests/passes/fixtures/shared_edges.txt.
     """
     partition_type = pl.col("result_partition_type")
-    hybrid = partition_type.is_in(HYBRID)
+    hybrid = partition_type.is_in(HYBRID_TYPES)
     reusable = typed_edges.select(partition_type.is_in(REUSABLE)).to_series()
     if not reusable.any():
         return typed_edges

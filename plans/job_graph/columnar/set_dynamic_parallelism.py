@@ -3,9 +3,9 @@
 import polars as pl
 
 from plans.columnar.frames import join_topology
+from plans.counts import smallest_in_component
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.tables.column_types import TOPOLOGY
-from plans.union_find import smallest_in_component
 
 _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.Int32}
 
@@ -17,13 +17,7 @@ def find_forward_groups(
 
     Columns and source: see joins.set_dynamic_parallelism.
 
-    Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
-
-        typed_edges                    -> forward_groups
-        source_vertex  target  forward    vertex  forward_group
-        1              3       true       1       1
-        3              5       false      3       1
-                                          5       5
+    Example: tests/passes/fixtures/forward_groups.txt.
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     if dynamic.is_empty():
@@ -44,15 +38,7 @@ def set_dynamic_parallelism(
 
     Columns and source: see joins.set_dynamic_parallelism.
 
-    Example: a forward group has its largest parallelism and its smallest max parallelism
-    (tests/passes/fixtures/vertices.txt).
-
-        forward_groups        -> vertices
-        vertex  forward_group    vertex  parallelism  max_parallelism  parallelism_configured
-        1       1                1       -1           -1               false
-        3       3                3       4            16               true
-        5       3                5       4            16               true
-        7       7                7       2            -1               true
+    Example: tests/passes/fixtures/vertices.txt.
     """
     if forward_groups.is_empty():
         return chain_vertices.with_columns(pl.lit(False).alias("too_small_max"))

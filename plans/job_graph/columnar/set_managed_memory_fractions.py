@@ -1,4 +1,4 @@
-"""Operators know their share of a slot's managed memory."""
+"""Fractions of managed memory of operators, and the weights for which Flink fails to compute them."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,10 +6,22 @@ import polars as pl
 import pyarrow as pa
 
 from plans.arrow_walks import Flags, Ints
-from plans.job_graph.chain_index import HEAD
-from plans.job_graph.set_managed_memory_fractions import SLOT_SCOPE
+from plans.columnar.refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
+from plans.job_graph.create_vertices import HEAD
+from plans.job_graph.java_hashes import java_double
+from plans.job_graph.refuse_job_graphs import (
+    ARITHMETIC,
+    BIG_INTEGER_BY_ZERO,
+    LOAD_FACTOR,
+    LONG_BY_ZERO,
+    MAX_INT,
+    MAX_LONG_WEIGHT,
+    NOT_A_FRACTION,
+    SMALLEST_TABLE,
+)
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ManagedMemoryUseCase
+from plans.topology.operator_rules import SLOT_SCOPE
+from plans.vocabulary import Layer, ManagedMemoryUseCase
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR.value
 _SLOT_SCOPE = [use_case.value for use_case in SLOT_SCOPE]
@@ -17,20 +29,12 @@ _USE_CASES = [_OPERATOR, *_SLOT_SCOPE]
 _DECIMALS = 16
 
 
-def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.DataFrame:
+def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.DataFrame:
     """The chained operators of all vertices.
 
     Columns and source: see joins.set_managed_memory_fractions.
 
-    Example: weights of a slot sharing group add up to the whole of a slot's memory
-    (tests/passes/fixtures/chained_operators.txt).
-
-        operators                    -> chained_operators
-        node  vertex  managed_memory    node  operator_order  managed_memory_fraction
-        1     1       {}                1     2               {OPERATOR: 0.0}
-        2     1       {OPERATOR: 1}     2     1               {OPERATOR: 0.25}
-        3     1       {OPERATOR: 3}     3     0               {OPERATOR: 0.75}
-        4     4       {OPERATOR: 7}     4     0               {OPERATOR: 1.0}
+    Example: tests/passes/fixtures/chained_operators.txt.
     """
     in_chain = pl.col("chain_index") >= HEAD
     return operators.select(
@@ -42,21 +46,21 @@ def set_managed_memory_fractions(operators: pl.DataFrame, named_vertices: pl.Dat
         "name",
         "chain_index",
         pl.when(in_chain).then("operator_order").alias("operator_order"),
-        _fractions(operators, named_vertices).alias("managed_memory_fraction"),
+        _fractions(operators, job_vertices).alias("managed_memory_fraction"),
         "input_format",
         "output_format",
     )
 
 
-def _fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.Series:
+def _fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.Series:
     """Use case to fraction, of every use case of the operator's slot sharing group."""
-    of_groups = named_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
+    of_groups = job_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
     in_groups = np.zeros((int(of_groups.max(initial=-1)) + 1, len(_USE_CASES)), np.bool_)
     weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
     in_groups[of_groups[weighing], 0] = True
     fractions = np.zeros((len(operators), len(_USE_CASES)))
     if len(weighing):
-        fractions[weighing, 0] = _of_weights(operators["managed_memory"][weighing], of_groups[weighing])
+        fractions[weighing, 0] = _divide_weights(operators["managed_memory"][weighing], of_groups[weighing])
     scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
     scopes = operators["slot_scope"][scoped]
     for place, use_case in enumerate(_SLOT_SCOPE, 1):
@@ -66,7 +70,7 @@ def _fractions(operators: pl.DataFrame, named_vertices: pl.DataFrame) -> pl.Seri
     return _maps(in_groups, of_groups, fractions)
 
 
-def _of_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
+def _divide_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
     """The fraction that each operator's weight is of the sum of its group's."""
     own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
     sums = np.zeros(int(of_groups.max(initial=-1)) + 1, np.int64)
@@ -107,3 +111,79 @@ def _maps(in_groups: Flags, of_groups: Ints, fractions: npt.NDArray[np.float64])
     keys = pl.Series(_USE_CASES).gather(of_entries).to_arrow()
     values = pa.array(fractions[rows].ravel()[entries])
     return pl.Series(values=pa.MapArray.from_arrays(bounds, keys, values))
+
+
+_GROUP = [TOPOLOGY, "slot_sharing_group"]
+
+
+def refuse_memory_fractions(
+    operators: pl.DataFrame, job_vertices: pl.DataFrame, precedence: int
+) -> pl.DataFrame:
+    """The reasons of weights whose sum overflows.
+
+    Columns and source: see joins.refuse_memory_fractions.
+    """
+    weight = pl.col("managed_memory").map.get(ManagedMemoryUseCase.OPERATOR.value).cast(pl.Int64)
+    weighing = operators.select(TOPOLOGY, "vertex", "managed_memory").filter(
+        pl.col("managed_memory").map.len() > 0
+    )
+    if weighing.select(weight.sum()).item() <= MAX_INT:
+        return NO_REASON
+    vertices = job_vertices.select(*_GROUP, "vertex", "vertex_id")
+    summed = weighing.select(TOPOLOGY, "vertex", weight.alias("weight")).join(
+        vertices, on=[TOPOLOGY, "vertex"]
+    )
+    sums = summed.group_by(_GROUP).agg(pl.col("weight").sum().alias("sum")).filter(pl.col("sum") > MAX_INT)
+    in_groups = vertices.join(sums, on=_GROUP).with_columns(
+        _place(_id_hash(), pl.len().over(_GROUP)).alias("vertex_place")
+    )
+    topologies = sums.select(TOPOLOGY).unique()
+    of_topologies = operators.select(TOPOLOGY, "vertex", "node", "managed_memory").join(
+        topologies, on=TOPOLOGY, how="semi"
+    )
+    placed = (
+        of_topologies.select(TOPOLOGY, "vertex", "node", weight.fill_null(0).alias("weight"))
+        .join(in_groups, on=[TOPOLOGY, "vertex"])
+        .with_columns(
+            _place(pl.col("node"), pl.len().over(TOPOLOGY, "vertex")).alias("node_place"),
+            wrapped(pl.col("sum")).alias("group_weight"),
+        )
+        .filter(pl.col("weight") > 0)
+    )
+    divided = placed.filter(pl.col("group_weight") != 0).with_columns(fraction_rounded_down())
+    wrong = divided.filter(~pl.col("fraction").is_between(0, 1))
+    message = wrong["fraction"].map_elements(lambda value: NOT_A_FRACTION + java_double(value), pl.String)
+    by_zero = placed.filter(pl.col("group_weight") == 0)
+    in_long = pl.col("weight") <= MAX_LONG_WEIGHT
+    zero_message = pl.when(in_long).then(pl.lit(LONG_BY_ZERO)).otherwise(pl.lit(BIG_INTEGER_BY_ZERO))
+    rows = pl.concat(
+        [
+            wrong.drop("fraction").with_columns(
+                pl.lit(ILLEGAL_ARGUMENT).alias("error"), message.alias("message")
+            ),
+            by_zero.with_columns(pl.lit(ARITHMETIC).alias("error"), zero_message.alias("message")),
+        ]
+    )
+    places = ("slot_sharing_group", "vertex_place", "vertex", "node_place", "node")
+    return refusals(
+        rows,
+        Layer.JOB_GRAPH,
+        [pl.lit(precedence), *map(pl.col, places)],
+        pl.col("error"),
+        pl.col("message"),
+        pl.concat_str(pl.lit("node "), "node"),
+    )
+
+
+def _id_hash() -> pl.Expr:
+    """AbstractID.hashCode: the exclusive or of its four words."""
+    words = [pl.col("vertex_id").str.slice(8 * word, 8).str.to_integer(base=16) for word in range(4)]
+    return words[0] ^ words[1] ^ words[2] ^ words[3]
+
+
+def _place(hash_code: pl.Expr, count: pl.Expr) -> pl.Expr:
+    """Where a hash set of as many elements as `count` holds an element."""
+    bits = pl.max_horizontal(pl.lit(SMALLEST_TABLE), (count / LOAD_FACTOR).log(2).ceil().cast(pl.Int64))
+    mask = pl.lit(2, pl.Int64).pow(bits).cast(pl.Int64) - 1
+    word = hash_code.cast(pl.Int64)
+    return (word ^ (word // (1 << 16))) & mask

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Flags, Ints
-from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
+from plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.order_depth_first import order_depth_first
 from plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
@@ -26,16 +26,7 @@ def walk_stream_graph(
     a source among those in one head); operator_order; operator_place (by vertex and operator_order among all
     operators that are no chained sources); colliding (its uid does, and its topology's walk ended there).
 
-    Example: operators are visited depth first, chained outputs before others
-    (tests/passes/fixtures/walked.txt).
-
-        stream_edges              -> walked
-        source  target  chainable    node  preorder  branch  closings
-        1       2       true         1     0         0       0
-        1       4       true         2     1         2       0
-        2       3       true         3     2         1       0
-        4       5       true         4     3         3       0
-                                     5     4         1       1
+    Example: tests/passes/fixtures/walked.txt.
     """
     nodes = stream_nodes.select(_OF_NODES)
     topologies, ids = nodes[TOPOLOGY].to_numpy(), nodes["id"].to_numpy()

@@ -43,13 +43,7 @@ def choose_result_partition_types(
     Source: StreamingJobGraphGenerator.getResultPartitionType, determineUndefinedResultPartitionType,
     tryConvertPartitionerForDynamicGraph; StreamEdge.configureKeyCorrelation.
 
-    Example: an edge of a streaming job is pipelined, one of a batch job blocks
-    (tests/passes/fixtures/typed_edges.txt).
-
-        stream_edges                           -> typed_edges
-        source  target  partitioner  chainable    source  target  partitioner  result_partition_type
-        1       2       FORWARD      true         2       4       RESCALE      BLOCKING
-        2       4       RESCALE      false
+    Example: tests/passes/fixtures/typed_edges.txt.
     """
     unchained = stream_edges.filter(~F.col("chainable") & ~F.col("chained_source"))
     walked_edges = walked.filter(F.col("out_index").isNotNull()).select(

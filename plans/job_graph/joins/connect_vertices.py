@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.job_graph.joins.hex_id import hex_id
-from plans.joins.blocks import by_number
+from plans.job_graph.joins.create_vertices import hex_id
+from plans.joins.packed_blocks import by_number
 from plans.tables import JOB_EDGES
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import DistributionPattern
@@ -20,20 +20,7 @@ def connect_vertices(shared_edges: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.connect, JobVertex.connectNewDataSetAsInput.
 
-    Example: a data set has a number at its producer, an edge at its consumer
-    (tests/passes/fixtures/connected_edges.txt).
-
-        shared_edges
-        source  target  out_index  type_number
-        1       3       0          0
-        1       4       1          1
-        3       4       0          2
-
-        -> connected_edges
-        source_vertex  target_vertex  input_index  output_index  type_number
-        1              3              0            0             0
-        1              4              1            1             1
-        3              4              0            0             2
+    Example: tests/passes/fixtures/connected_edges.txt.
     """
     of_target = Window.partitionBy(TOPOLOGY, "target").orderBy(*CONNECTED)
     of_data_set = Window.partitionBy(TOPOLOGY, "source_vertex", "id_lower", "id_upper").orderBy(*CONNECTED)
@@ -73,19 +60,7 @@ def create_data_sets(connected_edges: DataFrame) -> DataFrame:
 
     In: connected_edges (see connect_vertices). Out: intermediate_data_sets.
 
-    Example: a data set that two edges read has two consumers
-    (tests/passes/fixtures/intermediate_data_sets.txt).
-
-        connected_edges
-        source_vertex  target_vertex  output_index  consumer_index
-        1              3              0             0
-        1              4              0             1
-        1              6              1             0
-
-        -> intermediate_data_sets
-        vertex  output_index  distribution  broadcast  result_partition_type  consumers
-        1       0             POINTWISE     false      BLOCKING               2
-        1       1             ALL_TO_ALL    true       BLOCKING               1
+    Example: tests/passes/fixtures/intermediate_data_sets.txt.
     """
     return (
         connected_edges.groupBy(TOPOLOGY, F.col("source_vertex").alias("vertex"), "output_index")

@@ -1,14 +1,33 @@
-"""One job vertex per chain: its name, resources and task."""
+"""Every stream node belongs to the job vertex of its chain; one job vertex per chain."""
+
+from collections.abc import Iterator
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.chain_index import HEAD
-from plans.job_graph.create_vertices import RESOURCE_FIELDS, RESOURCES
-from plans.job_graph.joins.hex_id import hex_id
+from plans.job_graph.create_vertices import (
+    CHAINED_SOURCE,
+    HEAD,
+    NODE_COLUMNS,
+    RESOURCE_FIELDS,
+    VERTEX_RULES,
+    FromChain,
+)
 from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
-from plans.joins.frames import join_local
+from plans.joins.frames import join_local, rename
+from plans.joins.packed_blocks import by_number
 from plans.tables.column_types import TOPOLOGY
+
+
+def hex_id(lower: str, upper: str) -> Column:
+    """Flink's AbstractID.toString of an id held as two longs."""
+    return F.lower(F.concat(_digits(lower), _digits(upper)))
+
+
+def _digits(half: str) -> Column:
+    # Most longs have all of their digits; lpad looks at each of them.
+    digits = F.hex(half)
+    return F.when(F.shiftrightunsigned(half, 60) != 0, digits).otherwise(F.lpad(digits, 16, "0"))
 
 
 def create_vertices(operators: DataFrame) -> DataFrame:
@@ -22,28 +41,15 @@ def create_vertices(operators: DataFrame) -> DataFrame:
     Source: StreamingJobGraphGenerator.createJobVertex, createChainedName, createChainedMinResources,
     markSupportingConcurrentExecutionAttempts.
 
-    Example: a vertex is named after the operators of its chain (tests/passes/fixtures/chain_vertices.txt).
-
-        operators
-        node  vertex  chain_index  name
-        1     1       1            Source: s
-        2     1       2            m
-        3     1       3            n
-        4     1       3            Sink: k
-
-        -> chain_vertices
-        vertex  name                            invokable
-        1       Source: s -> m -> (n, Sink: k)  SourceOperatorStreamTask
+    Example: tests/passes/fixtures/chain_vertices.txt.
     """
     members = operators.filter(F.col("chain_index") != HEAD)
     in_chain = F.col("chain_index") >= HEAD
     of_chain = members.groupBy(TOPOLOGY, F.col("vertex").alias("chain"))
     sums = of_chain.agg(
         F.count_if(~in_chain).cast("int").alias("sources_inside"),
-        F.bool_or("parallelism_configured").alias("any_configured"),
-        F.bool_and("supports_concurrent_execution_attempts").alias("all_concurrent"),
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
-        *(_sum_of_resources(column, in_chain) for column in RESOURCES),
+        *_aggregate_members(in_chain),
     )
     # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
     # Chained sources are first; what takes a lambda to tell them from others is not compiled.
@@ -64,23 +70,39 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         "vertex",
         hex_id("id_lower", "id_upper").alias("vertex_id"),
         F.concat("name", suffix, F.coalesce(F.array_join("pieces", ""), F.lit(""))).alias("name"),
-        "parallelism",
-        "max_parallelism",
-        F.coalesce(F.col("parallelism_configured") | F.col("any_configured"), "parallelism_configured").alias(
-            "parallelism_configured"
-        ),
-        "invokable",
         (F.col("input_format") | F.col("output_format") | F.coalesce("any_format", F.lit(False))).alias(
             "format_vertex"
         ),
-        F.col("slot_sharing_group").alias("slot_sharing_group_name"),
-        F.col("co_location_group").alias("co_location_group_name"),
-        (F.col("supports_concurrent_execution_attempts") & F.coalesce("all_concurrent", F.lit(True))).alias(
-            "supports_concurrent_execution_attempts"
-        ),
-        *(_with_members(column) for column in RESOURCES),
+        *_combine_with_head(),
         "postorder",
     )
+
+
+def _aggregate_members(in_chain: Column) -> Iterator[Column]:
+    """What the rules of columns need to know of the operators of a chain below its head."""
+    for name, (of_chain, column) in VERTEX_RULES.items():
+        match of_chain:
+            case FromChain.ANY:
+                yield F.bool_or(column).alias(f"{name}_below")
+            case FromChain.ALL:
+                yield F.bool_and(column).alias(f"{name}_below")
+            case FromChain.SUM:
+                yield _sum_of_resources(column, in_chain).alias(f"{name}_below")
+
+
+def _combine_with_head() -> Iterator[Column]:
+    """The columns that have a rule; what is below a head alone is null."""
+    for name, (of_chain, column) in VERTEX_RULES.items():
+        head, below = F.col(column), F.col(f"{name}_below")
+        match of_chain:
+            case FromChain.HEAD:
+                yield head.alias(name)
+            case FromChain.ANY:
+                yield (head | F.coalesce(below, F.lit(False))).alias(name)
+            case FromChain.ALL:
+                yield (head & F.coalesce(below, F.lit(True))).alias(name)
+            case FromChain.SUM:
+                yield _with_members(column, below).alias(name)
 
 
 def _name_piece(in_chain: Column) -> Column:
@@ -110,12 +132,62 @@ def _sum_of_resources(column: str, in_chain: Column) -> Column:
             for field in RESOURCE_FIELDS
         )
     )
-    return F.when(specified, total).alias(f"{column}_below")
+    return F.when(specified, total)
 
 
-def _with_members(column: str) -> Column:
+def _with_members(column: str, below: Column) -> Column:
     """The head's resources plus those below it; the head's alone where it has no members."""
-    below = F.col(f"{column}_below")
     total = F.struct(*((F.col(f"{column}.{field}") + below[field]).alias(field) for field in RESOURCE_FIELDS))
     unspecified = F.col(column).isNull() | (F.col("pieces").isNotNull() & below.isNull())
-    return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total).alias(column)
+    return F.when(unspecified, None).when(below.isNull(), F.col(column)).otherwise(total)
+
+
+WALK_COLUMNS = (
+    "id_lower",
+    "id_upper",
+    "preorder",
+    "postorder",
+    "vertex_postorder",
+    "branch",
+    "closings",
+)
+
+
+def assign_operators_to_vertices(
+    stream_nodes: DataFrame, stream_edges: DataFrame, chain_heads: DataFrame, walked: DataFrame
+) -> DataFrame:
+    """The operators of all vertices, with what vertices are made of.
+
+    In: stream_nodes, stream_edges, chain_heads (see find_chain_heads), walked (see walk_stream_graph). Out
+    (key topology_id, node): vertex, chain_index (0: source chained into the head), and the walk's and the
+    node's columns.
+
+    Source: StreamingJobGraphGenerator.createChain, createSourceChainInfo.
+
+    Example: tests/passes/fixtures/operators.txt.
+    """
+    walked_nodes = walked.filter(F.col("node").isNotNull() & F.col("out_index").isNull()).select(
+        TOPOLOGY, "node", *WALK_COLUMNS
+    )
+    chained_sources = rename(
+        stream_edges.filter("chained_source"), id="source", runs_in="target", chained_source_index="in_index"
+    )
+    heads = chain_heads.select(TOPOLOGY, "node", "head", "distance")
+    with_walk = join_local(stream_nodes.select(TOPOLOGY, "id", *NODE_COLUMNS), walked_nodes, {"id": "node"})
+    with_heads = join_local(with_walk, heads, {"id": "node"}, "left")
+    placed = join_local(with_heads, chained_sources, {"id": "id"}, "left")
+    # An operator that no source leads to (its only input was a sink) is in no vertex.
+    reached = placed.filter((F.col("postorder") >= 0) | F.col("runs_in").isNotNull())
+    # Two steps read operators by vertex, none by node.
+    operators = reached.select(
+        TOPOLOGY,
+        F.coalesce("runs_in", "head", "id").alias("vertex"),
+        F.col("id").alias("node"),
+        F.when(F.col("runs_in").isNotNull(), CHAINED_SOURCE)
+        .otherwise(F.coalesce("distance", F.lit(0)) + HEAD)
+        .alias("chain_index"),
+        "chained_source_index",
+        *NODE_COLUMNS,
+        *WALK_COLUMNS,
+    )
+    return by_number(operators, "vertex")

@@ -1,14 +1,17 @@
-"""Every stream edge knows whether it is chainable, and every reason why not."""
+"""Every stream edge knows whether it is chainable, and every reason why not; every node knows its chain."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.mark_chainable_edges import REASONS, local_reasons, reason_bit
+from plans.job_graph.order_depth_first import HEADS, find_heads
+from plans.joins.arrow_walks import Part, walk_topologies
 from plans.joins.frames import join_local, rename
+from plans.not_chainable_reasons import NotChainableReason, local_conditions
+from plans.reason_records import EdgeExpressions
 from plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from plans.tables import STREAM_EDGES
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, NotChainableReason
+from plans.vocabulary import ChainingStrategy
 
 
 def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> DataFrame:
@@ -20,24 +23,19 @@ def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> D
     Source: StreamingJobGraphGenerator.isChainable, isChainableInput, isChainableSource,
     areOperatorsChainable.
 
-    Example: forward edges between alike operators have none (tests/passes/fixtures/marked_edges.txt).
-
-        edges_with_ends                                                     -> marked_edges
-        source  target  partitioner  source_parallelism  target_parallelism    source  target  reasons
-        1       2       FORWARD      2                   2                     1       2       0
-        2       3       REBALANCE    2                   3                     2       3       2560
+    Example: tests/passes/fixtures/marked_edges.txt.
     """
     settings = job_settings.select(TOPOLOGY, "chaining_enabled", "chain_different_max_parallelism")
-    conditions = local_reasons(
+    row = EdgeExpressions(
         F.col,
         lambda column, value: F.coalesce(column, F.lit(value)),
         F.col("partitioner_class").isin(*FORWARD_CLASSES),
     )
     reasons = sum(
-        (F.when(condition, reason_bit(reason)).otherwise(0) for reason, condition in conditions.items()),
+        (F.when(condition, reason.bit).otherwise(0) for reason, condition in local_conditions(row).items()),
         F.lit(0),
     )
-    input_reasons = F.col("reasons").bitwiseAND(~reason_bit(NotChainableReason.SEVERAL_INPUTS))
+    input_reasons = F.col("reasons").bitwiseAND(~NotChainableReason.SEVERAL_INPUTS.bit)
     marked = join_local(edges_with_ends, settings, {})
     return marked.select("*", reasons.alias("reasons")).select(
         *edges_with_ends.columns,
@@ -60,14 +58,9 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
     source in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all
     have to.
 
-    Example: an edge is chainable if nothing is against it (tests/passes/fixtures/stream_edges.txt).
-
-        marked_edges            -> stream_edges
-        source  target  reasons    source  target  chainable  not_chainable_reasons
-        1       2       0          1       2       true       []
-        2       4       2560       2       4       false      [DIFFERENT_PARALLELISM, PARTITIONER_NOT_FORWARD]
+    Example: tests/passes/fixtures/stream_edges.txt.
     """
-    yielding = reason_bit(NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE)
+    yielding = NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE.bit
     forced = (
         marked_edges.filter((F.col("in_degree") > 1) & ~F.col("supports_unaligned_checkpoints"))
         .select(TOPOLOGY, F.col("target").alias("aligned_target"), F.lit(True).alias("aligned"))
@@ -87,8 +80,8 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
             F.concat_ws(
                 ",",
                 *(
-                    F.when(F.col("all_reasons").bitwiseAND(reason_bit(reason)) != 0, F.lit(reason.value))
-                    for reason in REASONS
+                    F.when(F.col("all_reasons").bitwiseAND(reason.bit) != 0, F.lit(reason.value))
+                    for reason in NotChainableReason
                 ),
             ),
             ",",
@@ -120,3 +113,29 @@ def _behind_legacy_sources(marked_edges: DataFrame, chain_heads: DataFrame) -> D
         F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
     )
     return rename(found, cut_target="target", cut_index="in_index").withColumn("cut", F.lit(True))
+
+
+def find_chain_heads(marked_edges: DataFrame) -> DataFrame:
+    """One row per node that is chained to another.
+
+    In: marked_edges (see mark_local_reasons). Out (key topology_id, node): head, distance (operators between
+    the two, plus one), head_is_legacy_source. A chain that a legacy source heads is cut above each first
+    yielding operator: that one is a head then, and has no row.
+
+    The pointers of all topologies double their reach at once, in arrays: a join per round would cost twenty
+    times as much, and an edge that may chain is its target's only one, so that nothing branches
+    upwards.
+
+    Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable
+    (yielding operators), without their recursion.
+
+    Example: tests/passes/fixtures/chain_heads.txt.
+    """
+    pointers = marked_edges.filter((F.col("reasons") == 0) & ~F.col("chained_source")).select(
+        TOPOLOGY,
+        F.col("target").alias("node"),
+        F.col("source").alias("parent"),
+        F.col("target_yielding").alias("yielding"),
+        F.col("source_legacy_source").alias("behind_legacy_source"),
+    )
+    return walk_topologies([Part(pointers, "node")], lambda rows: [find_heads(rows)], HEADS)

@@ -1,13 +1,21 @@
-"""Vertices know their slot sharing and co-location groups by number."""
+"""Job vertices in the order in which Flink schedules them, with their slot sharing and co-location groups."""
 
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import join_groups, join_local, rename
-from plans.joins.number_in_order import number_in_order
+from plans.arrow_walks import positions, topologies_of
+from plans.counts import rows_in_order, runs
+from plans.job_graph.sort_vertices_topologically import order_and_regions
+from plans.joins.arrow_walks import Part, walk_topologies
+from plans.joins.frames import join_groups, join_local, number_in_order, rename
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.tables import JOB_VERTICES
-from plans.tables.column_types import TOPOLOGY
+from plans.tables.column_types import INT, LONG, TOPOLOGY
+from plans.vocabulary import MUST_BE_PIPELINED_TYPES
 
 
 def number_slot_sharing_groups(
@@ -23,13 +31,7 @@ def number_slot_sharing_groups(
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.
 
-    Example: vertices of one name share a group (tests/passes/fixtures/grouped_vertices.txt).
-
-        vertices                          sorted_vertices        -> grouped_vertices
-        vertex  slot_sharing_group_name   vertex  creation_order    vertex  slot_sharing_group
-        1       a                         1       2                 1       0
-        2       b                         2       1                 2       1
-        3       a                         3       0                 3       0
+    Example: tests/passes/fixtures/grouped_vertices.txt.
     """
     settings = job_settings.select(
         TOPOLOGY, "all_vertices_in_same_slot_sharing_group", "vertex_name_include_index_prefix"
@@ -60,14 +62,7 @@ def number_co_location_groups(grouped_vertices: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.setCoLocation.
 
-    Example: vertices of one key share a group (tests/passes/fixtures/named_vertices.txt).
-
-        grouped_vertices               -> named_vertices
-        vertex  co_location_group_name    vertex  co_location_group
-        1       -                         1       -
-        3       left                      3       0
-        5       right                     5       1
-        7       left                      7       0
+    Example: tests/passes/fixtures/job_vertices.txt.
     """
     numbered = _numbered(
         grouped_vertices.filter(F.col("co_location_group_name").isNotNull()),
@@ -92,19 +87,12 @@ def _numbered(vertices: DataFrame, keys: list[str], number: str) -> DataFrame:
     return join_groups(vertices, of_groups, on, at_most=groups)
 
 
-def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: slot_sharing_groups.
+def slot_sharing_groups(job_vertices: DataFrame) -> DataFrame:
+    """In: job_vertices (see number_co_location_groups). Out: slot_sharing_groups.
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/slot_sharing_groups.txt).
-
-        named_vertices                          -> slot_sharing_groups
-        vertex  parallelism  slot_sharing_group    slot_sharing_group  name  vertices  max_vertex_parallelism
-        1       2            1                     0                   b     1         3
-        2       4            1                     1                   a     2         4
-        3       3            0
+    Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
-    return named_vertices.groupBy(
+    return job_vertices.groupBy(
         TOPOLOGY, "slot_sharing_group", F.col("slot_sharing_group_name").alias("name")
     ).agg(
         F.count(F.lit(1)).cast("int").alias("vertices"),
@@ -112,27 +100,82 @@ def slot_sharing_groups(named_vertices: DataFrame) -> DataFrame:
     )
 
 
-def co_location_groups(named_vertices: DataFrame) -> DataFrame:
-    """In: named_vertices (see number_co_location_groups). Out: co_location_groups.
+def co_location_groups(job_vertices: DataFrame) -> DataFrame:
+    """In: job_vertices (see number_co_location_groups). Out: co_location_groups.
 
-    Example: a group is inside one slot sharing group (tests/passes/fixtures/co_location_groups.txt).
-
-        named_vertices
-        vertex  co_location_group  slot_sharing_group
-        1       0                  0
-        3       1                  1
-        5       0                  0
-
-        -> co_location_groups
-        co_location_group  name   slot_sharing_group  vertices
-        0                  left   0                   2
-        1                  right  1                   1
+    Example: tests/passes/fixtures/co_location_groups.txt.
     """
     return (
-        named_vertices.filter(F.col("co_location_group").isNotNull())
+        job_vertices.filter(F.col("co_location_group").isNotNull())
         .groupBy(TOPOLOGY, "co_location_group", F.col("co_location_group_name").alias("name"))
         .agg(
             F.min("slot_sharing_group").alias("slot_sharing_group"),
             F.count(F.lit(1)).cast("int").alias("vertices"),
         )
+    )
+
+
+SORTED = pa.schema(
+    [
+        pa.field(TOPOLOGY, LONG, False),
+        pa.field("vertex", INT, False),
+        pa.field("creation_order", INT, False),
+        pa.field("topological_order", INT, False),
+        pa.field("pipelined_region", INT, False),
+    ]
+)
+
+
+def sort_vertices_topologically(vertices: DataFrame, connected_edges: DataFrame) -> DataFrame:
+    """One row per vertex: creation_order, topological_order, pipelined_region.
+
+    In: vertices (with postorder), connected_edges (see connect_vertices). Out (key topology_id, vertex).
+
+    Source: JobGraph.getVerticesSortedTopologicallyFromSources and addNodesThatHaveNoNewPredecessors, without
+    their recursion; LogicalPipelinedRegionComputeUtil.
+
+    Example: tests/passes/fixtures/sorted_vertices.txt.
+    """
+    nodes = vertices.select(TOPOLOGY, "vertex", F.col("postorder").alias("order"))
+    edges = connected_edges.select(
+        TOPOLOGY,
+        F.col("source_vertex").alias("vertex"),
+        F.col("target_vertex").alias("target"),
+        F.col("output_index").alias("order"),
+        "consumer_index",
+        F.col("result_partition_type").isin(*MUST_BE_PIPELINED_TYPES).alias("pipelined"),
+    )
+    sorted_by = ("order", "consumer_index")
+    edges_in_order = Part(edges, "vertex", *sorted_by, compact=lambda rows: rows.drop_columns([*sorted_by]))
+    return walk_topologies([Part(nodes, "vertex"), edges_in_order], sort_vertices, SORTED)
+
+
+def sort_vertices(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Orders and regions of vertices and their edges.
+
+    Rows are sorted by topology; edges then by vertex, output and consumer_index.
+    """
+    topology = topologies_of(nodes)
+    of_topologies = runs(topology)
+    by_creation = rows_in_order(of_topologies.of_row, nodes.column("order").to_numpy())
+    vertex_ids = nodes.column("vertex").to_numpy()[by_creation]
+    starts = of_topologies.starts
+    bounds = np.append(starts, len(vertex_ids))
+
+    position = positions(topology, vertex_ids)
+    sources = position(topologies_of(edges), edges.column("vertex").to_numpy())
+    targets = position(topologies_of(edges), edges.column("target").to_numpy())
+    consumed = rows_in_order(sources, runs(sources).numbers())
+    pipelined = np.asarray(edges.column("pipelined"), dtype=np.bool_)
+    order, regions = order_and_regions(bounds, sources[consumed], targets[consumed], pipelined[consumed])
+    creation = np.arange(len(vertex_ids)) - np.repeat(starts, np.diff(bounds))
+    yield pa.RecordBatch.from_arrays(
+        [
+            pa.array(topology),
+            pa.array(vertex_ids, pa.int32()),
+            pa.array(creation, pa.int32()),
+            pa.array(order, pa.int32()),
+            pa.array(regions, pa.int32()),
+        ],
+        names=SORTED.names,
     )

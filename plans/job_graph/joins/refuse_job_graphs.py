@@ -3,11 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.chain_index import HEAD
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.job_graph.create_vertices import HEAD
 from plans.job_graph.joins.connect_vertices import CONNECTED
-from plans.job_graph.joins.refuse_memory_fractions import refuse_memory_fractions
+from plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
 from plans.job_graph.refuse_job_graphs import (
-    BLOCKING,
     BUFFER_TIMEOUT,
     CHAINED_SOURCE,
     CO_LOCATION,
@@ -17,7 +17,6 @@ from plans.job_graph.refuse_job_graphs import (
     EMPTY_NAME,
     EMPTY_STRING,
     FORWARD_GROUP,
-    HYBRID,
     HYBRID_BESIDE_GROUP,
     HYBRID_GROUP,
     HYBRID_IN_STREAMING,
@@ -40,12 +39,11 @@ from plans.joins.refusals import (
     refused_settings,
     settings_refused_at,
 )
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import ChainingStrategy, JobType, Layer
+from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
 
 
 def refuse_job_graphs(
@@ -55,25 +53,19 @@ def refuse_job_graphs(
     operators: DataFrame,
     vertices: DataFrame,
     connected_edges: DataFrame,
-    named_vertices: DataFrame,
+    job_vertices: DataFrame,
     job_settings: DataFrame,
 ) -> DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, named_vertices,
+    In: walked, stream_nodes, stream_edges, operators, vertices, connected_edges, job_vertices,
     job_settings. What only some settings refuse is not looked for where no job has them.
 
     Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
     validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
     JobVertexForwardGroup.
 
-    Example: two operators have one uid (tests/passes/fixtures/job_graph_refusals.txt).
-
-        stream_nodes -> job_graph_refusals
-        id  uid         error                     location
-        1   u           IllegalArgumentException  uid u
-        2   v
-        3   u
+    Example: tests/passes/fixtures/job_graph_refusals.txt.
     """
     return first_refusals(
         [
@@ -85,9 +77,9 @@ def refuse_job_graphs(
             _forward_groups(vertices),
             _incompatible_data_sets(connected_edges),
             _buffer_timeouts(connected_edges, stream_nodes),
-            *_hybrid(connected_edges, named_vertices, job_settings),
-            _co_locations(named_vertices),
-            refuse_memory_fractions(operators, named_vertices, MEMORY_FRACTION),
+            *_hybrid(connected_edges, job_vertices, job_settings),
+            _co_locations(job_vertices),
+            refuse_memory_fractions(operators, job_vertices, MEMORY_FRACTION),
         ]
     )
 
@@ -95,8 +87,8 @@ def refuse_job_graphs(
 def _uid_collisions(walked: DataFrame, stream_nodes: DataFrame) -> DataFrame:
     colliding = walked.filter(F.col("colliding_node").isNotNull()).select(TOPOLOGY, "colliding_node")
     collisions = join_few(stream_nodes.select(TOPOLOGY, "id", "uid"), colliding, {"id": "colliding_node"})
-    before, behind = map(F.lit, COLLIDING_UID)
-    message = F.concat(before, "uid", behind)
+    before, after = map(F.lit, COLLIDING_UID)
+    message = F.concat(before, "uid", after)
     location = F.concat(F.lit("uid "), "uid")
     return refusals(collisions, Layer.JOB_GRAPH, [F.lit(COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
@@ -153,8 +145,8 @@ def _empty_names(operators: DataFrame) -> DataFrame:
     """Sources that are chained into a head are not looked at."""
     empty = operators.filter((F.col("chain_index") >= HEAD) & ((F.col("name") == "") | (F.col("uid") == "")))
     what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
-    before, behind = map(F.lit, EMPTY_STRING)
-    message = F.concat(before, what, behind)
+    before, after = map(F.lit, EMPTY_STRING)
+    message = F.concat(before, what, after)
     order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
     return refusals(empty, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
@@ -201,7 +193,7 @@ def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
 
 def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> DataFrame:
     timed = connected_edges.filter(
-        F.col("result_partition_type").isin(*BLOCKING) & (F.col("buffer_timeout") != -1)
+        F.col("result_partition_type").isin(*BLOCKING_TYPES) & (F.col("buffer_timeout") != -1)
     )
     sources = rename(stream_nodes, at="id", source_name="name")
     targets = rename(stream_nodes, at="id", target_name="name")
@@ -214,7 +206,7 @@ def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> Dat
     )
     with_source = join_few(sources, first, {"at": "source_node"}).withColumnRenamed("at", "source_node")
     rows = join_few(targets, with_source, {"at": "target_node"}).withColumnRenamed("at", "target_node")
-    before, behind = map(F.lit, OUTPUT_TAG)
+    before, after = map(F.lit, OUTPUT_TAG)
     values = (
         F.col("buffer_timeout"),
         F.concat_ws("-", "source_name", F.col("source_node").cast("string")),
@@ -223,7 +215,7 @@ def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> Dat
         F.col("ship_strategy"),
         F.col("exchange_mode"),
         F.col("buffer_timeout"),
-        F.coalesce(F.concat(before, "output_tag", behind), F.lit(NO_OUTPUT_TAG)),
+        F.coalesce(F.concat(before, "output_tag", after), F.lit(NO_OUTPUT_TAG)),
         F.col("unique_id"),
     )
     *texts, last = map(F.lit, BUFFER_TIMEOUT)
@@ -232,16 +224,16 @@ def _buffer_timeouts(connected_edges: DataFrame, stream_nodes: DataFrame) -> Dat
 
 
 def _hybrid(
-    connected_edges: DataFrame, named_vertices: DataFrame, job_settings: DataFrame
+    connected_edges: DataFrame, job_vertices: DataFrame, job_settings: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
     hybrid = (
-        connected_edges.filter(F.col("result_partition_type").isin(*HYBRID))
+        connected_edges.filter(F.col("result_partition_type").isin(*HYBRID_TYPES))
         .groupBy(TOPOLOGY)
         .agg(F.min("data_set_id").alias("data_set_id"))
     )
     streaming = job_settings.filter(F.col("job_type") == JobType.STREAMING).select(TOPOLOGY)
     in_streaming = join_local(hybrid, streaming, {}, "left_semi")
-    of_group = named_vertices.filter(F.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
+    of_group = job_vertices.filter(F.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
     beside_group = join_local(of_group, hybrid.select(TOPOLOGY), {}, "left_semi")
     return (
         refusals(
@@ -263,9 +255,9 @@ def _hybrid(
     )
 
 
-def _co_locations(named_vertices: DataFrame) -> DataFrame:
+def _co_locations(job_vertices: DataFrame) -> DataFrame:
     split = (
-        named_vertices.filter(F.col("co_location_group").isNotNull())
+        job_vertices.filter(F.col("co_location_group").isNotNull())
         .groupBy(TOPOLOGY, "co_location_group_name")
         .agg(F.min("slot_sharing_group").alias("first"), F.max("slot_sharing_group").alias("last"))
         .filter(F.col("first") != F.col("last"))

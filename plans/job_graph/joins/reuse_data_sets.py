@@ -3,9 +3,10 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.reuse_data_sets import HYBRID, REUSABLE
+from plans.job_graph.reuse_data_sets import REUSABLE
 from plans.joins.frames import join_local, rename
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import HYBRID_TYPES
 from plans.vocabulary import ResultPartitionType as Type
 
 
@@ -19,17 +20,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
 
     Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
 
-    Example: two consumers of a blocking data set share it (tests/passes/fixtures/shared_edges.txt).
-
-        typed_edges
-        source  target  data_set_id                       result_partition_type
-        1       3       f126f51bcb7f16bfbc764cd893532136  BLOCKING
-        1       4       f126f51c76045f01bc764cd93dd86978  BLOCKING
-
-        -> shared_edges
-        source  target  data_set_id
-        1       3       f126f51bcb7f16bfbc764cd893532136
-        1       4       f126f51bcb7f16bfbc764cd893532136
+    Example: tests/passes/fixtures/shared_edges.txt.
     """
     reusable = typed_edges.filter(F.col("result_partition_type").isin(*REUSABLE))
     consumers = rename(
@@ -41,7 +32,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
     keyed = join_local(reusable, consumers, {"target": "vertex"}).select(
         "*",
         F.struct(
-            F.when(F.col("result_partition_type").isin(*HYBRID), F.lit("HYBRID"))
+            F.when(F.col("result_partition_type").isin(*HYBRID_TYPES), F.lit("HYBRID"))
             .otherwise(F.col("result_partition_type"))
             .alias("kind"),
             "consumer_parallelism",
@@ -69,7 +60,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
         "id_lower": F.coalesce("first.id_lower", "id_lower"),
         "id_upper": F.coalesce("first.id_upper", "id_upper"),
         "result_partition_type": F.coalesce(
-            F.when(first_type.isin(*HYBRID), F.lit(Type.HYBRID_FULL.value)).otherwise(first_type),
+            F.when(first_type.isin(*HYBRID_TYPES), F.lit(Type.HYBRID_FULL.value)).otherwise(first_type),
             "result_partition_type",
         ),
     }

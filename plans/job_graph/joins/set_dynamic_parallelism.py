@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.arrow_walks import positions, topologies_of
+from plans.counts import smallest_in_component
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from plans.joins.frames import join_groups, join_local, rename
 from plans.tables.column_types import INT, LONG, TOPOLOGY
-from plans.union_find import smallest_in_component
 
 FORWARD_GROUPS = pa.schema(
     [
@@ -32,13 +32,7 @@ def find_forward_groups(
 
     Source: ForwardGroupComputeUtil.computeForwardGroups.
 
-    Example: forward edges that are not chained make groups (tests/passes/fixtures/forward_groups.txt).
-
-        typed_edges                    -> forward_groups
-        source_vertex  target  forward    vertex  forward_group
-        1              3       true       1       1
-        3              5       false      3       1
-                                          5       5
+    Example: tests/passes/fixtures/forward_groups.txt.
     """
     dynamic = job_settings.filter("dynamic").select(TOPOLOGY)
     if dynamic.isEmpty():
@@ -74,15 +68,7 @@ def set_dynamic_parallelism(
 
     Source: StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary, JobVertexForwardGroup.
 
-    Example: a forward group has its largest parallelism and its smallest max parallelism
-    (tests/passes/fixtures/vertices.txt).
-
-        forward_groups        -> vertices
-        vertex  forward_group    vertex  parallelism  max_parallelism  parallelism_configured
-        1       1                1       -1           -1               false
-        3       3                3       4            16               true
-        5       3                5       4            16               true
-        7       7                7       2            -1               true
+    Example: tests/passes/fixtures/vertices.txt.
     """
     settings = job_settings.select(
         TOPOLOGY, (F.col("dynamic") & F.col("auto_parallelism_enabled")).alias("resets")

@@ -50,16 +50,7 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
     vertex_postorder, postorder, no_output of the source; one error row (node null) for a topology with a
     node whose uid collides with another's: colliding_node.
 
-    Example: operators are visited depth first, chained outputs before others
-    (tests/passes/fixtures/walked.txt).
-
-        stream_edges              -> walked
-        source  target  chainable    node  preorder  branch  closings
-        1       2       true         1     0         0       0
-        1       4       true         2     1         2       0
-        2       3       true         3     2         1       0
-        4       5       true         4     3         3       0
-                                     5     4         1       1
+    Example: tests/passes/fixtures/walked.txt.
     """
     nodes = stream_nodes.select(
         TOPOLOGY,

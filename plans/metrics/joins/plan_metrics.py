@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.cut_lineage import cut_lineage
+from plans.joins.spark_schemas import cut_lineage
 from plans.metrics.joins.walk_rates import KIND, Row, walk_rates
 from plans.metrics.plan_metrics import METRICS
 from plans.resources.network_options import NetworkOptions
@@ -46,7 +46,7 @@ def plan_metrics(
     )
     plans = tables["topologies"].select(TOPOLOGY, "name")
     for part in (
-        _of_plans(tables, rates),
+        _measure_plans(tables, rates),
         _chains(tables),
         _tasks(tables),
         _connections(tables),
@@ -87,7 +87,7 @@ def _vertices(tables: Tables, rates: DataFrame) -> DataFrame:
     return vertices.join(names, key).join(found, key).select(*key, "name", "parallelism", *columns)
 
 
-def _of_plans(tables: Tables, rates: DataFrame) -> DataFrame:
+def _measure_plans(tables: Tables, rates: DataFrame) -> DataFrame:
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", F.col("name").alias("bottleneck"))
     same = ("operators", "critical_path", "exchanged_bytes_per_second", "shuffled_bytes_per_second")
     plans = rates.filter(F.col(KIND) == Row.PLAN.value).select(

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from plans.joins.arrow_walks import Part, walk_topologies
-from plans.joins.blocks import partitioned
 from plans.joins.frames import join_local
+from plans.joins.packed_blocks import partitioned
 from plans.metrics.rates_and_loads import NO_VERTEX, edges_of, operators_of, rates_and_loads
 from plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
 

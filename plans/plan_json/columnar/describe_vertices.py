@@ -10,7 +10,7 @@ import polars as pl
 
 from plans.columnar.frames import join_topology
 from plans.errors import NotEnoughMemoryError
-from plans.plan_json.columnar.join_parts import Tables
+from plans.plan_json.columnar.json_text import Tables
 from plans.tables.column_types import TOPOLOGY
 
 LONGEST_DESCRIPTION = 1 << 28

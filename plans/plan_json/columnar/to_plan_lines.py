@@ -1,15 +1,73 @@
 """Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import polars as pl
 
 from plans.columnar.frames import join_topology, rename
-from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
-from plans.plan_json.columnar.json_text import double_maps, in_list, json_lists, json_object, quoted, values
-from plans.plan_json.sections import SECTIONS
-from plans.plan_json.stream_graph_json import EDGE_KEYS, NODE_KEYS
+from plans.plan_json.columnar.json_text import (
+    Parts,
+    Tables,
+    double_maps,
+    in_list,
+    join_parts,
+    json_lists,
+    json_object,
+    listed,
+    parts_of_topologies,
+    quoted,
+    values,
+)
 from plans.tables.column_types import TOPOLOGY
+
+
+class Section(NamedTuple):
+    """One key of a plan line: written where the plan has all of `tables`."""
+
+    key: str
+    tables: tuple[str, ...]
+    empty: str  #: of a topology without operators
+
+
+SECTIONS = (
+    Section("stream_graph", ("stream_nodes", "stream_edges"), '{"nodes":[],"edges":[]}'),
+    Section(
+        "job_graph",
+        ("job_vertices", "chained_operators", "job_edges", "intermediate_data_sets"),
+        '{"vertices":[],"topological_order":[]}',
+    ),
+    Section(
+        "execution_graph",
+        ("job_vertices", "job_edges", "execution_job_vertices", "execution_edges"),
+        '{"vertices":[]}',
+    ),
+    Section("slots", ("job_vertices", "execution_slot_sharing_groups"), "[]"),
+)
+
+NODE_KEYS = (
+    "id",
+    "name",
+    "parallelism",
+    "max_parallelism",
+    "slot_sharing_group",
+    "co_location_group",
+    "uid",
+    "uid_hash",
+    "buffer_timeout",
+    "chaining",
+)
+EDGE_KEYS = (
+    "source",
+    "target",
+    "type_number",
+    "partitioner",
+    "exchange_mode",
+    "output_tag",
+    "edge_id",
+    "chainable",
+)
+
 
 _VERTEX = [TOPOLOGY, "vertex"]
 _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
@@ -18,7 +76,7 @@ _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
 def to_plan_lines(tables: Tables) -> pl.DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
 
-    As joins.to_plan_lines, to the byte.
+    `tables`: those of plans.tables; a layer without tables is left out.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
     planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))

@@ -5,8 +5,16 @@ from typing import Any
 import orjson
 import polars as pl
 
-from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, listed, parts_of_topologies
-from plans.plan_json.columnar.json_text import in_list, json_object, quoted
+from plans.plan_json.columnar.json_text import (
+    Parts,
+    Tables,
+    in_list,
+    join_parts,
+    json_object,
+    listed,
+    parts_of_topologies,
+    quoted,
+)
 from plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES
@@ -39,13 +47,13 @@ def to_topology_lines(tables: Tables) -> pl.DataFrame:
         # Places count the rows of one form.
         rows = of_form.with_columns(pl.int_range(pl.len()).alias("place"))
         if form[0] == TopologyForm.TRANSFORMATIONS:
-            lines.extend(_of_transformations(rows, tables["transformations"]))
+            lines.extend(_write_transformations(rows, tables["transformations"]))
         else:
-            lines.extend(_of_stream_graphs(rows, tables["stream_nodes"], tables["stream_edges"]))
+            lines.extend(_write_stream_graphs(rows, tables["stream_nodes"], tables["stream_edges"]))
     return lines
 
 
-def _of_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _write_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.filter(pl.col(TOPOLOGY).is_in(topologies[TOPOLOGY].implode()))
     members = listed(rows, ["id"], json_object(_values(rows, TRANSFORMATIONS.names[1:])))
     own = _values(topologies, _OF_TOPOLOGY)
@@ -106,7 +114,7 @@ def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def _of_stream_graphs(topologies: pl.DataFrame, nodes: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
+def _write_stream_graphs(topologies: pl.DataFrame, nodes: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
     ids = topologies[TOPOLOGY].implode()
     of_nodes = _by_topology(nodes.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "id"))
     of_edges = _by_topology(edges.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "source", "out_index"))

@@ -1,10 +1,23 @@
-"""Lines of one of Flink's own views of a plan: a key per planned topology, and refusals."""
+"""The two views of a plan that Flink has: its REST API's plan of the JobGraph, and getExecutionPlan()."""
 
+import orjson
 import polars as pl
 
-from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, parts_of_topologies
-from plans.plan_json.columnar.json_text import json_object, quoted, values
+from plans.columnar.frames import join_topology
+from plans.plan_json.columnar.describe_vertices import describe_vertices
+from plans.plan_json.columnar.json_text import (
+    Parts,
+    Tables,
+    join_parts,
+    json_lists,
+    json_object,
+    listed,
+    parts_of_topologies,
+    quoted,
+    values,
+)
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import Kind
 
 _EMPTY = '"error":"RuntimeException","message":"JSON plan creation failed"'
 """What Flink says to a job without operators. Source: StreamGraph.getStreamingPlanAsJSON."""
@@ -31,3 +44,116 @@ def view_lines(tables: Tables, view: Parts) -> pl.DataFrame:
     return pl.DataFrame(
         {"name": pl.concat([topologies["name"], rejected["name"]]), "line": join_parts(texts)}
     )
+
+
+FLINK_PLAN_COLUMNS = {
+    "topologies": (TOPOLOGY, "name"),
+    "rejected": (TOPOLOGY, "name", "error", "message"),
+    "job_settings": (TOPOLOGY, "job_type", "vertex_description_mode"),
+    "stream_nodes": (TOPOLOGY, "id", "name"),
+    "stream_edges": (TOPOLOGY, "source", "target", "in_index", "out_index", "chainable", "chained_source"),
+    "job_vertices": (TOPOLOGY, "vertex", "vertex_id", "parallelism", "creation_order"),
+    "job_edges": (TOPOLOGY, "target_vertex", "input_index", "source_vertex", "data_set_id", "ship_strategy"),
+    "intermediate_data_sets": (TOPOLOGY, "vertex", "data_set_id", "result_partition_type"),
+}
+"""The columns that to_flink_plan_lines reads, by table."""
+
+
+def to_flink_plan_lines(tables: Tables) -> pl.DataFrame:
+    """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
+
+    `jid` is left out: Flink draws it. Raises NotEnoughMemoryError as describe_vertices.
+    Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
+    """
+    vertices = join_topology(describe_vertices(tables), _inputs(tables), {"vertex": "target_vertex"}, "left")
+    members = {
+        "id": quoted(pl.col("vertex_id")),
+        "operator": pl.lit('""'),
+        "parallelism": pl.col("parallelism").cast(pl.String),
+        "operator_strategy": pl.lit('""'),
+        "description": quoted(pl.col("description")),
+        "optimizer_properties": pl.lit("{}"),
+        "inputs": pl.col("inputs"),
+    }
+    # As after execute(name), which wins over pipeline.name.
+    names = tables["topologies"].select(TOPOLOGY, "name")
+    jobs = join_topology(names, tables["job_settings"].select(TOPOLOGY, "job_type"), {})
+    head = jobs.select(TOPOLOGY, json=json_object(values(jobs, name="name", type="job_type")).str.head(-1))
+    nodes = listed(vertices, ["creation_order"], json_object(members))
+    return view_lines(tables, ['"flink_plan":', head, ',"nodes":[', nodes, "]}"])
+
+
+def _inputs(tables: Tables) -> pl.DataFrame:
+    """(topology_id, target_vertex, inputs): the job edges that a vertex reads as a JSON list."""
+    vertices, data_sets = tables["job_vertices"], tables["intermediate_data_sets"]
+    edges = join_topology(
+        tables["job_edges"].select(FLINK_PLAN_COLUMNS["job_edges"]),
+        vertices.select(TOPOLOGY, "vertex", "vertex_id"),
+        {"source_vertex": "vertex"},
+    )
+    types = data_sets.select(
+        TOPOLOGY, "vertex", "data_set_id", exchange=pl.col("result_partition_type").str.to_lowercase()
+    )
+    typed = join_topology(edges, types, {"source_vertex": "vertex", "data_set_id": "data_set_id"})
+    written = values(
+        typed, id="vertex_id", num="input_index", exchange="exchange", ship_strategy="ship_strategy"
+    )
+    lists = json_lists(typed, [TOPOLOGY, "target_vertex"], ["input_index"], json_object(written))
+    return lists.rename({"json": "inputs"})
+
+
+EXECUTION_PLAN_COLUMNS = {
+    "topologies": (TOPOLOGY, "name", "stream_graph_settings"),
+    "rejected": (TOPOLOGY, "name", "error", "message"),
+    "transformations": (TOPOLOGY, "id", "kind"),
+    "stream_nodes": (TOPOLOGY, "id", "name", "parallelism", "source", "legacy_source"),
+    "stream_edges": (TOPOLOGY, "source", "target", "in_index", "partitioner"),
+}
+"""The columns that to_execution_plan_lines reads, by table."""
+
+
+def to_execution_plan_lines(tables: Tables) -> pl.DataFrame:
+    """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
+
+    Nodes are in the order of their ids, sinks last.
+    Source: org.apache.flink.streaming.api.graph.JSONGenerator.
+    """
+    nodes = join_topology(tables["stream_nodes"], _sinks(tables), {"id": "sink_id"}, "left")
+    nodes = join_topology(nodes, _predecessors(tables["stream_edges"]), {"id": "target"}, "left")
+    is_source = pl.col("source") | pl.col("legacy_source")
+    is_sink = pl.col("sink").fill_null(False)
+    pact = pl.when(is_source).then(pl.lit("Data Source")).when(is_sink).then(pl.lit("Data Sink"))
+    members = {
+        "id": pl.col("id").cast(pl.String),
+        "type": quoted(pl.col("name")),
+        "pact": quoted(pact.otherwise(pl.lit("Operator"))),
+        "contents": quoted(pl.col("name")),
+        "parallelism": pl.col("parallelism").cast(pl.String),
+        "predecessors": pl.when(~is_source).then(pl.col("predecessors").fill_null("[]")),
+    }
+    ordered = nodes.with_columns(last=is_sink)
+    listed_nodes = listed(ordered, ["last", "id"], json_object(members))
+    return view_lines(tables, ['"execution_plan":{"nodes":[', listed_nodes, "]}"])
+
+
+def _predecessors(edges: pl.DataFrame) -> pl.DataFrame:
+    """(topology_id, target, predecessors): the inputs of a node as a JSON list."""
+    members = values(edges, id="source", ship_strategy="partitioner")
+    # JSONGenerator counts the entry before it asks whether it is the first: all are "second".
+    members["side"] = pl.lit('"second"')
+    lists = json_lists(edges, [TOPOLOGY, "target"], ["in_index"], json_object(members))
+    return lists.rename({"json": "predecessors"})
+
+
+def _sinks(tables: Tables) -> pl.DataFrame:
+    """(topology_id, sink_id, sink): the nodes that Flink registers as sinks."""
+    transformations = tables["transformations"]
+    sinks = transformations.filter(pl.col("kind") == Kind.SINK).select(TOPOLOGY, sink_id="id")
+    given = tables["topologies"].filter(pl.col("stream_graph_settings").is_not_null())
+    rows = [
+        (topology, sink)
+        for topology, settings in given.select(TOPOLOGY, "stream_graph_settings").iter_rows()
+        for sink in orjson.loads(settings)["sinks"]
+    ]
+    both = pl.concat([sinks, pl.DataFrame(rows, sinks.schema, orient="row")])
+    return both.unique().with_columns(sink=pl.lit(value=True))

@@ -1,41 +1,44 @@
-"""How many network buffers the gates and result partitions of a task need."""
+"""How many network buffers the gates and result partitions of a task need, a task, and a slot."""
 
 import polars as pl
 
-from plans.resources.count_network_buffers import (
-    BLOCKING,
-    BOUNDED,
-    HYBRID,
-    MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH,
-    PIPELINED,
-)
+from plans.columnar.frames import join_topology
+from plans.execution_graph.pointwise_edges import most_subtasks_of_partition
 from plans.resources.network_options import FLINK_2_3, NetworkOptions
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import BufferSide
+from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, MUST_BE_PIPELINED_TYPES, BufferSide
 from plans.vocabulary import ResultPartitionType as Type
+
+_BOUNDED = (Type.PIPELINED_BOUNDED, Type.PIPELINED_APPROXIMATE)
+_MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
 
 
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    In: placed_edges (see place_job_edges). Columns and source: see joins.count_network_buffers.
+    In: placed_edges (see place_job_edges); nothing is read of the data sets that their first edges do not
+    say. Out (key topology_id, vertex, side, index): network_buffers.
 
-    Example: a gate needs a buffer for each channel, a partition one for each subpartition
-    (tests/passes/fixtures/network_buffers.txt).
+    The figures are those that Flink announces for a graph that is not dynamic: a data set has a subpartition
+    for each subtask of its consumer, and a gate has a channel for each partition it reads. They differ from
+    the running task where
+    - a producer runs on the same TaskManager: its local channel takes no buffers of its own;
+    - the cluster's execution.batch-shuffle-mode is one of hybrid shuffle, which uses tiered storage: BLOCKING
+      becomes HYBRID_FULL, a gate of hybrid data requires 1000 buffers at most, and a partition of n
+      subpartitions that is not sort-shuffled requires min(n + 1, guaranteed), where the memory tier
+      guarantees 100 buffers and the disk and remote tiers 1 each;
+    - the graph is dynamic: a partition then has as many subpartitions as its consumer may get subtasks (one,
+      if it is broadcast or forward), and a channel may read a range of them.
 
-        connected_edges
-        source_vertex  target_vertex  result_partition_type
-        1              3              PIPELINED_BOUNDED
+    `target` and `announced` are null where Flink sets no bound; for PIPELINED and hybrid result partitions,
+    Flink refuses to announce (fine-grained resource management then fails with IllegalArgumentException).
 
-        execution_job_vertices
-        vertex  parallelism
-        1       2
-        3       5
+    Source: InputGateSpecUtils.createGateBuffersSpec,
+    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition, getNumBuffersToAnnounceForResultPartition;
+    SsgNetworkMemoryCalculationUtils, EdgeManagerBuildUtil.computeMaxEdgesToTargetExecutionVertex;
+    ResultPartitionFactory.isOverdraftBufferNeeded.
 
-        -> network_buffers
-        vertex  side              channels  required  target  announced  overdraft
-        1       RESULT_PARTITION  5         6         18      18         20
-        3       GATE              2         5         12      12         0
+    Example: tests/passes/fixtures/network_buffers.txt.
     """
     gates = _ends(
         placed_edges, BufferSide.GATE, "target_vertex", "input_index", _most_edges("producers", "consumers")
@@ -49,8 +52,8 @@ def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions
     )
     return pl.concat(
         [
-            _with_figures(gates, _of_gate(options)),
-            _with_figures(partitions, _of_result_partition(options)),
+            _with_figures(gates, _gate_figures(options)),
+            _with_figures(partitions, _result_partition_figures(options)),
         ]
     )
 
@@ -76,18 +79,18 @@ def _with_figures(ends: pl.DataFrame, figures: dict[str, pl.Expr]) -> pl.DataFra
 def _most_edges(of_far_end: str, of_near_end: str) -> pl.Expr:
     """The most tasks of the far end that one task of the near end is connected with."""
     far, near = pl.col(of_far_end), pl.col(of_near_end)
-    return pl.when("all_to_all").then(far).otherwise((far + near - 1) // near)
+    return pl.when("all_to_all").then(far).otherwise(most_subtasks_of_partition(near, far))
 
 
-def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
+def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
     channels = pl.col("channels")
     exclusive = channels * options.buffers_per_channel
     wanted = exclusive + 1
     if options.max_required_buffers_per_gate is not None:
         required = pl.min_horizontal(wanted, options.max_required_buffers_per_gate)
     else:
-        of_batch = pl.min_horizontal(wanted, MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
-        required = pl.when(_is(*PIPELINED, *HYBRID)).then(wanted).otherwise(of_batch)
+        of_batch = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
+        required = pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(of_batch)
     target = exclusive + options.floating_buffers_per_gate
     # One buffer is left to float: a local channel needs it to recover.
     of_channel = (required - 1) // channels
@@ -100,13 +103,13 @@ def _of_gate(options: NetworkOptions) -> dict[str, pl.Expr]:
     }
 
 
-def _of_result_partition(options: NetworkOptions) -> dict[str, pl.Expr]:
+def _result_partition_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
     subpartitions = pl.col("channels")
-    is_sort_shuffle = _is(*BLOCKING) & (subpartitions >= options.sort_shuffle_min_parallelism)
+    is_sort_shuffle = _is(*BLOCKING_TYPES) & (subpartitions >= options.sort_shuffle_min_parallelism)
     required = pl.when(is_sort_shuffle).then(options.sort_shuffle_min_buffers).otherwise(subpartitions + 1)
     bound = subpartitions * options.buffers_per_channel + options.floating_buffers_per_gate
     target = (
-        pl.when(_is(*BOUNDED))
+        pl.when(_is(*_BOUNDED))
         .then(pl.max_horizontal(required, bound))
         .when(is_sort_shuffle)
         .then(pl.max_horizontal(required, subpartitions * 4))
@@ -115,10 +118,73 @@ def _of_result_partition(options: NetworkOptions) -> dict[str, pl.Expr]:
         "exclusive_per_channel": pl.lit(0),
         "required": required,
         "target": target,
-        "announced": pl.when(_is(*BLOCKING)).then(required).otherwise(target),
-        "overdraft": pl.when(_is(*PIPELINED)).then(options.max_overdraft_buffers_per_gate).otherwise(0),
+        "announced": pl.when(_is(*BLOCKING_TYPES)).then(required).otherwise(target),
+        "overdraft": pl.when(_is(*MUST_BE_PIPELINED_TYPES))
+        .then(options.max_overdraft_buffers_per_gate)
+        .otherwise(0),
     }
 
 
 def _is(*types: Type) -> pl.Expr:
     return pl.col("result_partition_type").is_in([t.value for t in types])
+
+
+FIGURES = ("required", "target", "announced")
+"""Figures of network buffers that add up over a task."""
+
+
+def task_network_buffers(
+    network_buffers: pl.DataFrame, job_vertices: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
+) -> pl.DataFrame:
+    """The buffers of all gates and result partitions of a task, those of the vertex's largest.
+
+    In: network_buffers (see count_network_buffers), counted with the same `options`; job_vertices (vertex,
+    slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
+    `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
+    has zeros. A figure is null where one of its summands is not bounded.
+
+    `announced_bytes` is what Flink adds to the resource profile of the vertex's slot sharing group, if the
+    author gave the group one (fine-grained resource management); otherwise buffers come out of the
+    TaskManager's pool as tasks ask for them, between required and target.
+
+    Source: NettyShuffleUtils.computeNetworkBuffersForAnnouncing, NettyShuffleMaster.
+    """
+    is_gate = pl.col("side") == BufferSide.GATE.value
+    sums = network_buffers.group_by(TOPOLOGY, "vertex").agg(
+        is_gate.sum().alias("gates"),
+        (~is_gate).sum().alias("result_partitions"),
+        *(_sum_if_bounded(figure) for figure in FIGURES),
+    )
+    vertices = job_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
+    joined = join_topology(vertices, sums, {"vertex": "vertex"}, "left")
+    has_none = pl.col("gates").is_null()
+    return joined.select(
+        *vertices.columns,
+        *(pl.col(name).fill_null(0).cast(pl.Int32) for name in ("gates", "result_partitions")),
+        *(pl.when(has_none).then(0).otherwise(figure).cast(pl.Int64).alias(figure) for figure in FIGURES),
+    ).with_columns(_bytes(options))
+
+
+def slot_network_buffers(
+    task_network_buffers: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
+) -> pl.DataFrame:
+    """The buffers of a slot that holds a task of every vertex of its slot sharing group: no slot needs more.
+
+    In: task_network_buffers, of the same `options`. Out (key topology_id, slot_sharing_group): vertices, and
+    the figures as in task_network_buffers.
+
+    Source: SsgNetworkMemoryCalculationUtils.enrichNetworkMemory.
+    """
+    sums = task_network_buffers.group_by(TOPOLOGY, "slot_sharing_group").agg(
+        pl.len().cast(pl.Int32).alias("vertices"), *(_sum_if_bounded(figure) for figure in FIGURES)
+    )
+    return sums.with_columns(_bytes(options))
+
+
+def _sum_if_bounded(figure: str) -> pl.Expr:
+    total = pl.col(figure).cast(pl.Int64).sum()
+    return pl.when(pl.col(figure).is_not_null().all()).then(total).alias(figure)
+
+
+def _bytes(options: NetworkOptions) -> list[pl.Expr]:
+    return [(pl.col(figure) * options.segment_size_bytes).alias(f"{figure}_bytes") for figure in FIGURES]

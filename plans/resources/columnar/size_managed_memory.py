@@ -28,14 +28,7 @@ def size_managed_memory(
 
     Columns and source: see joins.size_managed_memory.
 
-    Example: use cases are weighed 70 to 30, operators by their weights
-    (tests/passes/fixtures/managed_memory.txt).
-
-        chained_operators                   -> managed_memory
-        node  managed_memory_fraction          node  use_case  fraction  slot_fraction       bytes
-        1     {OPERATOR: 0.0, PYTHON: 0.0}     2     OPERATOR  0.25      0.175               93952411
-        2     {OPERATOR: 0.25, PYTHON: 0.0}    3     OPERATOR  0.75      0.5249999999999999  281857232
-        3     {OPERATOR: 0.75, PYTHON: 1.0}    3     PYTHON    1.0       0.3                 161061276
+    Example: tests/passes/fixtures/managed_memory.txt.
     """
     settings = job_settings.select(
         TOPOLOGY,
@@ -65,7 +58,7 @@ def size_managed_memory(
             "active",
         )
         .filter(pl.col("fraction") > 0)
-        .with_columns((pl.col("fraction") * _of_slot(task_manager)).alias("slot_fraction"))
+        .with_columns((pl.col("fraction") * _memory_of_slot(task_manager)).alias("slot_fraction"))
         .with_columns((of_slot * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
         .drop("active")
     )
@@ -97,7 +90,7 @@ def _active_use_cases() -> pl.Expr:
 
 
 @cache
-def _of_slot(task_manager: TaskManager) -> pl.Expr:
+def _memory_of_slot(task_manager: TaskManager) -> pl.Expr:
     """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
     found = pl.lit(0.0)
     for use_case in USE_CASES:

@@ -38,14 +38,7 @@ def size_managed_memory(
     Source: StreamConfig.getManagedMemoryFractionOperatorUseCaseOfSlot,
     ManagedMemoryUtils.convertToFractionOfSlot, MemoryManager.computeMemorySize.
 
-    Example: use cases are weighed 70 to 30, operators by their weights
-    (tests/passes/fixtures/managed_memory.txt).
-
-        chained_operators                   -> managed_memory
-        node  managed_memory_fraction          node  use_case  fraction  slot_fraction       bytes
-        1     {OPERATOR: 0.0, PYTHON: 0.0}     2     OPERATOR  0.25      0.175               93952411
-        2     {OPERATOR: 0.25, PYTHON: 0.0}    3     OPERATOR  0.75      0.5249999999999999  281857232
-        3     {OPERATOR: 0.75, PYTHON: 1.0}    3     PYTHON    1.0       0.3                 161061276
+    Example: tests/passes/fixtures/managed_memory.txt.
     """
     settings = job_settings.select(
         TOPOLOGY,
@@ -54,7 +47,7 @@ def size_managed_memory(
     consumers = chained_operators.filter(F.size("managed_memory_fraction") > 0).select(
         TOPOLOGY, "vertex", "node", "managed_memory_fraction"
     )
-    slot_fraction = F.col("fraction") * _of_slot(task_manager)
+    slot_fraction = F.col("fraction") * _memory_of_slot(task_manager)
     return (
         join_local(consumers, settings, {})
         .select(
@@ -109,7 +102,7 @@ def _active_use_cases() -> Column:
     return bits
 
 
-def _of_slot(task_manager: TaskManager) -> Column:
+def _memory_of_slot(task_manager: TaskManager) -> Column:
     """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
     found = F.lit(0.0)
     for use_case in USE_CASES:

@@ -1,38 +1,32 @@
-"""The slot of each task, and the number of slots of each slot sharing group."""
+"""The slot of each task by a slot sharing strategy, and the number of slots of each group."""
 
 import numpy as np
 import polars as pl
 
 from plans.columnar.groups import ints
-from plans.execution_graph.columnar.create_execution_vertices import of_subtasks
-from plans.runs import runs
-from plans.slots.slots_of_groups import numbered_groups
+from plans.counts import runs
+from plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
+from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
+from plans.slots.slots_of_groups import Strategy, numbered_groups
 from plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
 from plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
-    """One row per task (key topology_id, vertex, subtask).
+    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
 
-    In: task_slots, whose rows are those of ordered_vertices. Columns and source: see
-    joins.create_slot_sharing_groups.
+    In: task_slots, whose rows are those of ordered_vertices.
 
-    Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
+    Source: ExecutionSlotSharingGroup.
 
-        task_slots        -> execution_slot_sharing_groups
-        vertex  slots        vertex  subtask  execution_slot_sharing_group
-        1       [0, 1]       1       0        0
-        3       [0, 1, 2]    1       1        1
-                             3       0        0
-                             3       1        1
-                             3       2        2
+    Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
     """
     return slots_of_tasks(task_slots.with_columns(ordered_vertices["slot_sharing_group"]))
 
 
 def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
     """execution_slot_sharing_groups of rows of task_slots with their slot_sharing_group."""
-    return of_subtasks(grouped_slots, "slots", "execution_slot_sharing_group").select(
+    return explode_subtasks(grouped_slots, "slots", "execution_slot_sharing_group").select(
         EXECUTION_SLOT_SHARING_GROUPS.names
     )
 
@@ -44,14 +38,7 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
     joins.slots_of_groups.SlotSharingGroups).
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/required_slots.txt).
-
-        task_slots           -> required_slots
-        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
-        1       [0, 1]          0                   3      3      1         3
-        2       [0, 1, 2, 3]    1                   4      6      2         2
-        3       [4, 5, 6]
+    Example: tests/passes/fixtures/required_slots.txt.
     """
     tasks = ints(ordered_vertices, "parallelism")
     of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())
@@ -77,3 +64,18 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
         pl.Series("vertices", vertices, pl.Int32),
         pl.col("vertex").alias("largest_vertex"),
     ).select(REQUIRED_SLOTS.names)
+
+
+def share_slots(
+    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, strategy: Strategy
+) -> pl.DataFrame:
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+
+    As in joins.slots_of_groups; rows are those of ordered_vertices.
+
+    Example: tests/passes/fixtures/task_slots.txt.
+    """
+    if ordered_vertices.is_empty():
+        return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))
+    slots = strategy(job_graph_arrays(ordered_vertices, placed_edges))
+    return with_task_numbers(ordered_vertices, "slots", slots)

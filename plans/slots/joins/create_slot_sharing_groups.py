@@ -1,65 +1,39 @@
-"""The slot of each task, and the number of slots of each slot sharing group."""
+"""The slot of each task by a slot sharing strategy, and the number of slots of each group."""
 
-import polars as pl
+from collections.abc import Iterator
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.expand_in_workers import Expansion, expand_in_workers
+from plans.execution_graph.joins.job_graph_arrays import (
+    job_graph_arrays,
+    job_graph_rows,
+    task_numbers,
+    task_numbers_batch,
+)
+from plans.joins.arrow_walks import walk_topologies
 from plans.joins.frames import join_local, rename
-from plans.slots.columnar import create_slot_sharing_groups as columnar
+from plans.slots.slots_of_groups import Strategy
 from plans.tables.column_types import TOPOLOGY
 
 
-def _tasks(grouped_slots: pl.DataFrame) -> pl.Series:
-    return grouped_slots["slots"].list.len()
-
-
-EXECUTION_SLOT_SHARING_GROUPS = Expansion("execution_slot_sharing_groups", columnar.slots_of_tasks, _tasks)
-
-
-def grouped_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+def grouped_slots(task_slots: DataFrame, job_vertices: DataFrame) -> DataFrame:
     """The rows of task_slots (see the slot sharing strategies) with the slot_sharing_group of the vertex."""
-    groups = rename(named_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
+    groups = rename(job_vertices, of_vertex="vertex", slot_sharing_group="slot_sharing_group")
     return join_local(task_slots, groups, {"vertex": "of_vertex"})
 
 
-def execution_slot_sharing_groups(grouped_slots: DataFrame) -> DataFrame:
-    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
-
-    In: grouped_slots.
-
-    Source: ExecutionSlotSharingGroup.
-
-    Example: tasks of one number share a slot (tests/passes/fixtures/execution_slot_sharing_groups.txt).
-
-        task_slots        -> execution_slot_sharing_groups
-        vertex  slots        vertex  subtask  execution_slot_sharing_group
-        1       [0, 1]       1       0        0
-        3       [0, 1, 2]    1       1        1
-                             3       0        0
-                             3       1        1
-                             3       2        2
-    """
-    return expand_in_workers(grouped_slots, EXECUTION_SLOT_SHARING_GROUPS)
-
-
-def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFrame:
+def required_slots(task_slots: DataFrame, job_vertices: DataFrame) -> DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group): required_slots.
 
-    In: task_slots (see the slot sharing strategies), named_vertices. Every strategy puts the tasks of a group
+    In: task_slots (see the slot sharing strategies), job_vertices. Every strategy puts the tasks of a group
     into as many slots as its largest vertex has tasks (see plans.slots.slots_of_groups).
 
-    Example: a group needs as many slots as its largest vertex has tasks
-    (tests/passes/fixtures/required_slots.txt).
-
-        task_slots           -> required_slots
-        vertex  slots           slot_sharing_group  slots  tasks  vertices  largest_vertex
-        1       [0, 1]          0                   3      3      1         3
-        2       [0, 1, 2, 3]    1                   4      6      2         2
-        3       [4, 5, 6]
+    Example: tests/passes/fixtures/required_slots.txt.
     """
     vertices = rename(
-        named_vertices,
+        job_vertices,
         of_vertex="vertex",
         slot_sharing_group="slot_sharing_group",
         topological_order="topological_order",
@@ -83,3 +57,30 @@ def required_slots(task_slots: DataFrame, named_vertices: DataFrame) -> DataFram
             F.col("first_by_size.vertex").alias("largest_vertex"),
         )
     )
+
+
+SLOTS = task_numbers("slots")
+
+
+def share_slots(
+    job_vertices: DataFrame,
+    execution_job_vertices: DataFrame,
+    connected_edges: DataFrame,
+    *,
+    strategy: Strategy,
+) -> DataFrame:
+    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+
+    In: job_vertices (see number_co_location_groups), execution_job_vertices, connected_edges (see
+    connect_vertices). Slots are numbered from 0 in a topology.
+
+    Example: tests/passes/fixtures/task_slots.txt.
+    """
+    parts = job_graph_rows(job_vertices, execution_job_vertices, connected_edges)
+    return walk_topologies(parts, lambda vertices, edges: slot_numbers(vertices, edges, strategy), SLOTS)
+
+
+def slot_numbers(vertices: pa.Table, edges: pa.Table, strategy: Strategy) -> Iterator[pa.RecordBatch]:
+    """Rows of share_slots for the job_graph_rows of whole topologies."""
+    graph = job_graph_arrays(vertices, edges)
+    yield task_numbers_batch(graph, "slots", strategy(graph))

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
@@ -37,24 +37,7 @@ def choose_partitioners(
     Columns and source: see joins.choose_partitioners. The edges that are translated come first, as in
     edge_ends.
 
-    Example: an edge without a partitioner is forward between equal parallelisms, else rebalance
-    (tests/passes/fixtures/edges_with_ends.txt).
-
-        resolved_inputs
-        target  source  partitioner
-        2       1       -
-        3       2       -
-
-        stream_nodes
-        id  name       parallelism
-        1   Source: s  2
-        2   m          2
-        3   Sink: k    3
-
-        -> edges_with_ends
-        source  target  partitioner  edge_id                      source_parallelism  target_parallelism
-        1       2       FORWARD      Source: s-1_m-2_0_FORWARD_0  2                   2
-        2       3       REBALANCE    m-2_Sink: k-3_0_REBALANCE_0  2                   3
+    Example: tests/passes/fixtures/edges_with_ends.txt.
     """
     settings = job_settings.select(_SETTINGS).rechunk()
     count = len(resolved_inputs)

@@ -16,15 +16,7 @@ def inherit_slot_sharing_groups(transformations: pl.DataFrame, resolved_inputs: 
 
     As in joins.inherit_slot_sharing_groups; "default" where that has no row.
 
-    Example: a group is inherited if all inputs are in it (tests/passes/fixtures/inherited_groups.txt).
-
-        transformations                           -> inherited_groups
-        id  kind       inputs  slot_sharing_group    id  slot_sharing_group
-        1   source     []      a                     1   a
-        2   source     []      b                     2   b
-        3   one_input  [1]     -                     3   a
-        4   two_input  [1, 2]  -                     4   default
-        5   sink       [3]     -                     5   a
+    Example: tests/passes/fixtures/inherited_groups.txt.
     """
     given = transformations["slot_sharing_group"]
     default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])

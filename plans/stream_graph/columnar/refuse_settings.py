@@ -5,6 +5,7 @@ import polars as pl
 from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import join_topology
 from plans.columnar.refusals import refused_settings, settings_refused_at
+from plans.not_chainable_reasons import NotChainableReason
 from plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,
@@ -19,7 +20,7 @@ from plans.stream_graph.refuse_settings import (
 )
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
+from plans.vocabulary import SOURCE_KINDS, Layer
 
 _STEP = pl.col("step")
 

@@ -5,7 +5,7 @@ import polars as pl
 from operators.kinds import OPERATOR_KINDS
 from plans.columnar.frames import join_topology
 from plans.columnar.refusals import NO_REASON, first_refusals, refusals
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.columnar.refuse_settings import (
     refuse_settings_of_edges,
     refuse_settings_of_transformations,
@@ -71,22 +71,7 @@ def refuse_stream_graphs(
 
     Columns and source: see joins.refuse_stream_graphs.
 
-    Example: forward between operators of different parallelism
-    (tests/passes/fixtures/stream_graph_refusals.txt).
-
-        transformations
-        id  kind       inputs  name  parallelism  partitioner
-        1   source     []      s     1            -
-        2   partition  [1]     -     -            forward
-        3   one_input  [2]     m     2            -
-
-        stream_edges
-        source  target  partitioner
-        1       3       FORWARD
-
-        -> stream_graph_refusals
-        error                          location
-        UnsupportedOperationException  edge Source: s-1_m-3_0_FORWARD_0
+    Example: tests/passes/fixtures/stream_graph_refusals.txt.
     """
     return first_refusals(
         [

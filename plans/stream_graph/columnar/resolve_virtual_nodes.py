@@ -37,15 +37,7 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
     transformations; edges of one topology stand together, sorted by target and in_index.
 
-    Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
-
-        transformations                    -> resolved_inputs
-        id  kind       inputs  partitioner    target  in_index  source  partitioner  keyed
-        1   source     []      -              5       0         1       hash         true
-        2   source     []      -              5       1         2       hash         true
-        3   union      [1, 2]  -
-        4   partition  [3]     hash
-        5   one_input  [4]     -
+    Example: tests/passes/fixtures/resolved_inputs.txt.
     """
     given = input_rows(transformations)
     order, bounds, inputs, kinds = given

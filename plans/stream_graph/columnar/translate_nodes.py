@@ -5,7 +5,7 @@ import polars as pl
 
 from operators.kinds import OPERATOR_KINDS, OperatorKind
 from plans.arrow_walks import Flags, Ints
-from plans.columnar.look_up import look_up
+from plans.columnar.frames import look_up
 from plans.stream_graph.columnar.node_rows import is_kind
 from plans.tables import STREAM_NODES
 from plans.tables.column_types import TOPOLOGY
@@ -48,24 +48,7 @@ def translate_nodes(
 
     As in joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
 
-    Example: a node has the defaults of its job and the prefix of its kind
-    (tests/passes/fixtures/stream_nodes.txt).
-
-        transformations
-        id  kind       inputs  name  parallelism
-        1   source     []      s     -
-        2   one_input  [1]     m     7
-        3   sink       [2]     k     -
-
-        job_settings
-        parallelism  max_parallelism  buffer_timeout
-        3            -1               100
-
-        -> stream_nodes
-        id  name       parallelism  parallelism_configured  slot_sharing_group  chaining
-        1   Source: s  3            false                   default             ALWAYS
-        2   m          7            true                    default             ALWAYS
-        3   Sink: k    3            false                   default             ALWAYS
+    Example: tests/passes/fixtures/stream_nodes.txt.
     """
     rows = inherited_groups["row"].to_numpy()
     keyed = np.zeros(len(transformations), bool)

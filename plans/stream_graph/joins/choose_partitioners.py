@@ -37,24 +37,7 @@ def choose_partitioners(
     Source: StreamGraph.createActualEdge, StreamEdge, PartitionTransformationTranslator (BATCH exchange counts
     in BATCH mode only), StreamGraphGenerator.generate (unaligned checkpoints).
 
-    Example: an edge without a partitioner is forward between equal parallelisms, else rebalance
-    (tests/passes/fixtures/edges_with_ends.txt).
-
-        resolved_inputs
-        target  source  partitioner
-        2       1       -
-        3       2       -
-
-        stream_nodes
-        id  name       parallelism
-        1   Source: s  2
-        2   m          2
-        3   Sink: k    3
-
-        -> edges_with_ends
-        source  target  partitioner  edge_id                      source_parallelism  target_parallelism
-        1       2       FORWARD      Source: s-1_m-2_0_FORWARD_0  2                   2
-        2       3       REBALANCE    m-2_Sink: k-3_0_REBALANCE_0  2                   3
+    Example: tests/passes/fixtures/edges_with_ends.txt.
     """
     sources = rename(stream_nodes, source="id", **{f"source_{a}": a for a in SOURCE_ATTRIBUTES})
     targets = rename(stream_nodes, target="id", **{f"target_{a}": a for a in TARGET_ATTRIBUTES})

@@ -59,15 +59,7 @@ def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: Dat
 
     Source: StreamGraphGenerator.determineSlotSharingGroup.
 
-    Example: a group is inherited if all inputs are in it (tests/passes/fixtures/inherited_groups.txt).
-
-        transformations                           -> inherited_groups
-        id  kind       inputs  slot_sharing_group    id  slot_sharing_group
-        1   source     []      a                     1   a
-        2   source     []      b                     2   b
-        3   one_input  [1]     -                     3   a
-        4   two_input  [1, 2]  -                     4   default
-        5   sink       [3]     -                     5   a
+    Example: tests/passes/fixtures/inherited_groups.txt.
     """
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()

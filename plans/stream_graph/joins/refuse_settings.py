@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 from operators.kinds import OPERATOR_KINDS
 from plans.joins.frames import join_local
 from plans.joins.refusals import refused_settings, settings_refused_at
+from plans.not_chainable_reasons import NotChainableReason
 from plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,
@@ -20,7 +21,7 @@ from plans.stream_graph.refuse_settings import (
 )
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import SOURCE_KINDS, Layer, NotChainableReason
+from plans.vocabulary import SOURCE_KINDS, Layer
 
 
 def refuse_settings(

@@ -4,9 +4,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
+from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.joins.frames import join_local
 from plans.joins.refusals import first_refusals, refusals
-from plans.refusals import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from plans.stream_graph.joins.refuse_settings import refuse_settings
 from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
 from plans.stream_graph.refuse_stream_graphs import (
@@ -37,22 +37,7 @@ def refuse_stream_graphs(
     MultipleInputSelectionHandler.checkSupportedInputCount,
     ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
 
-    Example: forward between operators of different parallelism
-    (tests/passes/fixtures/stream_graph_refusals.txt).
-
-        transformations
-        id  kind       inputs  name  parallelism  partitioner
-        1   source     []      s     1            -
-        2   partition  [1]     -     -            forward
-        3   one_input  [2]     m     2            -
-
-        stream_edges
-        source  target  partitioner
-        1       3       FORWARD
-
-        -> stream_graph_refusals
-        error                          location
-        UnsupportedOperationException  edge Source: s-1_m-3_0_FORWARD_0
+    Example: tests/passes/fixtures/stream_graph_refusals.txt.
     """
     return first_refusals(
         [

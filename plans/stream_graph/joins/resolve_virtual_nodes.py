@@ -4,8 +4,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from operators.kinds import OPERATOR_KINDS
-from plans.joins.blocks import by_number
 from plans.joins.frames import join_local
+from plans.joins.packed_blocks import by_number
 from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind, Partitioner
@@ -20,15 +20,7 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
 
     Source: StreamGraph.addEdgeInternal, the virtual transformations' translators.
 
-    Example: a union gives an edge for each of its inputs (tests/passes/fixtures/resolved_inputs.txt).
-
-        transformations                    -> resolved_inputs
-        id  kind       inputs  partitioner    target  in_index  source  partitioner  keyed
-        1   source     []      -              5       0         1       hash         true
-        2   source     []      -              5       1         2       hash         true
-        3   union      [1, 2]  -
-        4   partition  [3]     hash
-        5   one_input  [4]     -
+    Example: tests/passes/fixtures/resolved_inputs.txt.
     """
     inputs = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
         TOPOLOGY,

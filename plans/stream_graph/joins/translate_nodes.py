@@ -34,24 +34,7 @@ def translate_nodes(
     Source: the translators in org.apache.flink.streaming.runtime.translators, SimpleTransformationTranslator,
     BatchExecutionUtils (keyed operators of BATCH jobs sort their input, head a chain and weigh memory).
 
-    Example: a node has the defaults of its job and the prefix of its kind
-    (tests/passes/fixtures/stream_nodes.txt).
-
-        transformations
-        id  kind       inputs  name  parallelism
-        1   source     []      s     -
-        2   one_input  [1]     m     7
-        3   sink       [2]     k     -
-
-        job_settings
-        parallelism  max_parallelism  buffer_timeout
-        3            -1               100
-
-        -> stream_nodes
-        id  name       parallelism  parallelism_configured  slot_sharing_group  chaining
-        1   Source: s  3            false                   default             ALWAYS
-        2   m          7            true                    default             ALWAYS
-        3   Sink: k    3            false                   default             ALWAYS
+    Example: tests/passes/fixtures/stream_nodes.txt.
     """
     physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     read = resolved_inputs.select(TOPOLOGY, "source").distinct()

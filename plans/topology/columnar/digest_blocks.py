@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
-from plans.columnar.side_by_side import side_by_side
+from plans.columnar.plan_in_parts import side_by_side
 from plans.topology.columnar.canonical_texts import canonical_texts
 from plans.topology.columnar.normalized_tables import to_nullable_arrow
 from plans.topology.columnar.suspicious_transformation import suspicious_transformation

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from plans.tables.type_names import type_name
+from plans.tables.column_types import type_name
 
 
 class GivenColumns(NamedTuple):

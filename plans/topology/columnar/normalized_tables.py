@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import SchemaError
-from plans.message_limits import limited
+from plans.printable import limited
 from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.tables.type_names import type_name
+from plans.tables.column_types import TOPOLOGY, type_name
 from plans.topology.columnar.given_columns import GivenColumns
 from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from plans.errors import PenstockError
-from plans.tables.type_names import type_name
+from plans.tables.column_types import type_name
 from plans.topology.input_errors import missing_table
 
 if TYPE_CHECKING:

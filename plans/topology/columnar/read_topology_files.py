@@ -6,7 +6,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from plans.columnar.side_by_side import one_after_the_other
+from plans.columnar.plan_in_parts import one_after_the_other
 from plans.compiled import expect_rows
 from plans.topology.columnar.find_topology_files import find_topology_files
 from plans.topology.columnar.lines_batch import lines_batch

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import MOST_OF_A_NAME, limited
 from plans.topology.columnar.topology_id import topology_id
 from plans.topology.error_kinds import ErrorKind
 from plans.topology.read_topology_tables import ALLOWED_AND_HINT

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from plans.columnar.frames import from_arrow
 from plans.columnar.groups import ints
+from plans.counts import runs
 from plans.errors import TopologyError
-from plans.runs import runs
 from plans.tables import JOB_SETTINGS
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.canonical_headers import config_text

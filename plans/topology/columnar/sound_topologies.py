@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from plans.columnar.groups import ints
-from plans.runs import runs
+from plans.counts import runs
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.canonical_headers import canonical_headers
 from plans.topology.columnar.digest_blocks import digest_blocks

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from plans.columnar.frames import empty, from_arrow
-from plans.message_limits import MOST_OF_A_NAME, limited
+from plans.printable import MOST_OF_A_NAME, limited
 from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.names_seen import NamesSeen, Place

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.tables import TRANSFORMATIONS
-from plans.tables.type_names import type_name
+from plans.tables.column_types import type_name
 from plans.topology.columnar.open_given_table import is_delta
 from plans.topology.joins.files_of_delta_table import files_of_delta_table
 

@@ -7,8 +7,7 @@ from pyspark.sql import functions as F
 
 from plans.joins.spark_schemas import column_types
 from plans.tables import TABLES
-from plans.tables.column_types import RESOURCES
-from plans.tables.type_names import type_name
+from plans.tables.column_types import RESOURCES, type_name
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.topology.joins.topology_tables import GivenTables
 from plans.topology.require_given_columns import (

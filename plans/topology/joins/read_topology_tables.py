@@ -5,10 +5,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.joins.frames import no_rows
-from plans.joins.limited_column import limited_column
+from plans.joins.frames import limited_column, no_rows
 from plans.joins.spark_schemas import conform, spark_schema
-from plans.message_limits import MOST_OF_A_NAME
+from plans.printable import MOST_OF_A_NAME
 from plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
 from plans.topology import flink_options
 from plans.topology.error_kinds import INPUT_STAGE, ErrorKind

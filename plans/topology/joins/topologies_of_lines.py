@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.joins.limited_column import limited_column
+from plans.joins.frames import limited_column
 from plans.joins.spark_schemas import conform
-from plans.message_limits import MOST_OF_A_NAME
+from plans.printable import MOST_OF_A_NAME
 from plans.tables import JOB_SETTINGS, TOPOLOGIES
 from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

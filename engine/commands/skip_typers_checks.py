@@ -1,0 +1,69 @@
+"""Values of the command line that are right as they stand are taken without Typer's check of them.
+
+Typer checks every value, defaults too, with pydantic, whose import takes a tenth of the time of a small plan.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+Parameter = TyperArgument | TyperOption
+
+
+class PlainCommand(TyperCommand):
+    """A command that takes plain values; Typer has classes for what a command does with its parameters."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters, those that Typer adds too."""
+        params = super().get_params(ctx)
+        skip_typers_checks(params)
+        return params
+
+
+def skip_typers_checks(parameters: Iterable[Any]) -> None:
+    """Let these take plain values; Typer goes on checking all others, and says what is wrong with them."""
+    for parameter in parameters:
+        # An attribute hides the method of that name, which is still there for other values.
+        vars(parameter)["get_runtime_param"] = _PlainFirst
+
+
+class _PlainFirst:
+    """Where Typer takes the value of a parameter from; Typer asks for an object with this method."""
+
+    def coerce(self, value: Any, param: Parameter, ctx: Any) -> Any:
+        """The value that the command gets. Raises what Typer does."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        found = _plain(value, param)
+        if found is None:
+            return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+        return found
+
+
+def _plain(value: Any, param: Parameter) -> Any:
+    """What `value` stands for; None if that needs a check."""
+    kind, said = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+    if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, kind):
+        return value
+    if said.parser is not None or said.min is not None or said.max is not None:
+        return None
+    if kind == list[str] and isinstance(value, list | tuple):
+        return list(value) if all(map(_is_text, value)) else None
+    if kind is str:
+        return value if _is_text(value) else None
+    if kind is int:
+        return int(value) if type(value) is int or _is_number(value) else None
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return next((member for member in kind if member.value == value), None)
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
+
+
+def _is_text(value: object) -> bool:
+    """Whether this is text without the halves of characters that stand for bytes of another encoding."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)

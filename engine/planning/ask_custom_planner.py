@@ -1,0 +1,146 @@
+"""Asking a custom planner about a batch of topologies, within a time limit."""
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import chdir, redirect_stdout
+from typing import Any
+
+import polars as pl
+
+from engine.planning.find_custom_planners import CustomPlanner
+from plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
+from plans.errors import SchemaError
+from plans.tables.column_types import TOPOLOGY
+
+MOST_CALLS = 64
+"""Calls for one batch: halves of what raised are tried, to find the topologies that it raises for."""
+
+_Answer = tuple[Any, pl.DataFrame]
+
+
+class FailedPolicyError(Exception):
+    """A planner gave no answer; `rule` says in which way."""
+
+    def __init__(self, rule: Rule, found: str) -> None:
+        super().__init__(found)
+        self.rule = rule
+
+
+def call_custom_planner(
+    custom_planner: CustomPlanner, tables: Mapping[str, pl.DataFrame], seconds: float, read: Any
+) -> Any:
+    """What the planner returns for these tables, as `read` gives it.
+
+    It runs in a thread of its own, with copies of the tables, and what it prints goes to standard error. One
+    that is still running after `seconds` is left behind with an exception pending; it ends with the process
+    at the latest. Raises FailedPolicyError if it raises or takes longer, SchemaError as `read` does.
+    """
+    given = {
+        name: tables[name].to_arrow(compat_level=pl.CompatLevel.oldest()) if arrow else tables[name].clone()
+        for name, arrow in custom_planner.reads.items()
+    }
+    returned: list[Any] = []
+    raised: list[SchemaError | FailedPolicyError] = []
+
+    def run() -> None:
+        try:
+            returned.append(read(custom_planner.function(**given)))
+        # Only texts are kept: the exception would keep all that the planner holds.
+        except SchemaError as error:
+            raised.append(SchemaError(error.message))
+        except BaseException as error:
+            raised.append(FailedPolicyError(Rule.PLANNER_RAISED, _said(error)))
+
+    thread = threading.Thread(target=run, name=f"planner {custom_planner.name}", daemon=True)
+    with redirect_stdout(sys.stderr), chdir(os.getcwd()):
+        thread.start()
+        thread.join(seconds)
+    if returned:
+        return returned[0]
+    if raised:
+        raise raised[0]
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    )
+    raise FailedPolicyError(Rule.PLANNER_TIMED_OUT, f"no answer within {seconds:g} s")
+
+
+def ask_custom_planner(
+    custom_planner: CustomPlanner,
+    tables: Mapping[str, pl.DataFrame],
+    topologies: pl.Series,
+    seconds: float,
+    read: Any,
+    calls: list[int] | None = None,
+) -> _Answer:
+    """The answer about `topologies` as `read` (returned to table) gives it, and violations of those without.
+
+    `tables` hold these topologies only. Where a call raises, each half is asked again, so that one topology
+    does not cost the others their answers; a planner that takes too long or returns no such table loses the
+    whole batch.
+    """
+    calls = [0] if calls is None else calls
+    calls[0] += 1
+    try:
+        answer = call_custom_planner(custom_planner, tables, seconds, read)
+        _require_topologies(answer, topologies)
+        return answer, NO_VIOLATION
+    except SchemaError as error:
+        failed = FailedPolicyError(Rule.PLANNER_SCHEMA, error.message)
+    except FailedPolicyError as error:
+        failed = error
+    if failed.rule is Rule.PLANNER_RAISED and len(topologies) > 1 and calls[0] < MOST_CALLS:
+        middle = len(topologies) // 2
+        halves = [
+            ask_custom_planner(custom_planner, _only(tables, half), half, seconds, read, calls)
+            for half in (topologies[:middle], topologies[middle:])
+        ]
+        return joined([answer for answer, _ in halves]), pl.concat([wrong for _, wrong in halves])
+    rows = pl.DataFrame({TOPOLOGY: topologies})
+    allowed = {
+        Rule.PLANNER_RAISED: "an answer",
+        Rule.PLANNER_TIMED_OUT: "an answer within the time limit of a batch",
+        Rule.PLANNER_SCHEMA: "the columns of the decision",
+    }[failed.rule]
+    wrong = violations(
+        rows,
+        failed.rule,
+        pl.lit("the batch of the topology"),
+        pl.lit(str(failed).removeprefix("found ")),
+        allowed,
+    )
+    return joined([]), wrong
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its __str__ raises too
+        return type(error).__name__
+
+
+def _require_topologies(answer: Any, topologies: pl.Series) -> None:
+    """SchemaError if a table of the answer has rows of topologies that were not asked about."""
+    for rows in answer.values() if isinstance(answer, dict) else [answer]:
+        strange = rows.filter(~pl.col(TOPOLOGY).is_in(topologies.implode()).fill_null(False))
+        if len(strange):
+            raise SchemaError(f"{TOPOLOGY}: found {strange[TOPOLOGY][0]}, allowed those that were given")
+
+
+def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str, pl.DataFrame]:
+    of = pl.DataFrame({TOPOLOGY: topologies})
+    return {name: rows.join(of, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
+
+
+def joined(answers: list[Any]) -> Any:
+    """Answers about different topologies as one; None of no answer."""
+    found = [answer for answer in answers if answer is not None]
+    if not found:
+        return None
+    if isinstance(found[0], dict):
+        names = dict.fromkeys(name for answer in found for name in answer)
+        return {name: pl.concat([one[name] for one in found if name in one]) for name in names}
+    return pl.concat(found)

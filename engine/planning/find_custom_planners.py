@@ -1,0 +1,100 @@
+"""Custom planners: functions named as package.module:function, or by entry point."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from contextlib import chdir, redirect_stdout
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
+from plans.errors import ConfigurationError
+from plans.layers import LAYER_TABLES
+from plans.vocabulary import Layer
+
+GROUP = "penstock.planners"
+"""The group of entry points whose names --planner takes."""
+
+COSTS = "operator_costs"
+_LAYERS = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
+
+
+class CustomPlanner(NamedTuple):
+    """A function that decides; `reads` maps its parameters, tables, to whether it wants Arrow's.
+
+    `layer` is the last layer of Flink's plan that it has to be shown.
+    """
+
+    name: str
+    decision: Decision
+    function: Callable[..., Any]
+    reads: dict[str, bool]
+    layer: Layer
+
+
+def names_custom_planner(name: str) -> bool:
+    """Whether --planner NAME means a custom planner."""
+    return ":" in name or bool(entry_points(group=GROUP, name=name))
+
+
+def find_custom_planners(name: str) -> list[CustomPlanner]:
+    """The functions of the planner of that name, in the order in which their decisions take effect.
+
+    The planner is a function marked by penstock.decides, or a tuple or list of such functions with different
+    decisions. Modules are looked for in the working folder too. Raises ConfigurationError.
+    """
+    found = _load(name)
+    functions = list(found) if isinstance(found, tuple | list) else [found]
+    custom_planners = [_custom_planner(name, function) for function in functions]
+    decisions = [custom_planner.decision for custom_planner in custom_planners]
+    if not custom_planners or len(set(decisions)) < len(decisions):
+        raise ConfigurationError(f"--planner {name}: found decisions {', '.join(decisions) or 'none'}, "
+                                 "allowed each once")  # fmt: skip
+    return sorted(custom_planners, key=lambda custom_planner: list(Decision).index(custom_planner.decision))
+
+
+def _load(name: str) -> Any:
+    if ":" not in name:
+        (point, *_) = entry_points(group=GROUP, name=name)
+        name = point.value
+    module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        with redirect_stdout(sys.stderr), chdir(os.getcwd()):
+            found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # whatever the module raises
+        raise ConfigurationError(
+            f"--planner {name}: {type(error).__name__}: {error}",
+            "package.module:function, importable here or in the working folder",
+        ) from error
+    return found
+
+
+def _custom_planner(name: str, function: Any) -> CustomPlanner:
+    decision = getattr(function, ATTRIBUTE, None)
+    if not callable(function) or decision is None:
+        raise ConfigurationError(
+            f"--planner {name}: found {type(function).__name__} without a decision, allowed a function",
+            f"mark it: @penstock.decides({Decision.CHAINING.value!r}); decisions are {', '.join(Decision)}",
+        )
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except (NameError, ValueError):
+        parameters = inspect.signature(function).parameters.values()
+    wanted = {p.name: p.annotation is pa.Table for p in parameters if p.default is p.empty}
+    allowed = (*_LAYERS, COSTS)
+    for table in wanted:
+        if table not in allowed:
+            raise ConfigurationError(
+                f"--planner {name}: parameter {table}: found no such table, allowed {', '.join(allowed)}"
+            )
+    layers = [Layer.STREAM_GRAPH if table == COSTS else _LAYERS[table] for table in wanted]
+    layers.append(ANSWERS[decision].layer if decision in ANSWERS else Layer.TOPOLOGY)
+    return CustomPlanner(name, decision, function, wanted, max(layers, key=list(Layer).index))

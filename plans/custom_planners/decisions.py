@@ -1,0 +1,81 @@
+"""What a custom planner may decide, and in which table it says so."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+import polars as pl
+
+from plans.errors import ConfigurationError
+from plans.vocabulary import Layer
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ATTRIBUTE = "penstock_decides"
+"""The attribute by which a function says what it decides."""
+
+
+class Decision(StrEnum):
+    """What is decided, in the order in which decisions take effect."""
+
+    PARALLELISM = "parallelism"  #: of operators
+    PARTITIONERS = "partitioners"  #: of stream edges
+    CHAINING = "chaining"  #: which stream edges are chained
+    SLOT_SHARING_GROUPS = "slot_sharing_groups"  #: which vertices may share slots
+    EXECUTION_SLOT_SHARING_GROUPS = "execution_slot_sharing_groups"  #: which tasks share a slot
+    PLAN = "plan"  #: any tables of the plan
+
+
+class Answer(NamedTuple):
+    """The table in which a decision is given: `of` names the table whose rows it decides about.
+
+    `keys` are columns of both, beside topology_id. Rows that are not given stay as Flink has them.
+    """
+
+    layer: Layer
+    of: str
+    keys: tuple[str, ...]
+    value: str
+    kind: pl.DataType
+
+
+ANSWERS: dict[Decision, Answer] = {
+    Decision.PARALLELISM: Answer(Layer.STREAM_GRAPH, "stream_nodes", ("id",), "parallelism", pl.Int32()),
+    Decision.PARTITIONERS: Answer(
+        Layer.STREAM_GRAPH, "stream_edges", ("target", "in_index"), "partitioner", pl.String()
+    ),
+    Decision.CHAINING: Answer(
+        Layer.STREAM_GRAPH, "stream_edges", ("target", "in_index"), "chainable", pl.Boolean()
+    ),
+    Decision.SLOT_SHARING_GROUPS: Answer(
+        Layer.JOB_GRAPH, "job_vertices", ("vertex",), "slot_sharing_group", pl.String()
+    ),
+    Decision.EXECUTION_SLOT_SHARING_GROUPS: Answer(
+        Layer.EXECUTION_GRAPH,
+        "execution_vertices",
+        ("vertex", "subtask"),
+        "execution_slot_sharing_group",
+        pl.Int64(),
+    ),
+}
+"""The answer that each decision takes; PLAN takes a dict of whole tables."""
+
+
+def decides(decision: str) -> Callable[[Function], Function]:
+    """Mark a function as one that makes `decision` (see Decision) in place of Flink's rule.
+
+    The parameters of the function name the tables that it reads (see docs/planners-of-your-own.md).
+
+    Raises ConfigurationError if there is no such decision.
+    """
+    try:
+        made = Decision(decision)
+    except ValueError:
+        allowed = ", ".join(Decision)
+        raise ConfigurationError(f"decides({decision!r}): allowed {allowed}") from None
+
+    def mark(function: Function) -> Function:
+        setattr(function, ATTRIBUTE, made)
+        return function
+
+    return mark

@@ -1,0 +1,297 @@
+"""The invariants of every plan, checked over its tables: vectorised, all topologies at once."""
+
+from collections.abc import Callable, Mapping
+
+import polars as pl
+
+from plans.custom_planners.find_omissions import (
+    NO_VIOLATION,
+    Rule,
+    edges_left_out,
+    slots_left_out,
+    tasks_left_out,
+    violations,
+)
+from plans.job_graph.columnar.is_chained import IS_CHAINED
+from plans.tables.column_types import TOPOLOGY
+
+Tables = Mapping[str, pl.DataFrame]
+
+
+def find_violations(tables: Tables) -> pl.DataFrame:
+    """One row (see VIOLATIONS) for each operator, edge, vertex or task that breaks a rule.
+
+    `tables`: a plan's, by the names of plans.tables.TABLES. Rules about layers that it does not have are
+    passed over.
+    """
+    found = [check(tables) for needed, check in _CHECKS if needed <= tables.keys()]
+    return pl.concat([NO_VIOLATION, *found])
+
+
+def _operators_in_vertices(tables: Tables) -> pl.DataFrame:
+    nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "name")
+    operators = tables["chained_operators"].select(TOPOLOGY, "vertex", "node")
+    counted = operators.group_by(TOPOLOGY, pl.col("node").alias("id")).agg(pl.len().alias("vertices"))
+    counted = nodes.join(counted, on=[TOPOLOGY, "id"], how="left").with_columns(
+        pl.col("vertices").fill_null(0)
+    )
+    # Flink makes no vertex of what no source leads to: a cycle of a graph that was given.
+    fed = tables["stream_edges"].join(
+        operators, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "node"], how="semi"
+    )
+    sources = tables["stream_nodes"].filter(pl.col("source") | pl.col("legacy_source"))
+    reached = pl.concat([fed.select(TOPOLOGY, id="target"), sources.select(TOPOLOGY, "id")])
+    wrong = counted.filter(pl.col("vertices") != 1)
+    wrong = pl.concat(
+        [
+            wrong.filter(pl.col("vertices") > 1),
+            wrong.filter(pl.col("vertices") == 0).join(reached, on=[TOPOLOGY, "id"], how="semi"),
+        ]
+    )
+    stray = operators.join(nodes, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "id"], how="anti")
+    vertices = tables["job_vertices"].select(TOPOLOGY, "vertex")
+    nowhere = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="anti")
+    return pl.concat(
+        [
+            violations(
+                wrong, Rule.OPERATOR_NOT_IN_ONE_VERTEX,
+                pl.format("operator {} ({})", "id", "name"), pl.format("in {} vertices", "vertices"),
+                "in one",
+            ),
+            violations(
+                stray, Rule.OPERATOR_NOT_IN_ONE_VERTEX, pl.format("operator {}", "node"),
+                pl.lit("no such stream node"), "operators of the StreamGraph",
+            ),
+            violations(
+                nowhere, Rule.DANGLING_REFERENCE, pl.format("operator {}", "node"),
+                pl.format("in vertex {}, which does not exist", "vertex"), "a job vertex",
+            ),
+        ]
+    )  # fmt: skip
+
+
+def _chains(tables: Tables) -> pl.DataFrame:
+    operators = tables["chained_operators"].select(TOPOLOGY, "vertex", "node", "name", "chain_index")
+    operators = operators.unique([TOPOLOGY, "node"], keep="first", maintain_order=True)
+    edges = tables["stream_edges"].select(
+        TOPOLOGY, "source", "target", chained=IS_CHAINED,
+        from_source="chained_source",
+    )  # fmt: skip
+    edges = edges.filter("chained")
+    for end in ("source", "target"):
+        ends = operators.select(
+            TOPOLOGY, pl.col("node").alias(end),
+            pl.col("vertex").alias(f"{end}_vertex"), pl.col("chain_index").alias(f"{end}_index"),
+        )  # fmt: skip
+        edges = edges.join(ends, on=[TOPOLOGY, end], how="left", maintain_order="left")
+    edge = pl.format("edge {} to {}", "source", "target")
+    torn = edges.filter(pl.col("source_vertex") != pl.col("target_vertex"))
+    inside = edges.filter(pl.col("source_vertex") == pl.col("target_vertex"))
+    backwards = inside.filter(pl.col("source_index") >= pl.col("target_index"))
+    held = pl.concat(
+        [
+            inside.filter(~pl.col("from_source")).select(TOPOLOGY, pl.col("target").alias("node")),
+            inside.filter("from_source").select(TOPOLOGY, pl.col("source").alias("node")),
+        ]
+    )
+    loose = operators.filter(pl.col("node") != pl.col("vertex")).join(held, on=[TOPOLOGY, "node"], how="anti")
+    return pl.concat(
+        [
+            violations(
+                torn, Rule.CHAIN_NOT_CONNECTED, edge,
+                pl.format("chained, between vertices {} and {}", "source_vertex", "target_vertex"),
+                "both ends in one vertex",
+            ),
+            violations(
+                loose, Rule.CHAIN_NOT_CONNECTED, pl.format("operator {} ({})", "node", "name"),
+                pl.format("in vertex {} without a chained edge to it", "vertex"), "a chained edge",
+            ),
+            violations(
+                backwards, Rule.NOT_ACYCLIC, edge,
+                pl.format("chain index {} to {}", "source_index", "target_index"), "indexes that increase",
+            ),
+        ]
+    )  # fmt: skip
+
+
+def _forward_in_chains(tables: Tables) -> pl.DataFrame:
+    edges = tables["stream_edges"].filter("chainable").select(TOPOLOGY, "source", "target")
+    nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
+    for end in ("source", "target"):
+        ends = nodes.rename({"id": end, "parallelism": f"{end}_parallelism"})
+        edges = edges.join(ends, on=[TOPOLOGY, end], how="left", maintain_order="left")
+    return _unequal(edges, pl.format("edge {} to {}", "source", "target"))
+
+
+def _forward_edges(tables: Tables) -> pl.DataFrame:
+    return _unequal(
+        _with_ends(tables, "parallelism").filter("forward"),
+        pl.format("edge {} to {}", "source_node", "target_node"),
+    )
+
+
+def _unequal(edges: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
+    return violations(
+        edges.filter(pl.col("source_parallelism") != pl.col("target_parallelism")),
+        Rule.FORWARD_UNEQUAL_PARALLELISM,
+        where,
+        pl.format("parallelism {} and {}", "source_parallelism", "target_parallelism"),
+        "equal parallelism",
+    )
+
+
+def _order_and_references(tables: Tables) -> pl.DataFrame:
+    edges = _with_ends(tables, "topological_order")
+    where = pl.format("edge {} to {}", "source_vertex", "target_vertex")
+    nowhere = edges.filter(
+        pl.any_horizontal(pl.col(f"{end}_topological_order").is_null() for end in ("source", "target"))
+    )
+    sets = tables["intermediate_data_sets"].select(TOPOLOGY, "data_set_id")
+    unread = edges.join(sets, on=[TOPOLOGY, "data_set_id"], how="anti")
+    return pl.concat(
+        [
+            violations(nowhere, Rule.DANGLING_REFERENCE, where, pl.lit("no such vertex"), "job vertices"),
+            violations(
+                unread, Rule.DANGLING_REFERENCE, where,
+                pl.format("data set {}, which does not exist", "data_set_id"), "an intermediate data set",
+            ),
+            violations(
+                edges.filter(pl.col("source_topological_order") >= pl.col("target_topological_order")),
+                Rule.NOT_ACYCLIC, where,
+                pl.format("order {} to {}", "source_topological_order", "target_topological_order"),
+                "an order in which sources come first",
+            ),
+        ]
+    )  # fmt: skip
+
+
+def _with_ends(tables: Tables, column: str) -> pl.DataFrame:
+    """Job edges with a column of the vertices at both ends."""
+    vertices = tables["job_vertices"].select(TOPOLOGY, "vertex", column)
+    edges = tables["job_edges"]
+    for end in ("source", "target"):
+        ends = vertices.rename({"vertex": f"{end}_vertex", column: f"{end}_{column}"})
+        edges = edges.join(ends, on=[TOPOLOGY, f"{end}_vertex"], how="left", maintain_order="left")
+    return edges
+
+
+def _ids(tables: Tables) -> pl.DataFrame:
+    unique = (
+        ("stream_nodes", ["id"]),
+        ("job_vertices", ["vertex"]),
+        ("job_vertices", ["vertex_id"]),
+        ("chained_operators", ["operator_id"]),
+        ("intermediate_data_sets", ["data_set_id"]),
+        ("job_edges", ["target_vertex", "input_index"]),
+        ("execution_vertices", ["vertex", "subtask"]),
+    )
+    found = [_repeated(tables[table], table, keys) for table, keys in unique if table in tables]
+    return pl.concat(found)
+
+
+def _repeated(rows: pl.DataFrame, table: str, keys: list[str]) -> pl.DataFrame:
+    of = rows.select(TOPOLOGY, *keys)
+    if not of.is_duplicated().any():
+        return NO_VIOLATION
+    several = of.filter(of.is_duplicated()).unique(maintain_order=True)
+    named = pl.concat_str(
+        pl.lit(table), *(pl.concat_str(pl.lit(f" {key} "), pl.col(key).cast(pl.String)) for key in keys)
+    )
+    return violations(several, Rule.ID_NOT_UNIQUE, named, pl.lit("several rows"), "one")
+
+
+def _co_location(tables: Tables) -> pl.DataFrame:
+    heads = tables["stream_nodes"].select(TOPOLOGY, "co_location_group", vertex="id")
+    heads = heads.filter(pl.col("co_location_group").is_not_null()).rename({"co_location_group": "key"})
+    vertices = tables["job_vertices"].select(TOPOLOGY, "vertex", "slot_sharing_group", "co_location_group")
+    located = heads.join(vertices, on=[TOPOLOGY, "vertex"])
+    group = [TOPOLOGY, "key"]
+    counted = located.group_by(group).agg(
+        pl.col("vertex").first(),
+        numbers=pl.col("co_location_group").n_unique(),
+        none=pl.col("co_location_group").null_count(),
+        groups=pl.col("slot_sharing_group").n_unique(),
+    )
+    wrong = (pl.col("numbers") > 1) | (pl.col("none") > 0) | (pl.col("groups") > 1)
+    return violations(
+        counted.filter(wrong),
+        Rule.CO_LOCATION_BROKEN,
+        pl.format("co-location group {} (vertex {})", "key", "vertex"),
+        pl.format("{} slot sharing groups", "groups"),
+        "vertices of one co-location group in one slot sharing group",
+    )
+
+
+def _slots(tables: Tables) -> pl.DataFrame:
+    slots = tables["execution_slot_sharing_groups"]
+    tasks = tables["execution_vertices"].select(TOPOLOGY, "vertex", "subtask")
+    key, slot = [TOPOLOGY, "vertex", "subtask"], "execution_slot_sharing_group"
+    where = pl.format("vertex {} subtask {}", "vertex", "subtask")
+    found = [
+        violations(
+            tasks.join(slots, on=key, how="anti"), Rule.TASK_NOT_IN_ONE_SLOT, where,
+            pl.lit("no slot"), "one slot",
+        ),
+        violations(
+            slots.join(tasks, on=key, how="anti"), Rule.TASK_NOT_IN_ONE_SLOT, where,
+            pl.lit("no such task"), "tasks of the plan",
+        ),
+    ]  # fmt: skip
+    several = slots.select(key)
+    if several.is_duplicated().any():
+        found.append(
+            violations(
+                slots.filter(several.is_duplicated()).unique(key, maintain_order=True),
+                Rule.TASK_NOT_IN_ONE_SLOT, where, pl.lit("several slots"), "one slot",
+            )
+        )  # fmt: skip
+    vertices = tables["job_vertices"].select(
+        TOPOLOGY, "vertex", "co_location_group", own_group="slot_sharing_group"
+    )
+    placed = slots.join(vertices, on=[TOPOLOGY, "vertex"], how="left", maintain_order="left")
+    of_slot = placed.group_by(TOPOLOGY, slot).agg(
+        pl.col("own_group").n_unique().alias("groups"),
+        pl.len().alias("tasks"),
+        pl.col("vertex").n_unique().alias("vertices"),
+    )
+    named = pl.format("slot {}", slot)
+    found += [
+        violations(
+            of_slot.filter(pl.col("groups") > 1), Rule.TASK_NOT_IN_ONE_SLOT, named,
+            pl.format("tasks of {} slot sharing groups", "groups"), "of one",
+        ),
+        violations(
+            of_slot.filter((pl.col("tasks") > pl.col("vertices")) & (pl.col("groups") == 1)),
+            Rule.SUBTASKS_SHARE_SLOT, named,
+            pl.format("{} tasks of {} vertices", "tasks", "vertices"), "one task of each vertex",
+        ),
+    ]  # fmt: skip
+    located = placed.filter(pl.col("co_location_group").is_not_null())
+    apart = located.group_by(TOPOLOGY, "co_location_group", "subtask").agg(
+        pl.col(slot).n_unique().alias("slots"), pl.col("vertex").first()
+    )
+    found.append(
+        violations(
+            apart.filter(pl.col("slots") > 1), Rule.CO_LOCATION_BROKEN, where,
+            pl.format("{} slots for one subtask of a co-location group", "slots"), "one",
+        )
+    )  # fmt: skip
+    return pl.concat(found)
+
+
+_JOB_GRAPH = {"stream_nodes", "stream_edges", "job_vertices", "chained_operators", "job_edges"}
+_TASKS = _JOB_GRAPH | {"execution_vertices", "execution_job_vertices"}
+_CHECKS: tuple[tuple[set[str], Callable[[Tables], pl.DataFrame]], ...] = (
+    ({"stream_nodes"}, _ids),
+    ({"stream_nodes", "stream_edges"}, _forward_in_chains),
+    (_JOB_GRAPH, _operators_in_vertices),
+    (_JOB_GRAPH, _chains),
+    (_JOB_GRAPH, _forward_edges),
+    (_JOB_GRAPH, _order_and_references),
+    (_JOB_GRAPH, _co_location),
+    (_TASKS, tasks_left_out),
+    (_TASKS | {"execution_slot_sharing_groups"}, _slots),
+    (_JOB_GRAPH, edges_left_out),
+    ({"job_vertices", "execution_slot_sharing_groups", "required_slots"}, slots_left_out),
+)
+"""Tables that a check needs, and the check."""

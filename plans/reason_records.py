@@ -1,0 +1,86 @@
+"""What is known of one reason against chaining: the form of the records in not_chainable_reasons.py."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from plans.vocabulary import ChainingStrategy
+
+_NEVER = ChainingStrategy.NEVER.value
+
+
+class EdgeExpressions(NamedTuple):
+    """A row of edges_with_ends in the expressions of a planner (polars or Spark)."""
+
+    column: Callable[[str], Any]  #: the column of that name
+    or_else: Callable[[Any, str], Any]  #: an expression, and a value where it is null
+    forward: Any  #: whether the partitioner is one of FORWARD_CLASSES
+
+    def differs(self, attribute: str) -> Any:
+        """Whether the attribute is not the same at both ends."""
+        return self.column(f"source_{attribute}") != self.column(f"target_{attribute}")
+
+    def strategy_is(self, end: str, strategy: ChainingStrategy) -> Any:
+        """Whether the source or target has this chaining strategy. A node without an operator has NEVER."""
+        return self.or_else(self.column(f"{end}_chaining"), _NEVER) == strategy.value
+
+
+class EdgeFacts(NamedTuple):
+    """An edge of one plan, with what `explain` knows of it: the values that decide the conditions."""
+
+    edge: Mapping[str, Any]  #: row of stream_edges
+    source: Mapping[str, Any]  #: row of stream_nodes
+    target: Mapping[str, Any]  #: row of stream_nodes
+    settings: Mapping[str, Any]  #: row of job_settings
+    target_inputs: int  #: edges into the target
+    input_edges: int  #: edges into the same input of the target
+    in_chain_of_legacy_source: bool  #: the source is a legacy source or in a chain that one heads
+    source_strategy: dict[str, Any]  #: its chaining strategy, and who sets it
+    target_strategy: dict[str, Any]  #: the same
+    keyed_in_batch: bool  #: the target is HEAD because it is keyed and the job is BATCH
+    partitioner_because: str  #: why the edge has its partitioner
+    partitioner_change: str  #: what would make the partitioner FORWARD
+
+    def both(self, attribute: str) -> dict[str, Any]:
+        """The attribute's values at both ends."""
+        return {"producer": self.source[attribute], "reader": self.target[attribute]}
+
+
+class SwitchOn(NamedTuple):
+    """A change that `--what-if` plans with: a flag of job_settings becomes true."""
+
+    setting: str
+    meaning: str
+
+
+class FollowProducer(NamedTuple):
+    """The same: the reader, and what is chained to it, takes an attribute of the producer."""
+
+    attribute: str
+    meaning: str
+    implies: frozenset[str] = frozenset()  #: reasons that hold because of this one, and go with it
+
+
+class ChainAlways(NamedTuple):
+    """The same: the source or target of the edge gets the strategy ALWAYS."""
+
+    end: str
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasonRecord:
+    """What is known of one reason.
+
+    `condition` is None for reasons that an edge and its two ends do not decide.
+    """
+
+    meaning: str  #: the line of docs/tables.md: why the edge is not chained
+    condition: Callable[[EdgeExpressions], Any] | None  #: holds where the reason does
+    sentence: str  #: what pictures and `explain` say; formatted with edge, source and target
+    requires: str  #: what has to hold for the edge to be chained
+    method: str  #: where Flink checks it
+    values: Callable[[EdgeFacts], dict[str, Any]]  #: what `explain` shows as found
+    change: str | Callable[[EdgeFacts], str]  #: what would make it chainable
+    what_if: SwitchOn | FollowProducer | ChainAlways | None = None  #: None: no setting makes it true
+    is_preference: bool = False  #: a custom planner may chain the edge all the same

@@ -1,0 +1,11 @@
+"""The slot sharing strategies by name; both planners run the same walks."""
+
+from plans.slots.balance_tasks import deal_in_turn
+from plans.slots.prefer_local_inputs import prefer_producers_slots
+from plans.slots.slots_of_groups import Strategy
+from plans.vocabulary import SlotSharingStrategy
+
+STRATEGIES: dict[SlotSharingStrategy, Strategy] = {
+    SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_producers_slots,
+    SlotSharingStrategy.TASK_BALANCED_PREFERRED: deal_in_turn,
+}

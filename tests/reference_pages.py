@@ -1,0 +1,147 @@
+"""The pages of docs/ that follow from the code: `python -m tests.reference_pages docs`."""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+from plans import vocabulary as vocabulary_module
+from plans.layers import LAYER_TABLES
+from plans.not_chainable_reasons import NotChainableReason
+from plans.passes import PASSES
+from plans.tables import TABLES
+from plans.tables.column_types import COMMENT, type_name
+from plans.tables.view_columns import view_columns
+from tests.passes.fixtures import read_cases
+
+WRITTEN = "Written by `make docs`; a test compares it with the code."
+
+
+def reference_pages() -> dict[str, str]:
+    """File name to the text of each generated page."""
+    return {"tables.md": tables_page(), "passes.md": passes_page()}
+
+
+def tables_page() -> str:
+    """Every table and column of a plan, in Markdown."""
+    layer_of = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
+    lines = [
+        "# Tables",
+        "",
+        WRITTEN,
+        "",
+        "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
+        "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
+        "one version share it. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
+        "columns with another name in SQL show it under *in SQL*. If the meaning of a column names an enum,",
+        "such as ResultPartitionType, [Values](#values) lists what it may hold.",
+    ]
+    for table, columns in TABLES.items():
+        layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
+        lines += ["", f"## {table}", ""]
+        lines += [layer, ""] if layer else []
+        lines += ["| column | in SQL | type | null | meaning |", "|---|---|---|---|---|"]
+        lines += [
+            f"| `{column.name}` | {_other_name(column.name, view_columns(table)[column.name])} "
+            f"| {cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
+            f"| {cell(column.metadata[COMMENT].decode())} |"
+            for column in columns
+        ]
+    return "\n".join([*lines, *_values()]) + "\n"
+
+
+def _values() -> list[str]:
+    """The values of each vocabulary that the comment of a column names, with what they mean."""
+    comments = " ".join(
+        column.metadata[COMMENT].decode() for columns in TABLES.values() for column in columns
+    )
+    lines = [
+        "",
+        "## Values",
+        "",
+        "What columns hold that name one of these enums. Those that Flink has, too, have Flink's values.",
+    ]
+    for name, vocabulary in inspect.getmembers(vocabulary_module, inspect.isclass):
+        if vocabulary.__module__ == vocabulary_module.__name__ and re.search(rf"\b{name}\b", comments):
+            about = re.sub(r"; (read|decides) [^.]*", "", (inspect.getdoc(vocabulary) or "").split("\n")[0])
+            lines += ["", f"### {name}", "", about, "", "| value | meaning |", "|---|---|"]
+            lines += [f"| `{value}` | {cell(meaning)} |" for value, meaning in _meanings(vocabulary)]
+    return [*lines, *_reasons_against_chaining()]
+
+
+def _reasons_against_chaining() -> list[str]:
+    lines = [
+        "",
+        "### NotChainableReason",
+        "",
+        (inspect.getdoc(NotChainableReason) or "").split("\n")[0],
+        "Reasons without an entry in the last column follow from what a job computes, and",
+        "[`penstock explain --what-if`](commands.md#penstock-explain) refuses them.",
+        "",
+        "| value | meaning | what `--what-if` changes |",
+        "|---|---|---|",
+    ]
+    for reason in NotChainableReason:
+        change = reason.record.what_if
+        lines.append(f"| `{reason}` | {cell(reason.record.meaning)} | {change.meaning if change else ''} |")
+    return lines
+
+
+def _meanings(vocabulary: type) -> list[tuple[str, str]]:
+    """Each value of an enum with the comment beside it."""
+    return re.findall(r'"([^"\n]+)"  #: (.+)', inspect.getsource(vocabulary))
+
+
+def _other_name(stored: str, in_sql: str) -> str:
+    return "" if stored == in_sql else f"`{in_sql}`"
+
+
+def passes_page() -> str:
+    """The list of passes, each with its example, in Markdown."""
+    lines = [
+        "# Passes",
+        "",
+        WRITTEN,
+        "",
+        "In the order of planning. Each is implemented twice: by joins and windows on Spark, and over",
+        "columns in one process. *Reads* are the tables that the result follows from.",
+        "",
+        "| layer | produces | reads | guarantees | Flink |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {entry.layer} | `{entry.produces}` | {', '.join(f'`{name}`' for name in entry.reads)} "
+        f"| {cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', '))} |"
+        for entry in PASSES
+    ]
+    lines += [
+        "",
+        "## Examples",
+        "",
+        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each",
+        "example is a case of the named file, whose cases the tests run through both planners.",
+    ]
+    for entry in PASSES:
+        case = read_cases(entry.produces)[0]
+        sentence = f"{case.title[0].upper()}{case.title[1:]} (tests/passes/fixtures/{entry.produces}.txt)."
+        lines += [
+            "",
+            f"### {entry.produces}",
+            "",
+            cell(sentence),
+            "",
+            "```text",
+            case.example(entry.reads),
+            "```",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text that ends no cell and opens no tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
+
+
+if __name__ == "__main__":
+    for name, text in reference_pages().items():
+        Path(sys.argv[1], name).write_text(text, encoding="utf-8")
