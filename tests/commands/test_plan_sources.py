@@ -102,7 +102,7 @@ def call(sources, monkeypatch, capsys, tmp_path):
 
     def called(command, source):
         capsys.readouterr()
-        options = LOOKS[command]
+        options = LOOKS[command] or []
         if command == "diff":
             code = run("diff", source, source)
         elif command == "plan":
