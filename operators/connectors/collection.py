@@ -47,11 +47,8 @@ class CollectionSource(Source):
         for part in self._pickles:
             try:
                 # of those that may be changed, pickles differ from process to process
-                same = (
-                    part
-                    if isinstance(part, bytes)
-                    else identify_value(list(map(pickle.loads, part))).encode()
-                )
+                known = isinstance(part, bytes)
+                same = part if known else identify_value([pickle.loads(one) for one in part]).encode()
             except UnidentifiableError:
                 return None
             found.update(same)

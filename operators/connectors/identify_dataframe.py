@@ -1,4 +1,4 @@
-"""What tells the rows of a Spark DataFrame from those that another run has read: its plan, and what it reads."""
+"""What tells the rows of a Spark DataFrame from others: its plan, and what that reads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from operators.files.identify_files import identify_files
 _ALL_FIELDS = 2**31 - 1
 _SPARK = "org.apache.spark.sql."
 _DELTA = f"{_SPARK}delta."
+_OF_NOW = ("current_timestamp", "current_date", "localtimestamp", "now")
 _FIXED = (f"{_SPARK}catalyst.plans.logical.Range", f"{_SPARK}catalyst.plans.logical.OneRowRelation$")
 
 
@@ -24,9 +25,7 @@ def identify_dataframe(dataframe: Any) -> str | None:
         known = [plan.canonicalized().treeString(True, False, _ALL_FIELDS, False)]
         if not plan.deterministic() or "pythonUDF" in known[0] or "UDF(" in known[0]:
             return None
-        if any(
-            word in known[0] for word in ("current_timestamp(", "current_date(", "localtimestamp(", "now(")
-        ):
+        if any(f"{name}(" in known[0] for name in _OF_NOW):
             return None
         leaves = plan.collectLeaves()
         for number in range(leaves.size()):

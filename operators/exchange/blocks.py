@@ -65,9 +65,7 @@ def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
     rest = data[_HEADER.size :]
     if kind == _PICKLED:
         if not is_pickled(type_info):
-            raise ValueError(
-                f"a block of records of type {type_info} is damaged: it says that it is a pickle"
-            )
+            raise ValueError(f"a block of records of type {type_info} says that it is a pickle")
         values, timestamps = pickle.loads(rest)
         return Block(watermark, values, None, timestamps)
     # a value of a binary column starts anywhere; Arrow computes on aligned buffers

@@ -14,7 +14,7 @@ _CHEAP_BYTES_TOGETHER = 64 << 20
 
 
 def identify_files(paths: Iterable[str]) -> str | None:
-    """A digest of the files at and below `paths`: names, sizes, when they were modified, content of small ones.
+    """A digest of the files at and below `paths`: names, sizes, times of modification, content of small ones.
 
     Of large local files the time of their last change counts, too, which no program can set. None where that
     cannot be found out.
