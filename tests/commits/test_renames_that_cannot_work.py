@@ -1,4 +1,4 @@
-"""Renames that cannot work are found before anything is decided; files that are others' are not passed off."""
+"""Renames that cannot work are found before anything is decided; another file is not taken for the sink's."""
 
 import errno
 import os
@@ -124,9 +124,10 @@ def test_an_old_file_is_not_passed_off_as_the_new_one(tmp_path, old, capsys):
             raise OSError("the disk is away")
         move(*arguments)
 
-    with opened, pytest.MonkeyPatch.context() as patched, pytest.raises(CommitError, match="is away"):
+    with opened, pytest.MonkeyPatch.context() as patched:
         patched.setattr(staged_files, "move_file", fails_at_the_commit)
-        commit_run(opened, [committables])
+        with pytest.raises(CommitError, match="is away"):
+            commit_run(opened, [committables])
     os.unlink(committables[0].staged)
     assert recover(out) == 1
     assert "is another file" in capsys.readouterr().err
