@@ -10,6 +10,7 @@ org.apache.flink.connector.file.sink.committer.FileCommitter, for what a commit 
 """
 
 import errno
+import json
 import os
 import posixpath
 import uuid
@@ -31,10 +32,13 @@ from operators.files.durable_files import (
     remove_folder,
 )
 from operators.files.filesystem import filesystem_of
-from operators.files.private_files import create_private_file
+from operators.files.private_files import create_private_file, read_own_file, write_private_file
 
 DIGEST = "digest"
 """The detail of a committable that holds the `content_digest` of its file."""
+
+_TRIED = "tried"
+"""The file of a staging folder that names what was made to find out whether files can be renamed."""
 
 _BUFFER = 1 << 20
 
@@ -156,7 +160,10 @@ def commit_files(base: str, write_id: str, committables: Iterable[Committable]) 
 def abort_files(base: str, write_id: str) -> None:
     """Delete everything that a run has staged."""
     system, inside = filesystem_of(base)
-    remove_folder(system, staging_folder(inside, write_id))
+    staging = staging_folder(inside, write_id)
+    if isinstance(system, fs.LocalFileSystem):
+        _remove_tried(inside, staging)
+    remove_folder(system, staging)
 
 
 def content_digest(system: fs.FileSystem, path: str) -> str:
@@ -169,25 +176,33 @@ def content_digest(system: fs.FileSystem, path: str) -> str:
 
 
 def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: list[str]) -> None:
-    """OSError unless files can be renamed to `targets`; what was made to find out is removed again."""
+    """OSError unless files can be renamed to `targets`; what was made to find out is removed again.
+
+    What that is stands in the staging folder before it is made, for `abort_files` after a kill.
+    """
     by_folder: dict[str, list[str]] = {}
     for target in targets:
         by_folder.setdefault(posixpath.dirname(target), []).append(target)
         if system.get_file_info(target).type == fs.FileType.Directory:
             raise IsADirectoryError(errno.EISDIR, "a folder is where a file belongs", target)
-    if not isinstance(system, fs.LocalFileSystem):
+    if not isinstance(system, fs.LocalFileSystem) or not targets:
         return
-    for folder, inside in by_folder.items():
-        missing = _missing_folders(base, folder)
-        try:
+    longest = {
+        folder: max(inside, key=lambda target: len(os.fsencode(posixpath.basename(target))))
+        for folder, inside in by_folder.items()
+    }
+    hidden = {folder: _hidden_name(staging, target) for folder, target in longest.items()}
+    missing = sorted({one for folder in by_folder for one in _missing_folders(base, folder)}, key=len)
+    write_private_file(
+        posixpath.join(staging, _TRIED), json.dumps([*hidden.values(), *reversed(missing)]).encode()
+    )
+    try:
+        for folder, target in longest.items():
             with open_folder(base, folder, make=True):
                 pass
-            longest = max(inside, key=lambda target: len(os.fsencode(posixpath.basename(target))))
-            _try_rename(system, base, staging, longest)
-        finally:
-            for one in missing:
-                with suppress(OSError):  # it was not made, or another run writes into it
-                    os.rmdir(one)
+            _try_rename(system, base, staging, target, hidden[folder])
+    finally:
+        _remove_tried(base, staging)
 
 
 def _missing_folders(base: str, folder: str) -> list[str]:
@@ -199,23 +214,38 @@ def _missing_folders(base: str, folder: str) -> list[str]:
     return missing
 
 
-def _try_rename(system: fs.FileSystem, base: str, staging: str, target: str) -> None:
-    """Rename an empty file to a hidden name as long as that of `target`, in the same folder."""
-    tried = posixpath.join(staging, f".{uuid.uuid4().hex}")
+def _hidden_name(staging: str, target: str) -> str:
+    """A name as long as that of `target`, in the same folder, that no reader looks at."""
     size = len(os.fsencode(posixpath.basename(target)))
-    name = f".{uuid.uuid4().hex}".ljust(size, "x")
-    hidden = posixpath.join(posixpath.dirname(target), name)
-    os.makedirs(staging, exist_ok=True)
+    return posixpath.join(posixpath.dirname(target), f"{posixpath.basename(staging)}-".ljust(size, "x"))
+
+
+def _try_rename(system: fs.FileSystem, base: str, staging: str, target: str, hidden: str) -> None:
+    """Rename an empty file to `hidden`."""
+    tried = posixpath.join(staging, f".{uuid.uuid4().hex}")
+    os.close(create_private_file(tried))
     try:
-        os.close(create_private_file(tried))
-        try:
-            move_file(system, tried, hidden, base)
-        except OSError as error:
-            raise OSError(error.errno, f"no file can be renamed to it: {error.strerror}", target) from None
-    finally:
-        for one in (tried, hidden):
-            with suppress(OSError):
-                os.unlink(one)
+        move_file(system, tried, hidden, base)
+    except OSError as error:
+        raise OSError(error.errno, f"no file can be renamed to it: {error.strerror}", target) from None
+
+
+def _remove_tried(base: str, staging: str) -> None:
+    """Remove what `_require_targets` has made, as far as it is there: hidden files, and empty folders."""
+    record = posixpath.join(staging, _TRIED)
+    try:
+        tried = json.loads(read_own_file(record))
+    except (OSError, ValueError):
+        return
+    hidden = f"{posixpath.basename(staging)}-"
+    for one in tried:
+        name = posixpath.basename(one)
+        with suppress(OSError), open_folder(base, posixpath.dirname(one)) as folder:
+            if name.startswith(hidden):
+                os.unlink(name, dir_fd=folder)
+            else:
+                os.rmdir(name, dir_fd=folder)
+    os.unlink(record)
 
 
 def _make_bucket(system: fs.FileSystem, base: str, folder: str) -> None:
