@@ -22,7 +22,7 @@ def identify_dataframe(dataframe: Any) -> str | None:
     """
     try:
         plan = dataframe._jdf.queryExecution().analyzed()
-        known = [plan.canonicalized().treeString(True, False, _ALL_FIELDS, False)]
+        known = [plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)]
         if not plan.deterministic() or "pythonUDF" in known[0] or "UDF(" in known[0]:
             return None
         if any(f"{name}(" in known[0] for name in _OF_NOW):
