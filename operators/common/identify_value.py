@@ -80,8 +80,8 @@ class _Walk:
         for kinds, known in _KNOWN:
             if isinstance(value, kinds):
                 return known(self, value)
-        known = _CONTAINERS.get(type(value))
-        return self._of_state(value) if known is None else known(self, value)
+        container = _CONTAINERS.get(type(value))
+        return self._of_state(value) if container is None else container(self, value)
 
     def _of_sequence(self, value: Any) -> bytes:
         return _digest(type(value).__name__, *map(self.of, value))

@@ -45,13 +45,13 @@ class CollectionSource(Source):
             batch = pa.RecordBatch.from_arrays([column], ["value"])
             found.update(batch.serialize())
         for part in self._pickles:
-            try:
-                # of those that may be changed, pickles differ from process to process
-                known = isinstance(part, bytes)
-                same = part if known else identify_value([pickle.loads(one) for one in part]).encode()
+            if isinstance(part, bytes):
+                found.update(part)
+                continue
+            try:  # pickles of what may be changed differ from process to process
+                found.update(identify_value([pickle.loads(one) for one in part]).encode())
             except UnidentifiableError:
                 return None
-            found.update(same)
         return found.hexdigest()
 
     def splits(self, parallelism: int) -> list[list[int]]:

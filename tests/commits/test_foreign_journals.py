@@ -5,16 +5,16 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.commits import find_leftovers, journal
+from engine.commits import journal
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
 from engine.commits.errors import CommitError
 from engine.commits.find_journals import parts_in, runs_in
 from operators.common.typeinfo import Types
 from operators.connectors.file_sinks.plain_sinks import TextSink
-from operators.files import private_files
 from tests.commits.test_killed_drivers import killed_run, recover
 from tests.commits.two_sinks import BOTH, NOTHING, begin, run, sinks_of, stage, visible
 
@@ -27,7 +27,7 @@ def unfinished(folder, failing):
         run(sinks_of(folder))
     failing()
     (found,) = runs_in(str(folder / "files"))
-    return Path(found.parts[0])
+    return Path(str(found.parts[0]))
 
 
 def changed(part, record="owner", **values):
@@ -51,7 +51,7 @@ MALFORMED = {
     "not a number": b'{"format": 1, "started_at": NaN}',
 }
 
-CHANGES = {
+CHANGES: dict[str, dict[str, Any]] = {
     "format": {"format": 2},
     "run_id": {"run_id": "1" * 32},
     "a path for an id": {"run_id": "../../victim"},
@@ -105,18 +105,17 @@ def test_a_decision_that_says_something_else_stops_only_its_run(tmp_path, capsys
     part = unfinished(tmp_path / "run", failing)
     secret = tmp_path / "secret"
     secret.write_text("x")
-    for number, values in enumerate(
-        (
-            {"publish": 1},
-            {"sinks": []},
-            {"committables": "none"},
-            {"sinks__0__write_id": "runs"},
-            {"sinks__0__recovery__folder": str(tmp_path)},
-            {"committables__0__0__staged": str(secret)},
-            {"committables__0__0__target": str(tmp_path / "victim")},
-            {"committables__0__0__size": -1},
-        )
-    ):
+    decisions: list[dict[str, Any]] = [
+        {"publish": 1},
+        {"sinks": []},
+        {"committables": "none"},
+        {"sinks__0__write_id": "runs"},
+        {"sinks__0__recovery__folder": str(tmp_path)},
+        {"committables__0__0__staged": str(secret)},
+        {"committables__0__0__target": str(tmp_path / "victim")},
+        {"committables__0__0__size": -1},
+    ]
+    for number, values in enumerate(decisions):
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "run", folder)
         changed(folder / "files" / journal.RUNS / part.name, "decision", **values)
@@ -133,7 +132,7 @@ def test_a_decision_that_says_something_else_stops_only_its_run(tmp_path, capsys
 def test_journals_of_other_users_are_left_alone(tmp_path, capsys, failing, monkeypatch):
     part = unfinished(tmp_path, failing)
     before = sorted(part.rglob("*"))
-    monkeypatch.setattr(private_files.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert recover("--clean", "--older-than", "0", tmp_path) == 0
     assert f"it belongs to user {os.getuid()}" in capsys.readouterr().err
     assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
@@ -151,7 +150,7 @@ def test_a_user_has_a_folder_of_journals_beside_that_of_another(tmp_path, monkey
     opened, started = begin(sinks)
     with opened:
         own = tmp_path / f"{journal.RUNS}-{os.geteuid()}"
-        assert Path(opened.run.parts[0]) == own / opened.run.run_id
+        assert Path(str(opened.run.parts[0])) == own / opened.run.run_id
         assert [run.run_id for run in runs_in(str(tmp_path))] == [opened.run.run_id]
         assert [stat.S_IMODE(one.stat().st_mode) for one in (own, own / opened.run.run_id)] == [0o700] * 2
         assert stat.S_IMODE((own / opened.run.run_id / "owner").stat().st_mode) == 0o600
@@ -219,7 +218,7 @@ def test_what_cannot_be_read_does_not_hide_the_rest(tmp_path, capsys, failing, m
             raise FileNotFoundError(2, "No such file or directory", path)
         return scan(path)
 
-    monkeypatch.setattr(find_leftovers.os, "scandir", scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
     assert recover(tmp_path) == 0
     told = capsys.readouterr()
     assert f"{tmp_path}/closed is passed over: Permission denied" in told.err

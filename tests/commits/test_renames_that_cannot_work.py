@@ -116,7 +116,7 @@ def test_an_old_file_is_not_passed_off_as_the_new_one(tmp_path, old, capsys):
     out.mkdir()
     (out / "part-0-0.txt").write_text(f"{old}\n")  # the first has as many bytes as the new one
     opened, committables = staged(file_sink(out, kind=StreamingFileSink))
-    move, calls = staged_files.move_file, []
+    move, calls = durable_files.move_file, []
 
     def fails_at_the_commit(*arguments):
         calls.append(arguments)

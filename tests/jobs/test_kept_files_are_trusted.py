@@ -14,7 +14,6 @@ from engine.recovery.kept_script import KeptScript, new_script, scripts_in
 from engine.recovery.state_key import state_key
 from operators.common.typeinfo import Types
 from operators.exchange.blocks import decode, encode_values
-from operators.files import private_files
 from operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from plans.errors import InputError
 
@@ -94,7 +93,7 @@ def test_runs_of_other_users_are_not_found(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="others may write it"):
         KeptScript(script.folder).claim()
     os.chmod(script.folder, 0o700)
-    monkeypatch.setattr(private_files.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert scripts_in(kept) == []
 
 

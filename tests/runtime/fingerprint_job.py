@@ -36,7 +36,7 @@ class Colour(enum.Enum):
 @dataclasses.dataclass
 class Reading:
     name: str
-    tags: frozenset
+    tags: frozenset[str]
     colour: Colour = Colour.RED
 
 

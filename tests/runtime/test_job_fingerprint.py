@@ -133,7 +133,7 @@ def test_no_source_can_forget_it():
         splits, read = Own.splits, Own.read
 
     with pytest.raises(TypeError, match="fingerprint"):
-        Forgetful()
+        Forgetful()  # type: ignore[abstract]
 
 
 def test_numbers_and_events_count_by_their_settings():
@@ -171,12 +171,12 @@ def test_what_cannot_be_told_is_like_no_other():
     assert CollectionSource([1, "a", {1, 2}]).fingerprint() is not None
     with pytest.raises(UnidentifiableError):
         identify_value(sys.stdout)
-    deep = []
+    deep: list[object] = []
     for _ in range(10_000):
         deep = [deep]
     with pytest.raises(UnidentifiableError):
         identify_value(deep)
-    cycle = [1]
+    cycle: list[object] = [1]
     cycle.append({"again": cycle})
     assert identify_value(cycle) == identify_value(cycle)
 
