@@ -18,7 +18,7 @@ from engine.commits.run_owner import describe_owner
 from engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
 from engine.commits.temporary_folders import left_temporary_folders
 from engine.output.people import print_table
-from engine.output.say import say
+from engine.output.say import complain, say
 from plans.errors import InputError
 
 
@@ -37,7 +37,7 @@ def command(
         bool,
         typer.Option(
             "--clean",
-            help="Also remove staged files and orphan data files that no run accounts for.",
+            help="Also remove staged files and orphan data files below PATH that no run accounts for.",
         ),
     ] = False,
     older_than: Annotated[
@@ -46,6 +46,13 @@ def command(
             "--older-than", metavar="HOURS", min=0, help="What --clean removes is at least this old."
         ),
     ] = 24.0,
+    temporary: Annotated[
+        bool,
+        typer.Option(
+            "--temporary",
+            help="Also show, and with --clean remove, temporary folders of commands that were killed.",
+        ),
+    ] = False,
     abandon: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,7 +65,7 @@ def command(
     """Finish the commit of runs whose driver was killed while it published, and undo those killed before.
 
     Runs whose driver is alive are left alone. A run on another machine is undone once it has given no sign of
-    life for a day.
+    life for a day. What belongs to other users, or cannot be read, is named and passed over.
     """
     places = paths or [".", *([home] if Path(home := state_folder()).is_dir() else [])]
     try:
@@ -69,8 +76,10 @@ def command(
     unknown = [one for one in abandon or [] if not any(run.startswith(one) for run in given_up)]
     if unknown:
         raise InputError(f"--abandon {', '.join(map(repr, unknown))}: no such run below {', '.join(places)}")
+    for one in found.passed_over:
+        complain(f"penstock: {one.path} is passed over: {one.why}")
     failures = _settle(found, given_up, dry_run=dry_run)
-    _remove(found, older_than * 3600 if clean else None, dry_run=dry_run)
+    _remove(found, older_than * 3600 if clean else None, temporary=temporary, dry_run=dry_run)
     if failures:
         raise CommitError("\n".join(failures))
 
@@ -132,15 +141,19 @@ def _published(run: Run) -> str:
     return ", ".join(names) or "none"
 
 
-def _remove(found: Found, least_age_seconds: float | None, *, dry_run: bool) -> None:
+def _remove(found: Found, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
     """Show what no run accounts for, and remove what is at least so old; None: nothing."""
     rows = []
     for one in found.leftovers:
         removed = least_age_seconds is not None and one.age_seconds >= least_age_seconds
         if removed and not dry_run:
-            delete_leftover(one)
+            try:
+                delete_leftover(one)
+            except OSError as error:
+                complain(f"penstock: {one.path} is not removed: {error.strerror or error}")
+                removed = False
         rows.append((one.path, f"{one.size:,}", f"{one.age_seconds / 3600:.1f}", _outcome(removed, dry_run)))
-    for folder in left_temporary_folders():
+    for folder in left_temporary_folders() if temporary else ():
         files = [file.stat() for file in folder.rglob("*") if file.is_file()]
         hours = (time.time() - folder.stat().st_mtime) / 3600
         removed = least_age_seconds is not None

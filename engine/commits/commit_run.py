@@ -77,7 +77,7 @@ def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink
     if sinks:
         active_runs.add(run_id)
         try:
-            journal.begin_journal(run)
+            opened.run = journal.begin_journal(run)
             for sink in opened.sinks:
                 sink.begin()
         except BaseException:
@@ -130,8 +130,8 @@ def class_name(sink: Sink) -> str:
 
 def undo_run(opened: OpenRun) -> None:
     """Remove everything that the run has staged, and its journal, unless it is to be published."""
-    if not opened.sinks:
-        return
+    if not opened.run.parts:
+        return  # it has no sinks, or did not begin
     decision = journal.decision_of(opened.run)
     if decision is not None and decision.publish:
         return

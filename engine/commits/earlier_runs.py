@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.commits import journal
 from engine.commits.commit_run import NamedSink, class_name
 from engine.commits.errors import CommitError
+from engine.commits.find_journals import Part, parts_in, runs_of
 from engine.commits.journal import Run
 from engine.commits.run_owner import liveness
 from engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
@@ -43,27 +44,36 @@ def settle_earlier_runs(following: NextRun) -> Run | None:
     """
     repeated: Run | None = None
     for run in _found(following):
-        state = state_of(run)
-        if state in ("running", "elsewhere"):
-            continue
-        if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
-            say(f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed")
-            continue
         try:
-            publish_rest(run, following_sinks(following), following.options)
-        except CommitError as error:
-            if run.job == following.job:
-                raise
-            say(str(error))
-            continue
-        if state == "done" and liveness(run.owner) == "unknown":
-            continue  # its driver may be alive, and its script busy with what comes after the job
-        if run.fingerprint == following.fingerprint:
-            if repeated is None and claim(run):
-                repeated = run
-            continue
-        journal.forget(run)
-        say(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
+            repeated = _settled(run, following, repeated)
+        except CommitError:
+            raise
+        except (OSError, ValueError) as error:  # what is damaged, or away, is no reason not to run
+            say(f"run {run.short_id} of job {run.job!r} is passed over: {error}")
+    return repeated
+
+
+def _settled(run: Run, following: NextRun, repeated: Run | None) -> Run | None:
+    """What is repeated once `run`, one of those found, is settled."""
+    state = state_of(run)
+    if state in ("running", "elsewhere"):
+        return repeated
+    if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
+        say(f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed")
+        return repeated
+    try:
+        publish_rest(run, following_sinks(following), following.options)
+    except CommitError as error:
+        if run.job == following.job:
+            raise
+        say(str(error))
+        return repeated
+    if state == "done" and liveness(run.owner) == "unknown":
+        return repeated  # its driver may be alive, and its script busy with what comes after the job
+    if run.fingerprint == following.fingerprint:
+        return run if repeated is None and claim(run) else repeated
+    journal.forget(run)
+    say(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
     return repeated
 
 
@@ -90,10 +100,16 @@ def say(message: str) -> None:
 def _found(following: NextRun) -> Iterable[Run]:
     committed = [one.sink for one in following.sinks if needs_commit(one.sink)]
     recoveries = [recovery_of(sink) for sink in committed]
-    folders = dict.fromkeys(one.folder for one in recoveries if one is not None)
-    found = {run.run_id: run for folder in folders for run in journal.runs_in(folder)}
-    if committed and not folders:
-        found = {
-            run.run_id: run for run in journal.runs_in(journal.state_folder()) if run.job == following.job
-        }
-    return sorted(found.values(), key=lambda run: run.started_at)
+    folders = list(dict.fromkeys(one.folder for one in recoveries if one is not None))
+    of_state = bool(committed) and not folders
+    parts: list[Part] = []
+    for folder in [journal.state_folder()] if of_state else folders:
+        found, passed = parts_in(folder)
+        parts += found
+        for one in passed:
+            if not one.of_others:
+                say(f"{one.path} is passed over: {one.why}")
+    runs, passed = runs_of(parts)
+    for one in passed:
+        say(f"{one.path} is passed over: {one.why}")
+    return [run for run in runs if not of_state or run.job == following.job]

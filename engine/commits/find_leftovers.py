@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from engine.commits.journal import RUNS, Run, runs_in
+from engine.commits.find_journals import Part, PassedOver, parts_in, runs_of
+from engine.commits.journal import RUNS, Run, names_of_runs
 from operators.connectors.delta.commit_delta import has_write, open_delta
 from operators.connectors.delta.delta_files import FILE_NAME
+from operators.files.durable_files import remove_folder
 from operators.files.filesystem import filesystem_of
 
-_STAGED = re.compile(r"\.penstock-(?!runs$)([0-9A-Za-z-]+)")
+_STAGED = re.compile(r"\.penstock-([0-9a-f]{32})")
 _LOG = "_delta_log"
 
 
@@ -40,6 +42,7 @@ class Found:
     runs: tuple[Run, ...]  #: oldest first
     of_runs: tuple[Leftover, ...]  #: what belongs to these runs
     leftovers: tuple[Leftover, ...]  #: what belongs to none of them
+    passed_over: tuple[PassedOver, ...]  #: what cannot be read, or is not this user's
 
     def size_of(self, run: Run) -> int:
         """Bytes that the run has staged in the folders that were looked at."""
@@ -47,86 +50,168 @@ class Found:
         return sum(one.size for one in self.of_runs if one.write_id in ids)
 
 
-def find_leftovers(places: Iterable[str]) -> Found:
-    """Everything at and below `places`, paths or URIs of folders; hidden folders are not entered.
+@dataclass(frozen=True)
+class _Entry:
+    """Something in a folder; links are not followed."""
 
-    Raises FileNotFoundError for a place that does not exist.
+    name: str
+    path: str
+    is_folder: bool
+    is_file: bool
+    size: int
+    modified: float  #: seconds since the epoch
+    is_own: bool  #: this user's, as far as the file system knows users
+
+
+def find_leftovers(places: Iterable[str]) -> Found:
+    """Everything at and below `places`, paths or URIs of folders; hidden folders and links are not entered.
+
+    Raises FileNotFoundError for a place that does not exist. Whatever else is wrong with something is said in
+    `passed_over`.
     """
-    runs: dict[str, Run] = {}
+    parts: dict[str, Part] = {}
     staged: dict[str, Leftover] = {}
+    passed: dict[str, PassedOver] = {}
     for place in places:
-        for folder in _folders(place):
+        for folder, entries in _folders(place, passed):
             # in this order: a run that starts meanwhile writes its journal before it stages anything
-            staged |= {one.path: one for one in _staged_in(folder)}
-            runs |= {run.run_id: run for run in runs_in(folder)}
-    mine = {sink.write_id for run in runs.values() for sink in run.sinks}
+            some = _staged_in(folder, entries, passed)
+            mine, unread = parts_in(folder)
+            known = {part.path for part in mine}
+            staged |= {one.path: one for one in some if one.path not in known}
+            parts |= {part.path: part for part in mine}
+            passed |= {one.path: one for one in unread}
+    runs, homeless = runs_of(parts.values())
+    passed |= {one.path: one for one in homeless}
+    of_runs = {sink.write_id for part in parts.values() for sink in part.record.sinks}
     return Found(
-        tuple(sorted(runs.values(), key=lambda run: run.started_at)),
-        tuple(one for one in staged.values() if one.write_id in mine),
-        tuple(one for one in staged.values() if one.write_id not in mine),
+        tuple(runs),
+        tuple(one for one in staged.values() if one.write_id in of_runs),
+        tuple(one for one in staged.values() if one.write_id not in of_runs),
+        tuple(passed.values()),
     )
 
 
 def delete_leftover(leftover: Leftover) -> None:
-    """Delete it, unless it has become part of its table."""
+    """Delete it, unless it has become part of its table. OSError where that cannot be done."""
     system, _ = filesystem_of(leftover.folder)
     with suppress(FileNotFoundError):
         if FILE_NAME.fullmatch(posixpath.basename(leftover.path)) is None:
-            system.delete_dir(leftover.path)
-        elif leftover.path in {one.path for one in _orphans(leftover.folder)}:
+            remove_folder(system, leftover.path)
+        elif leftover.path in {one.path for one in _orphans(leftover.folder, _entries(leftover.folder))}:
             system.delete_file(leftover.path)
 
 
-def _folders(place: str) -> Iterator[str]:
+def _folders(place: str, passed: dict[str, PassedOver]) -> Iterator[tuple[str, list[_Entry]]]:
+    """The folder `place` and those below it, each with what is in it."""
     system, base = filesystem_of(place)
-    if system.get_file_info(base).type != fs.FileType.Directory:
+    if isinstance(system, fs.LocalFileSystem):
+        is_there = os.path.isdir(base)
+    else:
+        is_there = system.get_file_info(base).type == fs.FileType.Directory
+    if not is_there:
         raise FileNotFoundError(f"{place}: no such folder")
-    seen, waiting = set(), [base]
     prefix = place[: len(place) - len(base)] if "://" in place and place.endswith(base) else ""
+    waiting = [base]
     while waiting:
         folder = waiting.pop()
-        real = os.path.realpath(folder) if isinstance(system, fs.LocalFileSystem) else folder
-        if real in seen:
+        try:
+            entries = _entries(prefix + folder)
+        except FileNotFoundError:  # it has just been removed
             continue
-        seen.add(real)
-        yield prefix + folder
-        for one in system.get_file_info(fs.FileSelector(folder)):
-            if one.type == fs.FileType.Directory and not one.base_name.startswith((".", _LOG)):
-                waiting.append(one.path)
+        except OSError as error:
+            passed[folder] = PassedOver(folder, error.strerror or str(error))
+            continue
+        yield prefix + folder, entries
+        waiting += [one.path for one in entries if one.is_folder and not one.name.startswith((".", _LOG))]
 
 
-def _staged_in(folder: str) -> Iterator[Leftover]:
+def _entries(folder: str) -> list[_Entry]:
     system, base = filesystem_of(folder)
-    entries = system.get_file_info(fs.FileSelector(base))
-    journals = system.get_file_info(fs.FileSelector(posixpath.join(base, RUNS), allow_not_found=True))
-    known = {run.run_id for run in runs_in(folder)}
-    for one in journals:
-        if one.base_name not in known:  # killed before it was written, or damaged
-            yield _folder_left(system, folder, one, one.base_name)
+    if not isinstance(system, fs.LocalFileSystem):
+        return [
+            _Entry(
+                one.base_name,
+                one.path,
+                one.type == fs.FileType.Directory,
+                one.type == fs.FileType.File,
+                one.size or 0,
+                one.mtime.timestamp() if one.mtime is not None else 0.0,
+                True,
+            )
+            for one in system.get_file_info(fs.FileSelector(base, allow_not_found=True))
+        ]
+    found = []
+    with os.scandir(base) as entries:
+        for one in entries:
+            with suppress(FileNotFoundError):
+                status = one.stat(follow_symlinks=False)
+                found.append(
+                    _Entry(
+                        one.name,
+                        one.path,
+                        one.is_dir(follow_symlinks=False),
+                        one.is_file(follow_symlinks=False),
+                        status.st_size,
+                        status.st_mtime,
+                        status.st_uid == os.geteuid(),
+                    )
+                )
+    return found
+
+
+def _staged_in(folder: str, entries: list[_Entry], passed: dict[str, PassedOver]) -> list[Leftover]:
+    """What runs have staged in a folder, and their parts of journals."""
+    found = []
     for one in entries:
-        named = _STAGED.fullmatch(one.base_name)
-        if named is not None and one.type == fs.FileType.Directory:
-            yield _folder_left(system, folder, one, named[1])
-    if any(FILE_NAME.fullmatch(one.base_name) for one in entries):
-        yield from _orphans(folder)
+        if not one.is_folder or not one.is_own:
+            continue
+        named = _STAGED.fullmatch(one.name)
+        inside = [one] if named else []
+        if one.name == RUNS or one.name in names_of_runs():
+            with suppress(OSError):
+                inside = [part for part in _entries(one.path) if part.is_folder and part.is_own]
+        for part in inside:
+            with suppress(OSError):  # it has just been removed, or is passed over as a journal
+                found.append(_folder_left(folder, part, named[1] if named else part.name))
+    if any(FILE_NAME.fullmatch(one.name) for one in entries):
+        try:
+            found += _orphans(folder, entries)
+        except BaseException as error:  # deltalake panics, too, which is no Exception
+            if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+                raise
+            passed[folder] = PassedOver(folder, f"its Delta log cannot be read: {_first_line(error)}")
+    return found
 
 
-def _folder_left(system: fs.FileSystem, folder: str, entry: fs.FileInfo, write_id: str) -> Leftover:
-    inside = [*system.get_file_info(fs.FileSelector(entry.path, recursive=True)), entry]
-    return Leftover(folder, entry.path, write_id, sum(one.size or 0 for one in inside), _age(inside))
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
-def _orphans(folder: str) -> Iterator[Leftover]:
+def _folder_left(folder: str, entry: _Entry, write_id: str) -> Leftover:
+    inside, waiting = [entry], [entry.path]
+    prefix = folder[: len(folder) - len(filesystem_of(folder)[1])] if "://" in folder else ""
+    while waiting:
+        below = _entries(prefix + waiting.pop())
+        inside += below
+        waiting += [one.path for one in below if one.is_folder]
+    size = sum(one.size for one in inside if one.is_file)
+    return Leftover(folder, entry.path, write_id, size, _age(inside))
+
+
+def _orphans(folder: str, entries: list[_Entry]) -> list[Leftover]:
     """Data files of Penstock's Delta sinks in `folder` that no transaction of the table has named."""
     system, base = filesystem_of(folder)
     table = open_delta(folder)
     named = None if table is None else _named_in(table, system, base)
-    for one in system.get_file_info(fs.FileSelector(base)):
-        match = FILE_NAME.fullmatch(one.base_name)
-        if match is None or one.type != fs.FileType.File:
+    found = []
+    for one in entries:
+        match = FILE_NAME.fullmatch(one.name)
+        if match is None or not one.is_file or not one.is_own:
             continue
-        if table is None or (one.base_name not in (named or ()) and not has_write(table, match[1])):
-            yield Leftover(folder, one.path, match[1], one.size, _age([one]))
+        if table is None or (one.name not in (named or ()) and not has_write(table, match[1])):
+            found.append(Leftover(folder, one.path, match[1], one.size, _age([one])))
+    return found
 
 
 def _named_in(table: DeltaTable, system: fs.FileSystem, base: str) -> set[str]:
@@ -141,6 +226,5 @@ def _named_in(table: DeltaTable, system: fs.FileSystem, base: str) -> set[str]:
     return names
 
 
-def _age(files: list[fs.FileInfo]) -> float:
-    newest = max((one.mtime.timestamp() for one in files if one.mtime is not None), default=0.0)
-    return time.time() - newest
+def _age(files: list[_Entry]) -> float:
+    return time.time() - max((one.modified for one in files), default=0.0)

@@ -5,7 +5,7 @@ in the first of them, the run's home:
 
 | record | says |
 |---|---|
-| `owner` | who runs, since when, into which folders |
+| `owner` | who runs, since when, into which folders, and which of them this one is |
 | `alive-<n>` | the owner was running when it was written; the newest one is kept |
 | `decision` | `publish`, with everything that publishing needs, or `undo`; the first to write it decides |
 | `attempt-<n>` | somebody began to publish |
@@ -16,6 +16,9 @@ in the first of them, the run's home:
 
 A run whose only sinks are of the user's own classes has its home in the state directory of the user.
 
+A journal is for its user alone. Where `.penstock-runs` is another user's, it is `.penstock-runs-<uid>`; what
+others may have written counts for nothing.
+
 Source: org.apache.flink.runtime.highavailability.JobResultStore, for results that are kept until they are
 acknowledged ("dirty").
 """
@@ -24,31 +27,31 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyarrow import fs
+from pydantic import ValidationError
 
-from engine.machine.home_folder import home_folder
+from engine.commits.journal_records import FORMAT, DecisionRecord, OwnerRecord, SinkRecord, what_is_wrong
+from engine.machine.state_folder import state_path
 from operators.connectors.sink import Committable, Recovery
 from operators.files.durable_files import (
+    force_folder,
     make_folder,
+    read_bytes_once_written,
     read_once_written,
     remove_folder,
+    remove_once_written,
     write_once,
 )
 from operators.files.filesystem import filesystem_of
+from operators.files.private_files import NotOwnError, make_private_folder, require_own_folder
 
 RUNS = ".penstock-runs"
-_FORMAT = 1
-# Both become parts of paths.
-_RUN_ID = re.compile("[0-9a-f]{32}")
-_WRITE_ID = re.compile("[0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,20 +66,28 @@ class SinkOfRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run that commits sinks; what `owner` says."""
+    """A run that commits sinks; what `owner` says, and where it lies."""
 
     run_id: str
     job: str
     fingerprint: str  #: the same where the same job is run again (`job_fingerprint`)
     started_at: float  #: seconds since the epoch
     owner: Mapping[str, str]  #: run_owner.this_process
-    folders: tuple[str, ...]  #: paths or URIs; the first is the home
+    folders: tuple[str, ...]  #: paths or URIs of where they are now; the first is the home
     sinks: tuple[SinkOfRun, ...]
+    #: Of each folder, its part of the journal, a path in the folder's file system; None: there is none.
+    parts: tuple[str | None, ...] = field(default=(), compare=False)
+    #: Folders by what the records call them, where they have been moved since.
+    moved: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def short_id(self) -> str:
         """The start of the id, for people."""
         return self.run_id[:12]
+
+    def has_part_in(self, folder: str) -> bool:
+        """Whether the folder, one of the run's, is the one that the run wrote into."""
+        return self.parts[self.folders.index(folder)] is not None
 
 
 @dataclass(frozen=True)
@@ -90,33 +101,62 @@ class Decision:
 
 def state_folder() -> str:
     """The folder of journals of runs whose sinks have no folder."""
-    given = os.environ.get("XDG_STATE_HOME")
-    return str((Path(given) if given else home_folder() / ".local" / "state") / "penstock")
+    return str(state_path())
 
 
-def begin_journal(run: Run) -> None:
-    """Write `owner` into every folder, into the home first. OSError where that cannot be."""
-    for folder in run.folders:
-        system, path = _place(folder, run.run_id)
-        try:
-            make_folder(system, path)
-        except FileNotFoundError:  # another run has just removed the folder of runs, which was empty
-            make_folder(system, path)
-        write_once(system, posixpath.join(path, "owner"), _as_json(run))
+def names_of_runs() -> tuple[str, ...]:
+    """What the folder of this user's journals in a folder may be called."""
+    return RUNS, f"{RUNS}-{os.geteuid()}"
 
 
-def runs_in(folder: str) -> Iterator[Run]:
-    """The runs with an `owner` record in `folder`, by id."""
-    system, base = filesystem_of(folder)
-    selector = fs.FileSelector(posixpath.join(base, RUNS), allow_not_found=True)
-    for one in sorted(system.get_file_info(selector), key=lambda entry: entry.path):
-        try:
-            found = read_once_written(system, posixpath.join(one.path, "owner"))
-            run = None if found is None or found["format"] != _FORMAT else _run_of(found)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue  # nothing that Penstock has written
-        if run is not None and run.run_id == one.base_name:
-            yield run
+def begin_journal(run: Run) -> Run:
+    """Write `owner` into every folder, into the home first; gives the run with its parts.
+
+    OSError where that cannot be.
+    """
+    parts: list[str | None] = []
+    begun = run
+    try:
+        for place, folder in enumerate(run.folders):
+            system, base = filesystem_of(folder)
+            if folder == state_folder():
+                make_private_folder(base)
+            else:
+                make_folder(system, base)
+            part = _make_part(system, base, run.run_id)
+            parts.append(part)
+            write_once(system, posixpath.join(part, "owner"), _as_json(run, place))
+        begun = replace(run, parts=tuple(parts))
+        if not is_known(begun):
+            raise NotOwnError(1, "a journal that is written there cannot be read again", run.folders[0])
+    except BaseException:
+        with suppress(OSError):
+            forget(replace(run, folders=run.folders[: len(parts)], parts=tuple(parts)))
+        raise
+    return begun
+
+
+def _make_part(system: fs.FileSystem, base: str, run_id: str) -> str:
+    if not isinstance(system, fs.LocalFileSystem):
+        part = posixpath.join(base, RUNS, run_id)
+        make_folder(system, part)
+        return part
+    for name in names_of_runs():
+        runs = posixpath.join(base, name)
+        while True:
+            with suppress(FileExistsError):
+                os.mkdir(runs, 0o700)
+                force_folder(system, base)
+            try:
+                require_own_folder(runs)
+                os.mkdir(posixpath.join(runs, run_id), 0o700)
+            except FileNotFoundError:  # another run has just removed the folder of runs, which was empty
+                continue
+            except NotOwnError:
+                break
+            force_folder(system, runs)
+            return posixpath.join(runs, run_id)
+    raise NotOwnError(1, f"{' and '.join(names_of_runs())} are there, and not this user's alone", base)
 
 
 def is_known(run: Run) -> bool:
@@ -126,7 +166,7 @@ def is_known(run: Run) -> bool:
 
 def write(run: Run, record: str, value: Any = True) -> bool:
     """Write a record into the home; False if it is there already, or the run is forgotten."""
-    system, path = _place(run.folders[0], run.run_id)
+    system, path = _home(run)
     try:
         return write_once(system, posixpath.join(path, record), value)
     except FileNotFoundError:
@@ -134,14 +174,20 @@ def write(run: Run, record: str, value: Any = True) -> bool:
 
 
 def read(run: Run, record: str) -> Any:
-    """A record of the home; None if there is none."""
-    system, path = _place(run.folders[0], run.run_id)
+    """A record of the home; None if there is none. OSError or ValueError where it is no sound one."""
+    system, path = _home(run)
     return read_once_written(system, posixpath.join(path, record))
+
+
+def read_process(run: Run, record: str) -> dict[str, str] | None:
+    """A record of the home that names a process; None if there is none. Errors as `read`."""
+    found = _bytes(run, record)
+    return None if found is None else OwnerRecord.model_validate_json(found).model_dump()
 
 
 def records(run: Run) -> dict[str, float]:
     """The records of the home, and when each was written (seconds since the epoch)."""
-    system, path = _place(run.folders[0], run.run_id)
+    system, path = _home(run)
     entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     return {one.base_name: one.mtime.timestamp() if one.mtime else 0.0 for one in entries}
 
@@ -167,23 +213,50 @@ def decide_to_undo(run: Run) -> bool:
 
 
 def decision_of(run: Run) -> Decision | None:
-    """What was decided; None if nothing was."""
-    found = read(run, "decision")
+    """What was decided, as to where its folders are now; None if nothing was. Errors as `read`."""
+    found = _bytes(run, "decision")
     if found is None:
         return None
-    return Decision(
-        found["publish"],
-        tuple(map(_sink_of, found.get("sinks", ()))),
-        tuple([Committable(**one) for one in some] for some in found.get("committables", ())),
+    try:
+        record = DecisionRecord.model_validate_json(found)
+    except ValidationError as error:
+        raise ValueError(f"{_home(run)[1]}/decision: {what_is_wrong(error)}") from error
+    sinks = tuple(sink_of(one, run.moved) for one in record.sinks)
+    kept = [(one.write_id, one.recovery and one.recovery.folder) for one in sinks]
+    if record.publish and kept != [(one.write_id, one.recovery and one.recovery.folder) for one in run.sinks]:
+        raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
+    given = zip(record.sinks, record.committables, strict=True)
+    return Decision(record.publish, sinks, tuple(_committables(sink, some, run) for sink, some in given))
+
+
+def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
+    """A sink as a record says, in the folder that it is in now."""
+    found = record.recovery
+    recovery = found and Recovery(found.kind, moved.get(found.folder, found.folder), dict(found.arguments))
+    return SinkOfRun(
+        name=record.name, write_id=record.write_id, class_name=record.class_name, recovery=recovery or None
     )
+
+
+def _committables(sink: SinkRecord, some: Any, run: Run) -> list[Committable]:
+    committables = [Committable(**one.model_dump()) for one in some]
+    if sink.recovery is None or sink.recovery.folder not in run.moved:
+        return committables
+    old = filesystem_of(sink.recovery.folder)[1]
+    new = filesystem_of(run.moved[sink.recovery.folder])[1]
+
+    def moved(path: str) -> str:
+        return new + path.removeprefix(old) if path.startswith(f"{old}/") else path
+
+    return [replace(one, staged=moved(one.staged), target=moved(one.target)) for one in committables]
 
 
 def heartbeat(run: Run, number: int) -> None:
     """Say that the owner is running."""
     write(run, f"alive-{number}")
-    system, path = _place(run.folders[0], run.run_id)
+    system, path = _home(run)
     with suppress(FileNotFoundError):
-        system.delete_file(posixpath.join(path, f"alive-{number - 1}"))
+        remove_once_written(system, posixpath.join(path, f"alive-{number - 1}"))
 
 
 def seconds_since_sign_of_life(run: Run) -> float:
@@ -194,40 +267,31 @@ def seconds_since_sign_of_life(run: Run) -> float:
 
 def forget(run: Run) -> None:
     """Remove the journal; the home's part last, so that a kill leaves a run that can be found."""
-    for folder in reversed(run.folders):
-        system, path = _place(folder, run.run_id)
+    for folder, path in reversed(list(zip(run.folders, run.parts, strict=True))):
+        if path is None:
+            continue
+        system = filesystem_of(folder)[0]
         with suppress(FileNotFoundError):
-            system.delete_file(posixpath.join(path, "owner"))  # first: without it there is no run
+            remove_once_written(system, posixpath.join(path, "owner"))  # first: without it there is no run
         remove_folder(system, path)
         if isinstance(system, fs.LocalFileSystem):
             with suppress(OSError):  # another run has its own there
                 os.rmdir(posixpath.dirname(path))
 
 
-def _place(folder: str, run_id: str) -> tuple[fs.FileSystem, str]:
-    system, base = filesystem_of(folder)
-    return system, posixpath.join(base, RUNS, run_id)
+def _home(run: Run) -> tuple[fs.FileSystem, str]:
+    home = run.parts[0] if run.parts else None
+    if home is None:
+        raise FileNotFoundError(2, "it does not have the journal of the run", run.folders[0])
+    return filesystem_of(run.folders[0])[0], home
 
 
-def _as_json(run: Run) -> dict[str, Any]:
-    return {"format": _FORMAT, **asdict(run)}
+def _bytes(run: Run, record: str) -> bytes | None:
+    system, path = _home(run)
+    return read_bytes_once_written(system, posixpath.join(path, record))
 
 
-def _run_of(found: Mapping[str, Any]) -> Run:
-    values = {key: value for key, value in found.items() if key != "format"}
-    if not _RUN_ID.fullmatch(values["run_id"]):
-        raise ValueError(f"{values['run_id']!r} is no id of a run")
-    return Run(
-        **{
-            **values,
-            "folders": tuple(values["folders"]),
-            "sinks": tuple(map(_sink_of, values["sinks"])),
-        }
-    )
-
-
-def _sink_of(found: Mapping[str, Any]) -> SinkOfRun:
-    recovery = found["recovery"]
-    if not _WRITE_ID.fullmatch(found["write_id"]):
-        raise ValueError(f"{found['write_id']!r} is no id of a write")
-    return SinkOfRun(**{**found, "recovery": None if recovery is None else Recovery(**recovery)})
+def _as_json(run: Run, place: int) -> dict[str, Any]:
+    values = asdict(run)
+    del values["parts"], values["moved"]
+    return {"format": FORMAT, **values, "place": place}

@@ -93,8 +93,9 @@ def remove_staged(run: Run, own_sink: OwnSink = no_own_sink, options: Options = 
     """Remove what a run has staged and not published, and its journal."""
     for number, sink in enumerate(run.sinks):
         if sink.recovery is not None:
-            given = options.get(sink.recovery.folder)
-            KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, given)
+            if run.has_part_in(sink.recovery.folder):  # else it is another folder by now, or has none left
+                given = options.get(sink.recovery.folder)
+                KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, given)
         elif (own := own_sink(run, number)) is not None:
             own.abort()
     journal.forget(run)
@@ -103,7 +104,7 @@ def remove_staged(run: Run, own_sink: OwnSink = no_own_sink, options: Options = 
 def claim(run: Run) -> bool:
     """Whether this process is the one that repeats a published run; only one process at a time can be."""
     number = 0
-    while (claimed := journal.read(run, f"claimed-{number}")) is not None:
+    while (claimed := journal.read_process(run, f"claimed-{number}")) is not None:
         if claimed != this_process() and liveness(claimed) != "dead":
             return False
         number += 1
@@ -128,6 +129,11 @@ def _publish(
 ) -> None:
     sink, committables = decision.sinks[number], decision.committables[number]
     if sink.recovery is not None:
+        if not run.has_part_in(sink.recovery.folder):
+            raise FileNotFoundError(
+                f"{sink.recovery.folder} does not have its part of the journal; if the folder was moved, "
+                "name where it is now, too"
+            )
         given = options.get(sink.recovery.folder)
         KINDS[sink.recovery.kind].publish(sink.recovery, sink.write_id, committables, retries, given)
         return

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -16,6 +17,7 @@ import pyarrow as pa
 from engine.machine.make_durable import make_durable
 from engine.machine.replace_file import replace_file
 from engine.machine.state_folder import state_folder
+from operators.files.private_files import create_private_file
 
 JOB, PLAN, RUNS, EXECUTIONS, CANCEL, LOG = (
     "job.json",
@@ -78,7 +80,7 @@ def make_job_folder(
         for name, table in state.items():
             _write_table(unfinished / f"{name}.arrow", table)
         if log is not None:
-            os.link(log, unfinished / LOG)
+            _keep_log(log, unfinished / LOG)
         files = [os.path.join(folder, name) for folder, _, names in os.walk(unfinished) for name in names]
         make_durable(files, str(unfinished))
         folder = above / job.job_id
@@ -120,6 +122,28 @@ def remove_job_folder(folder: Path) -> None:
     with suppress(FileNotFoundError):
         folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _keep_log(log: Path, name: Path) -> None:
+    """Give the log of a detached driver, which writes to it, this name as well.
+
+    Where the file system has no hard links, it gets this name alone; a driver whose log is part of another
+    job already goes on with a new one.
+    """
+    try:
+        os.link(log, name)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        if log.name != LOG:
+            os.rename(log, name)
+            return
+        descriptor = create_private_file(str(name))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for standard in (1, 2):
+            os.dup2(descriptor, standard)
+        os.close(descriptor)
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

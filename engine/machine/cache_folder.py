@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from engine.machine.home_folder import home_folder
+from operators.files.private_files import make_private_folder
 
 CACHE_DIR = "PENSTOCK_CACHE_DIR"
 """The environment variable that names the folder."""
@@ -18,5 +19,5 @@ def cache_folder() -> Path:
     given = os.environ.get(CACHE_DIR)
     home = os.environ.get("XDG_CACHE_HOME")
     folder = Path(given) if given else (Path(home) if home else home_folder() / ".cache") / "penstock"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     return folder.absolute()

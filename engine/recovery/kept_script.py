@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -13,27 +16,24 @@ from uuid import uuid4
 from pyarrow import fs
 
 from engine.commits.run_owner import describe_owner, liveness, this_process
+from engine.recovery.state_key import state_key
 from operators.files.durable_files import (
     force_folder,
-    make_folder,
+    make_folder_of_user,
     read_once_written,
     remove_folder,
+    remove_once_written,
     write_once,
 )
 from operators.files.filesystem import filesystem_of
+from operators.files.private_files import NotOwnError, require_own_folder
+from operators.task.keep_rows import KeptFile
 from plans.errors import ConfigurationError, InputError
 
 _SCRIPT = re.compile("[0-9a-f]{32}")
 _JOB = re.compile(r"job-\d+")
 _ID = "id-"
-
-
-@dataclass(frozen=True)
-class KeptFile:
-    """What one subtask has put out."""
-
-    name: str
-    size: int  #: bytes
+_COMPLETE = ".complete"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,12 @@ class KeptScript:
     def claim(self) -> None:
         """From now on this process works on it. InputError where another one does, or may."""
         system, path = filesystem_of(self.folder)
-        make_folder(system, path)
+        make_folder_of_user(system, path)
+        if isinstance(system, fs.LocalFileSystem):
+            try:
+                require_own_folder(path)
+            except NotOwnError as error:
+                raise InputError(f"{self.folder} is not used: {error.strerror}") from error
         number = 0
         while True:
             found = read_once_written(system, posixpath.join(path, f"claimed-{number}"))
@@ -105,7 +110,7 @@ class KeptJob:
 
     def begin(self, plan: Any, job_id: str) -> None:
         """Run the job under an id; `plan` is what identifies its plan."""
-        make_folder(*filesystem_of(self.folder))
+        make_folder_of_user(*filesystem_of(self.folder))
         _write(self.folder, "plan", plan)
         _write(self.folder, f"{_ID}{job_id}", True)
 
@@ -123,26 +128,50 @@ class KeptJob:
         """The folder of a vertex that is about to run, without what an earlier run has left there."""
         system, path = filesystem_of(self.vertex_folder(vertex_id))
         remove_folder(system, path)
-        make_folder(system, path)
+        _remove_if_there(system, self._complete(vertex_id))
+        make_folder_of_user(system, path)
         return self.vertex_folder(vertex_id)
 
     def complete_vertex(self, vertex_id: str, files: Sequence[KeptFile]) -> None:
         """All subtasks of a vertex have finished; when this returns, nothing of `files` can be lost."""
         force_folder(*filesystem_of(self.vertex_folder(vertex_id)))
-        _write(self.folder, f"{vertex_id}.complete", [[one.name, one.size] for one in files])
+        told = [list(one) for one in files]
+        _write(self.folder, f"{vertex_id}{_COMPLETE}", {"files": told, "mac": self._mac(vertex_id, told)})
 
     def files_of(self, vertex_id: str) -> list[KeptFile] | None:
-        """What a vertex has put out; None if it is not complete, or a file is not there as it was."""
-        found = _read(self.folder, f"{vertex_id}.complete")
-        if found is None:
+        """What a vertex has put out; None if it is not complete, or a file is not there as it was.
+
+        None, too, where it was not this user's Penstock, with this state folder, that has kept it.
+        """
+        told = self._told(vertex_id)
+        if told is None or not hmac.compare_digest(str(told.get("mac")), self._mac(vertex_id, told["files"])):
             return None
-        files = [KeptFile(str(name), int(size)) for name, size in found]
+        files = [KeptFile(str(name), int(size), str(digest)) for name, size, digest in told["files"]]
         system, path = filesystem_of(self.vertex_folder(vertex_id))
         there = system.get_file_info([posixpath.join(path, one.name) for one in files])
         if [info.size for info in there] == [one.size for one in files]:
             return files
-        system.delete_file(posixpath.join(filesystem_of(self.folder)[1], f"{vertex_id}.complete"))
+        _remove_if_there(system, self._complete(vertex_id))
         return None
+
+    def is_of_others(self, vertex_id: str) -> bool:
+        """Whether a vertex is complete, but not by this user's Penstock with this state folder."""
+        return self.files_of(vertex_id) is None and self._told(vertex_id) is not None
+
+    def _complete(self, vertex_id: str) -> str:
+        return posixpath.join(filesystem_of(self.folder)[1], f"{vertex_id}{_COMPLETE}")
+
+    def _told(self, vertex_id: str) -> Any:
+        try:
+            told = _read(self.folder, f"{vertex_id}{_COMPLETE}")
+        except (NotOwnError, ValueError):
+            told = {}
+        return {"files": [], **told} if isinstance(told, dict) else told and {"files": []}
+
+    def _mac(self, vertex_id: str, files: Any) -> str:
+        """A message authentication code of what a vertex of this job of this run has put out."""
+        said = [*self.folder.rstrip("/").split("/")[-2:], vertex_id, files]
+        return hmac.digest(state_key(), json.dumps(said).encode(), "sha256").hex()
 
     def remove(self) -> None:
         """Remove all that it keeps."""
@@ -166,7 +195,18 @@ def scripts_in(checkpoint_dir: str) -> list[KeptScript]:
         names = _folders(above)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--checkpoint-dir {checkpoint_dir}: {error}") from error
-    return [KeptScript(f"{above}/{name}") for name in names if _SCRIPT.fullmatch(name)]
+    kept = [KeptScript(f"{above}/{name}") for name in names if _SCRIPT.fullmatch(name)]
+    return [one for one in kept if _is_own(one)]
+
+
+def _is_own(script: KeptScript) -> bool:
+    system, path = filesystem_of(script.folder)
+    try:
+        if isinstance(system, fs.LocalFileSystem):
+            require_own_folder(path)
+    except OSError:  # it is another user's, or has just been removed
+        return False
+    return True
 
 
 def _absolute(folder: str) -> str:
@@ -178,6 +218,11 @@ def _folders(folder: str) -> list[str]:
     system, path = filesystem_of(folder)
     found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
+
+
+def _remove_if_there(system: fs.FileSystem, path: str) -> None:
+    with suppress(FileNotFoundError):
+        remove_once_written(system, path)
 
 
 def _write(folder: str, name: str, value: Any) -> None:

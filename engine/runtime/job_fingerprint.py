@@ -3,42 +3,55 @@
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
 
 from engine.commits.acknowledge_runs import published_jobs
 from engine.runtime.job import Job
-from operators.connectors.delta.delta_source import DeltaSource
-from operators.connectors.file_source import FileSource
+from engine.runtime.transformations import Transformation
+from operators.common.identify_value import UnidentifiableError, identify_value, is_installed
 from operators.connectors.recover_sinks import recovery_of
 from operators.connectors.sink import Sink
-from operators.files.filesystem import find_files
+from operators.connectors.source import Source
+from operators.files.identify_files import identify_files
 
 
 def job_fingerprint(job: Job) -> str:
-    """SHA-256 over what makes a run a repetition of another.
+    """What makes a run a repetition of another: the same text, which is otherwise another one.
 
-    That is: the job's name, operators and parameters, script and arguments of this process, how many jobs of
-    that name it has published before, where its sinks write, and the files or the table version that its
-    sources read.
+    That is a SHA-256 over the job's name, operators and parameters, script and arguments of this process, the
+    user's modules that it has imported, the files that are sent along, how many jobs of that name it has
+    published before, where its sinks write, the values that its functions hold, and what its sources say of
+    the records that they read. Where one of these cannot be told, it is like no other.
     """
-    operators = [[one.kind, one.name] for one in job.transformations]
-    sinks, inputs = [], []
-    for one in job.transformations:
-        if isinstance(one.operator, Sink):
-            recovery = recovery_of(one.operator)
-            sinks.append([one.name, type(one.operator).__qualname__, recovery and recovery.folder])
-        elif isinstance(one.operator, DeltaSource):
-            inputs.append([one.operator.path, one.operator.version])
-        elif isinstance(one.operator, FileSource):
-            with suppress(OSError, ValueError):  # the job says what is missing
-                inputs.append([list(file) for file in find_files(one.operator.paths)])
-    known = [
-        [job.name, published_jobs[job.name], dict(job.job_parameters), dict(job.config)],
-        [operators, sinks, inputs],
-        [sys.argv[1:], _script()],
-    ]
+    try:
+        known = [
+            [job.name, published_jobs[job.name], job.batch, dict(job.job_parameters), dict(job.config)],
+            [_of_transformation(one) for one in job.transformations],
+            [sys.argv[1:], _script(), *_modules()],
+            _files_sent(job),
+        ]
+    except UnidentifiableError:
+        return f"like no other: {uuid4().hex}"
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _of_transformation(one: Transformation) -> list[Any]:
+    functions = (one.key_selectors, one.key_selector, one.custom_partitioner, one.watermark_strategy)
+    known: list[Any] = [one.kind, one.name, one.parallelism, identify_value(functions)]
+    if isinstance(one.operator, Source):
+        found = one.operator.fingerprint()
+        if found is None:
+            raise UnidentifiableError(f"source {one.name}")
+        return [*known, type(one.operator).__qualname__, found]
+    if isinstance(one.operator, Sink):
+        recovery = recovery_of(one.operator)
+        known += [type(one.operator).__qualname__, recovery and recovery.folder]
+    return [*known, identify_value(one.operator)]
 
 
 def _script() -> str | None:
@@ -46,3 +59,34 @@ def _script() -> str | None:
         return Path(sys.argv[0]).read_text(errors="replace")
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _modules() -> Iterator[list[str]]:
+    """The modules of the user's that are imported, and a digest of each."""
+    for name, module in sorted(sys.modules.copy().items()):
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(file, str) and not is_installed(file):
+            yield [name, hashlib.sha256(_content(module, file)).hexdigest()]
+
+
+def _content(module: ModuleType, file: str) -> bytes:
+    with suppress(OSError):
+        return Path(file).read_bytes()
+    try:  # in an archive
+        return bytes(module.__loader__.get_data(file))  # type: ignore[union-attr]
+    except (AttributeError, OSError) as error:
+        raise UnidentifiableError(f"module {module.__name__}") from error
+
+
+def _files_sent(job: Job) -> list[str]:
+    """Digests of the files that are sent along with a job."""
+    archives = [path for path, _ in job.archives]
+    cached = [file.path for _, file in sorted(job.cached_files.items())]
+    given = [*job.python_files, *archives, *cached, *filter(None, (job.requirements, job.requirements_cache))]
+    found = []
+    for path in given:
+        digest = identify_files([path])
+        if digest is None:
+            raise UnidentifiableError(path)
+        found.append(digest)
+    return found

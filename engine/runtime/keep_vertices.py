@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from engine.recovery.kept_script import KeptFile, KeptJob
+from engine.commits.earlier_runs import say
+from engine.recovery.kept_script import KeptJob
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from operators.connectors.recover_sinks import needs_commit
-from operators.task.keep_rows import KEPT, Rows, keep_rows, read_rows
+from operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, read_rows
 
 
 def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
@@ -72,11 +73,11 @@ class KeptVertices:
         vertex_id = self._ids[vertex.chain.vertex]
         files = self._job.files_of(vertex_id)
         if files is None:
+            if self._job.is_of_others(vertex_id):
+                say(f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder")
             folder = self._job.begin_vertex(vertex_id)
             written = given(vertex).mapInArrow(keep_rows(function, folder), from_arrow_schema(KEPT))
-            files = [KeptFile(row["name"], row["size"]) for row in written.toArrow().to_pylist()]
+            files = [KeptFile(**row) for row in written.toArrow().to_pylist()]
             self._job.complete_vertex(vertex_id, files)
-        names = [one.name for one in files]
-        read = read_rows(self._job.vertex_folder(vertex_id), names)
-        count = max(1, len(names))
-        return self._spark.range(0, len(names), 1, count).mapInArrow(read, schema)
+        read = read_rows(self._job.vertex_folder(vertex_id), files)
+        return self._spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(read, schema)

@@ -23,6 +23,12 @@ def local_folders(settings: Mapping[str, str]) -> list[str]:
     return [folder.strip() for folder in given.split(",") if folder.strip()]
 
 
+def is_local_folder_set(settings: Mapping[str, str]) -> bool:
+    """Whether the user has named folders."""
+    named = any(os.environ.get(name) for name in ("SPARK_EXECUTOR_DIRS", "SPARK_LOCAL_DIRS"))
+    return named or "spark.local.dir" in settings
+
+
 def require_local_folders(settings: Mapping[str, str]) -> None:
     """Raise MachineError if nothing can be written to any of them: Spark's JVM would end without a word."""
     refused = [_refusal(folder) for folder in local_folders(settings)]

@@ -1,6 +1,7 @@
 """The settings that a new Spark gets beside its spark-defaults.conf."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from engine.commits.temporary_folders import temporary_folder
@@ -8,6 +9,7 @@ from engine.machine.home_folder import home_folder
 from engine.machine.import_root import import_root, is_checkout
 from engine.output.redaction import remember_secrets
 from engine.spark.foresee_spark_memory import heap_mebibytes
+from engine.spark.local_folders import is_local_folder_set
 from engine.spark.penstock_wheel import archive_settings, write_wheel
 from engine.spark.spark_conf import (
     offline_jars,
@@ -58,6 +60,8 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
     if merged["spark.master"].startswith("local"):
         if "spark.driver.memory" not in given:
             merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
+        if not is_local_folder_set(given) and (folder := _private_local_folder()) is not None:
+            merged["spark.local.dir"] = folder
         if _NO_HEARTBEATS not in given:
             merged[_NO_HEARTBEATS] = "7d"
         if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
@@ -65,6 +69,18 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
         if is_checkout():  # workers do not see the working directory
             merged["spark.executorEnv.PYTHONPATH"] = str(import_root())
     return merged
+
+
+@cache
+def _private_local_folder() -> str | None:
+    """Where Spark keeps shuffles, blocks and functions: for this user only, and gone when the process ends.
+
+    None where it cannot be made: what is wrong is said of the folder that Spark takes then.
+    """
+    try:
+        return str(temporary_folder("spark"))
+    except OSError:
+        return None
 
 
 def ivy_dir() -> Path:

@@ -16,6 +16,7 @@ from engine.store.store_tables import Rows, StoreTables
 from engine.store.stored_tables import WRITE_ID
 from engine.store.tables_of import log_reader
 from engine.store.version_notes import drop_staged
+from engine.store.write_ids import is_write_id
 from plans.errors import PenstockError
 
 _TIMES_TO_REMOVE = 5
@@ -41,14 +42,16 @@ def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
     """Remove the files of a write that nobody reads from a local store, committed or not.
 
     Tasks that have been cancelled go on for a moment: one may add a file to a folder while it is removed, but
-    makes none in a folder that is gone.
+    makes none in a folder that is gone. Nothing is removed for what is no id of a write, nor through a link.
     """
-    if is_local(store):
+    if is_local(store) and is_write_id(write_id):
         for table in tables:
+            if os.path.islink(local_folder(store, table)):
+                continue
             folder = os.path.join(local_folder(store, table), f"{WRITE_ID}={write_id}")
             for _ in range(_TIMES_TO_REMOVE):
                 shutil.rmtree(folder, ignore_errors=True)
-                if not os.path.lexists(folder):
+                if not os.path.lexists(folder) or os.path.islink(folder):
                     break
 
 
@@ -58,9 +61,8 @@ def writes_in_folders(store: str, tables: Iterable[str]) -> set[str]:
     for table in tables if is_local(store) else ():
         with suppress(FileNotFoundError, NotADirectoryError):
             names = os.listdir(local_folder(store, table))
-            found.update(
-                name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}=")
-            )
+            writes = (name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}="))
+            found.update(filter(is_write_id, writes))
     return found
 
 

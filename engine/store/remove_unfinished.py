@@ -8,6 +8,7 @@ from engine.store.plan_versions import abandon, all_writes
 from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
 from engine.store.version_notes import drop_staged, lost, lost_versions, noted_numbers
+from engine.store.write_ids import began_at
 from plans.tables import TABLES
 
 OLD = timedelta(days=7)
@@ -47,8 +48,5 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
 
 
 def _began_before(write_id: str, time: datetime) -> bool:
-    try:
-        began = datetime.strptime(write_id.rsplit("-", 1)[0], "%Y%m%dT%H%M%S.%fZ")
-    except ValueError:  # no write of ours
-        return False
-    return began.replace(tzinfo=UTC) < time
+    began = began_at(write_id)
+    return began is not None and began < time

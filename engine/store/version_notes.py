@@ -4,7 +4,6 @@ A manifest whose log has lost its last commits looks like one that never had the
 and a manifest that can no longer be read is made again from them (see repair_manifest).
 """
 
-import errno
 import json
 import os
 from collections.abc import Iterable, Set
@@ -18,14 +17,12 @@ from xxhash import xxh3_128_hexdigest
 from engine.machine.make_durable import sync_folder
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST, PlanVersion, State, manifest_row, row_checksum, versions_of
+from engine.store.write_ids import is_write_id
 from plans.errors import StoreError
 
 _NOTES = "_versions"
 """A folder that Delta leaves alone, as its name starts with `_`: notes are named by the version's number,
 and by `.` and its write_id while it is published."""
-
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
-"""What file systems say that have no hard links."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,8 +45,9 @@ def noted_versions(store: str) -> list[PlanVersion]:
 
 def staged_versions(store: str) -> list[PlanVersion]:
     """Versions that were about to be published, or had just been, when their writer ended or was killed."""
-    found = (_read(store, name) for name in sorted(_names(store)) if name.startswith("."))
-    return [version for version in found if version is not None]
+    names = [name for name in sorted(_names(store)) if name.startswith(".") and is_write_id(name[1:])]
+    found = ((name, _read(store, name)) for name in names)
+    return [version for name, version in found if version is not None and name == f".{version.write_id}"]
 
 
 def stage_note(store: str, version: PlanVersion) -> None:
@@ -73,15 +71,22 @@ def note_version(store: str, version: PlanVersion) -> None:
 
 
 def _name_if_free(path: str, name: str) -> None:
-    """Rename a file, unless there is one of that name: then it is removed."""
+    """Rename a file, unless there is one of that name: then it is removed.
+
+    Where the file system has no hard links, the new file is written under its name; half of one, which a kill
+    leaves, is written anew by `renew_notes`.
+    """
     try:
         os.link(path, name)
     except FileExistsError:
         pass
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        os.rename(path, name)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        with suppress(FileExistsError), open(path, "rb") as noted, open(name, "xb") as file:
+            file.write(noted.read())
+            file.flush()
+            os.fsync(file.fileno())
     with suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -109,7 +114,7 @@ def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
 
 def drop_staged(store: str, write_id: str) -> None:
     """Remove the note of a version that will not be published."""
-    if is_local(store):
+    if is_local(store) and is_write_id(write_id) and not os.path.islink(_folder(store)):
         with suppress(FileNotFoundError):
             os.unlink(_path(store, f".{write_id}"))
 

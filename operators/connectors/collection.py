@@ -3,6 +3,7 @@
 Source: pyflink.datastream.StreamExecutionEnvironment.from_collection, which reads it in one subtask.
 """
 
+import hashlib
 import pickle
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 from operators.chain.copies import never_change
 from operators.chain.operator import OperatorContext, Values
 from operators.common.arrow_columns import from_arrow, to_arrow
+from operators.common.identify_value import UnidentifiableError, identify_value
 from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from operators.connectors.source import Source
@@ -35,6 +37,22 @@ class CollectionSource(Source):
         parts = [taken[start : start + CHUNK_VALUES] for start in range(0, len(taken), CHUNK_VALUES)]
         self._columns = [_column(part, self.type_info) for part in parts] if self.has_batches else []
         self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
+
+    def fingerprint(self) -> str | None:
+        """Its values, and their type; None where a value cannot be told from others."""
+        found = hashlib.sha256(str(self.type_info).encode())
+        for column in self._columns:
+            batch = pa.RecordBatch.from_arrays([column], ["value"])
+            found.update(batch.serialize())
+        for part in self._pickles:
+            if isinstance(part, bytes):
+                found.update(part)
+                continue
+            try:  # pickles of what may be changed differ from process to process
+                found.update(identify_value([pickle.loads(one) for one in part]).encode())
+            except UnidentifiableError:
+                return None
+        return found.hexdigest()
 
     def splits(self, parallelism: int) -> list[list[int]]:
         """The numbers of the collection's parts, for subtask 0."""

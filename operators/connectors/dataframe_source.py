@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from operators.chain.operator import OperatorContext
 from operators.common.adapt_columns import as_arrow_type
 from operators.common.typeinfo import TypeInformation
+from operators.connectors.identify_dataframe import identify_dataframe
 from operators.connectors.source import Source
+from operators.formats.chunks import Chunk, StampedBatch
 
 
 class DataFrameSource(Source):
@@ -30,6 +34,14 @@ class DataFrameSource(Source):
     def dataframe(self) -> Any:
         """The DataFrame; on the driver only."""
         return self._dataframe
+
+    def fingerprint(self) -> str | None:
+        """Its plan, with what it reads as it is now; see `identify_dataframe`."""
+        return identify_dataframe(self._dataframe)
+
+    def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
+        """The runtime hands the batches of Spark's partitions to `checked` instead."""
+        raise NotImplementedError
 
     def splits(self, parallelism: int) -> list[list[Any]]:
         """No splits: Spark's partitions take their place."""

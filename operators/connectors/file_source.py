@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from operators.chain.operator import OperatorContext
+from operators.common.identify_value import UnidentifiableError, identify_value
 from operators.connectors.source import Source
 from operators.files.filesystem import find_files
+from operators.files.identify_files import identify_files
 from operators.files.splits import Cut, FileSplit, split_files, whole
 from operators.formats.chunks import Chunk, StampedBatch
 from operators.formats.file_format import BulkFormat, FileFormat, StreamFormat
@@ -71,6 +73,14 @@ class FileSource(Source):
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
         """Start building a source of Parquet files."""
         return FileSourceBuilder(bulk_format, paths)
+
+    def fingerprint(self) -> str | None:
+        """Its files as they are now (`identify_files`), and its format; None where these cannot be told."""
+        files = identify_files(self.paths)
+        try:
+            return None if files is None else f"{files} {identify_value(self.file_format)}"
+        except UnidentifiableError:
+            return None
 
     def splits(self, parallelism: int) -> list[list[Any]]:
         """Files and pieces of files, by their bytes. FileNotFoundError where a path leads nowhere."""

@@ -36,6 +36,10 @@ class NumberSequenceSource(Source):
         self.start, self.end = start, end
         self.type_info = Types.LONG()
 
+    def fingerprint(self) -> str:
+        """Its first and its last number."""
+        return f"{self.start} {self.end}"
+
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
         """One range (first, last) per subtask, none for those that would get no number; longer ones first."""
         share, longer = divmod(self.end - self.start + 1, parallelism)

@@ -8,6 +8,7 @@ second time reads the same splits again.
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -16,13 +17,20 @@ from operators.common.no_java import NoJavaError
 from operators.common.typeinfo import TypeInformation
 from operators.formats.chunks import Chunk, StampedBatch
 
+_NO_JAVA = (
+    "Source: Penstock runs without Flink's JVM, so there are no sources of Java classes; supported are "
+    "NumberSequenceSource, FileSource, collections and the other sources of operators.connectors"
+)
 
-class Source:
+
+class Source(ABC):
     """Bounded input of a job: made on the driver, pickled, read in the subtasks.
 
     A source gives rows (`Chunk`) or, where `columnar` is true, record batches (`StampedBatch`). One that can
     do both gives rows until `batches()` is asked for. A batch of rows has one column per field; a batch of
     values of another type has the one column `value`.
+
+    A class of a user's defines `splits`, `read` and `fingerprint`.
     """
 
     #: Whether `read` gives record batches.
@@ -32,18 +40,30 @@ class Source:
     #: Type of the records; None: any Python values, which travel pickled.
     type_info: TypeInformation | None = None
 
-    def __init__(self, *java: Any) -> None:
-        if type(self) is Source or java:
-            raise NoJavaError(
-                "Source: Penstock runs without Flink's JVM, so there are no sources of Java classes; "
-                "supported are NumberSequenceSource, FileSource, collections and the other sources of "
-                "operators.connectors"
-            )
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """NoJavaError for this class itself."""
+        if cls is Source:
+            raise NoJavaError(_NO_JAVA)
+        return super().__new__(cls)
 
+    def __init__(self, *java: Any) -> None:
+        if java:
+            raise NoJavaError(_NO_JAVA)
+
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """A text that is another one wherever `read` would give other records; None where that is not known.
+
+        A run whose driver was killed right after its commit is not repeated where all sources have the same
+        fingerprint as then: data that changes, such as a file, must show in it. With None each run is new.
+        """
+
+    @abstractmethod
     def splits(self, parallelism: int) -> list[list[Any]]:
         """The splits of each of `parallelism` subtasks, picklable; the same at every call."""
         raise NotImplementedError
 
+    @abstractmethod
     def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
         """The records of a split in order, in chunks of bounded size; no chunk is empty."""
         raise NotImplementedError

@@ -56,10 +56,16 @@ def encode_batch(batch: pa.RecordBatch, timestamps: pa.Int64Array | None, waterm
 
 
 def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
-    """What `encode_values` or `encode_batch` were given."""
+    """What `encode_values` or `encode_batch` were given.
+
+    Whether it is a pickle is for `type_info` to say, which the plan has: ValueError where the block says so
+    of records of a declared type.
+    """
     kind, watermark = _HEADER.unpack(data[: _HEADER.size])
     rest = data[_HEADER.size :]
     if kind == _PICKLED:
+        if not is_pickled(type_info):
+            raise ValueError(f"a block of records of type {type_info} says that it is a pickle")
         values, timestamps = pickle.loads(rest)
         return Block(watermark, values, None, timestamps)
     # a value of a binary column starts anywhere; Arrow computes on aligned buffers

@@ -8,25 +8,38 @@ import errno
 import json
 import os
 import posixpath
+import shutil
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyarrow import fs
 
+from operators.files.private_files import (
+    force_path,
+    make_private_folder,
+    read_own_file,
+    require_own_folder,
+    write_private_file,
+)
+
 _MOST_REMOVALS = 20
+
+_VALUE = "value"
+"""The file in a folder that stands for one, where the file system has no hard links."""
 
 
 def force_file(system: fs.FileSystem, path: str) -> None:
     """Return when the closed file `path` is on the disk. OSError where it is missing or cannot be written."""
     if isinstance(system, fs.LocalFileSystem):
-        _force(path)
+        force_path(path)
 
 
 def force_folder(system: fs.FileSystem, path: str) -> None:
     """Return when the entries of the folder `path` are on the disk. OSError where it is missing."""
     if isinstance(system, fs.LocalFileSystem):
-        _force(path)
+        force_path(path)
 
 
 def make_folder(system: fs.FileSystem, path: str) -> None:
@@ -41,33 +54,82 @@ def make_folder(system: fs.FileSystem, path: str) -> None:
         force_folder(system, posixpath.dirname(one))
 
 
-def move_file(system: fs.FileSystem, source: str, target: str) -> None:
-    """Rename a file of one file system; what `target` named before is replaced."""
-    system.move(source, target)
+def make_folder_of_user(system: fs.FileSystem, path: str) -> None:
+    """As `make_folder`; on the local file system only this user enters what is made."""
+    if isinstance(system, fs.LocalFileSystem):
+        make_private_folder(path)
+    else:
+        make_folder(system, path)
+
+
+def move_file(system: fs.FileSystem, source: str, target: str, below: str) -> None:
+    """Rename a file below the folder `below` to another place there; what `target` named is replaced.
+
+    On the local file system no link below that folder is followed. OSError where that cannot be done.
+    """
+    if not isinstance(system, fs.LocalFileSystem):
+        system.move(source, target)
+        return
+    names = posixpath.basename(source), posixpath.basename(target)
+    with (
+        open_folder(below, posixpath.dirname(source)) as giving,
+        open_folder(below, posixpath.dirname(target)) as taking,
+    ):
+        os.rename(*names, src_dir_fd=giving, dst_dir_fd=taking)
+
+
+@contextmanager
+def open_folder(below: str, path: str, *, make: bool = False) -> Iterator[int]:
+    """A descriptor of the local folder `path`, at or below the folder `below`, with no link on the way.
+
+    With `make`, missing folders on the way are made, and their names forced to the disk. OSError otherwise,
+    and where something on the way is no folder.
+    """
+    relative = posixpath.relpath(path, below)
+    parts = [] if relative == "." else relative.split("/")
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    descriptor = os.open(below, flags)
+    try:
+        for number, part in enumerate(parts):
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=descriptor)
+                    os.fsync(descriptor)
+            try:
+                inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+            except OSError as error:
+                way = posixpath.join(below, *parts[: number + 1])
+                said = "it is a link" if os.path.islink(way) else error.strerror
+                raise OSError(error.errno, said, way) from None
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def write_once(system: fs.FileSystem, path: str, value: Any) -> bool:
     """Write the JSON `value` to the new file `path`, whole and on the disk; False if `path` is there already.
 
-    If several processes write `path` at once, one of them gets True, where the file system can link or create
-    exclusively; object stores cannot, and there the later one replaces the file.
+    Only this user reads it. If several processes write `path` at once, one of them gets True; object stores
+    cannot say so, and there the later one replaces the file.
     """
-    if system.get_file_info(path).type != fs.FileType.NotFound:
-        return False
+    data = json.dumps(value).encode()
     folder = posixpath.dirname(path)
     unfinished = posixpath.join(folder, f".{uuid.uuid4().hex}.unfinished")
-    with system.open_output_stream(unfinished, compression=None) as stream:
-        stream.write(json.dumps(value).encode())
-    force_file(system, unfinished)
     if not isinstance(system, fs.LocalFileSystem):
+        if system.get_file_info(path).type != fs.FileType.NotFound:
+            return False
+        with system.open_output_stream(unfinished, compression=None) as stream:
+            stream.write(data)
         system.move(unfinished, path)
         return True
-    try:
-        os.link(unfinished, path)
-    except FileExistsError:
+    if os.path.lexists(path):
         return False
-    except OSError:  # a file system without links
-        os.rename(unfinished, path)
+    try:
+        write_private_file(unfinished, data)
+        if not name_once(unfinished, path):
+            return False
     finally:
         with suppress(FileNotFoundError):
             os.unlink(unfinished)
@@ -75,33 +137,104 @@ def write_once(system: fs.FileSystem, path: str, value: Any) -> bool:
     return True
 
 
-def read_once_written(system: fs.FileSystem, path: str) -> Any:
-    """The value of a file that write_once wrote; None if there is no such file."""
+def name_once(file: str, path: str) -> bool:
+    """Give a whole local file the name `path` as well; False if `path` is there already.
+
+    Where the file system has no hard links, `path` becomes a folder that holds a copy: the one thing that all
+    systems make whole and refuse where it is there.
+    """
     try:
-        with system.open_input_stream(path, compression=None) as stream:
-            return json.loads(stream.read())
+        os.link(file, path)
+    except FileExistsError:
+        # the answer of a server may have been lost, and the kernel has asked again
+        return _is_same(file, path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return _make_once(file, path)
+    return True
+
+
+def _is_same(file: str, path: str) -> bool:
+    try:
+        return os.path.samestat(os.lstat(file), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _make_once(file: str, path: str) -> bool:
+    unfinished = posixpath.join(posixpath.dirname(path), f".{uuid.uuid4().hex}.unfinished")
+    os.mkdir(unfinished, 0o700)
+    try:
+        with open(file, "rb") as whole:
+            write_private_file(posixpath.join(unfinished, _VALUE), whole.read())
+        force_path(unfinished)
+        os.rename(unfinished, path)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+        return False
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return True
+
+
+def read_once_written(system: fs.FileSystem, path: str) -> Any:
+    """The value of a file that write_once wrote; None if there is no such file.
+
+    NotOwnError where another user may have written it, ValueError where it is no JSON.
+    """
+    data = read_bytes_once_written(system, path)
+    return None if data is None else json.loads(data)
+
+
+def read_bytes_once_written(system: fs.FileSystem, path: str) -> bytes | None:
+    """The JSON text of a file that write_once wrote; None and errors as `read_once_written`."""
+    try:
+        if not isinstance(system, fs.LocalFileSystem):
+            with system.open_input_stream(path, compression=None) as stream:
+                return bytes(stream.read())
+        try:
+            return read_own_file(path)
+        except IsADirectoryError:
+            require_own_folder(path)
+            return read_own_file(posixpath.join(path, _VALUE))
     except FileNotFoundError:
         return None
 
 
+def remove_once_written(system: fs.FileSystem, path: str) -> None:
+    """Remove a file that write_once wrote. FileNotFoundError where there is none."""
+    if not isinstance(system, fs.LocalFileSystem):
+        system.delete_file(path)
+        return
+    try:
+        os.unlink(path)
+    except (IsADirectoryError, PermissionError):  # the latter as POSIX has it
+        if os.path.islink(path) or not os.path.isdir(path):
+            raise
+        shutil.rmtree(path)
+
+
 def remove_folder(system: fs.FileSystem, path: str) -> None:
-    """Delete `path`, if it is there, and everything in it, also while others still write into it."""
+    """Delete `path`, if it is there, and everything in it, also while others still write into it.
+
+    On the local file system a link is left as it is: NotADirectoryError.
+    """
     for attempt in range(_MOST_REMOVALS):
         try:
-            if system.get_file_info(path).type == fs.FileType.Directory:
+            if isinstance(system, fs.LocalFileSystem):
+                if os.path.islink(path):
+                    raise NotADirectoryError(errno.ENOTDIR, "it is a link", path)
+                shutil.rmtree(path)
+            elif system.get_file_info(path).type == fs.FileType.Directory:
                 system.delete_dir(path)
-        except FileNotFoundError:  # somebody else deletes it as well
+        except FileNotFoundError:  # it is gone, or somebody else deletes it as well
+            if isinstance(system, fs.LocalFileSystem) and not os.path.lexists(path):
+                return
             continue
         except OSError as error:
             if error.errno != errno.ENOTEMPTY or attempt == _MOST_REMOVALS - 1:
                 raise
         else:
             return
-
-
-def _force(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

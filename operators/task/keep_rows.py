@@ -1,24 +1,34 @@
 """What a vertex puts out, in files: written by its subtasks, read by those of the next vertex.
 
-A file is an Arrow IPC stream of exchange rows, compressed with lz4.
+A file is an Arrow IPC stream of exchange rows, compressed with lz4. Rows hold pickles, so a file is read only
+if it is to the bit what was written.
 """
 
+import hashlib
+import os
 import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyarrow import fs
 
 from operators.files.durable_files import force_file
 from operators.files.filesystem import filesystem_of
+from operators.files.private_files import create_private_file
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 KEPT = pa.schema(
-    [pa.field("name", pa.string(), nullable=False), pa.field("size", pa.int64(), nullable=False)]
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+    ]
 )
-"""What is told of a file."""
+"""What is told of a file: `KeptFile`."""
 
 CANNOT_KEEP = "cannot write what a vertex puts out to"
 """How errors begin, before the folder."""
@@ -26,10 +36,19 @@ CANNOT_KEEP = "cannot write what a vertex puts out to"
 _BUFFER = 1 << 20
 
 
+class KeptFile(NamedTuple):
+    """What one subtask has put out."""
+
+    name: str
+    size: int  #: bytes
+    digest: str  #: SHA-256, in hex digits
+
+
 def keep_rows(run: Rows, folder: str) -> Rows:
     """A function for mapInArrow: writes what `run` gives into a new file of `folder`, and gives a row (KEPT).
 
-    The file is on the disk when the row is given. Nothing is given where `run` gives nothing.
+    The file is on the disk when the row is given; only this user reads it. Nothing is given where `run` gives
+    nothing.
     """
 
     def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,10 +63,13 @@ def keep_rows(run: Rows, folder: str) -> Rows:
         opened = ExitStack()
         try:
             with _writing(folder):
+                if isinstance(system, fs.LocalFileSystem):
+                    os.close(create_private_file(place))
                 stream = opened.enter_context(
                     system.open_output_stream(place, compression=None, buffer_size=_BUFFER)
                 )
-                writer = opened.enter_context(pa.ipc.new_stream(stream, first.schema, options=options))
+                hashed = _Hashed(stream)
+                writer = opened.enter_context(pa.ipc.new_stream(hashed, first.schema, options=options))
                 writer.write_batch(first)
             for batch in given:
                 with _writing(folder):
@@ -60,7 +82,8 @@ def keep_rows(run: Rows, folder: str) -> Rows:
             with suppress(OSError):
                 opened.close()
             raise
-        yield pa.RecordBatch.from_pydict({"name": [name], "size": [system.get_file_info(place).size]}, KEPT)
+        told = KeptFile(name, system.get_file_info(place).size, hashed.digest())
+        yield pa.RecordBatch.from_pylist([told._asdict()], KEPT)
 
     return keep
 
@@ -74,19 +97,47 @@ def _writing(folder: str) -> Iterator[None]:
         raise OSError(error.errno, f"{CANNOT_KEEP} {folder}: {error}") from error
 
 
-def read_rows(folder: str, names: Sequence[str]) -> Rows:
-    """A function for mapInArrow: gives the rows of the files whose numbers column `id` of its input has."""
+class _Hashed:
+    """A stream that others write to, and the hash of what they have written."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._hash = stream, hashlib.sha256()
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        return int(self._stream.write(data) or 0)
+
+    def flush(self) -> None:
+        pass
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def read_rows(folder: str, files: Sequence[KeptFile]) -> Rows:
+    """A function for mapInArrow: gives the rows of the files whose numbers column `id` of its input has.
+
+    ValueError, before any of its rows, for a file that is not as it was written.
+    """
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         system, path = filesystem_of(folder)
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                with (
-                    system.open_input_stream(
-                        posixpath.join(path, names[number]), compression=None, buffer_size=_BUFFER
-                    ) as stream,
-                    pa.ipc.open_stream(stream) as rows,
-                ):
-                    yield from rows
+                place = posixpath.join(path, files[number].name)
+                with system.open_input_file(place) as file:
+                    _require_as_written(file, place, files[number])
+                    with pa.ipc.open_stream(file) as rows:
+                        yield from rows
 
     return read
+
+
+def _require_as_written(file: Any, place: str, kept: KeptFile) -> None:
+    found = hashlib.sha256()
+    while data := file.read(_BUFFER):
+        found.update(data)
+    if found.hexdigest() != kept.digest:
+        raise ValueError(f"{place} is not as it was written: run the script again without --resume")
+    file.seek(0)

@@ -11,10 +11,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from engine.commits import journal, settle_run
+from engine.commits import find_journals, settle_run
 from engine.commits.commit_run import commit_run, undo_run
 from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
 from engine.commits.errors import CommitError
+from engine.machine.state_folder import STATE_DIR
 from operators.connectors.delta import commit_delta
 from operators.connectors.file_sinks.plain_sinks import TextSink
 from operators.connectors.sink import Committable, Sink, SinkWriter
@@ -74,7 +75,7 @@ def _staged(folder):
 def test_abandon_gives_up_what_is_not_published(tmp_path, failing, capsys):
     with pytest.raises(CommitError):
         run(sinks_of(tmp_path))
-    (found,) = journal.runs_in(str(tmp_path / "files"))
+    (found,) = find_journals.runs_in(str(tmp_path / "files"))
     assert recover("--abandon", "f" * 12 + "x", tmp_path) == 3
     assert recover("--abandon", found.short_id, "--dry-run", tmp_path) == 0
     assert recover("--abandon", found.short_id, tmp_path) == 0
@@ -158,7 +159,7 @@ def test_several_that_finish_one_run_at_once_publish_it_once(tmp_path, failing):
     with pytest.raises(CommitError):
         run(sinks_of(tmp_path))
     failing()
-    (found,) = journal.runs_in(str(tmp_path / "table"))
+    (found,) = find_journals.runs_in(str(tmp_path / "table"))
     errors = []
 
     def finish():
@@ -197,7 +198,7 @@ class Listed(Sink):
 
 
 def test_a_sink_of_the_users_own_is_told_of_retries_and_finished_by_its_job(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv(STATE_DIR, str(tmp_path / "state"))
     mine = JobSink("mine", Listed(str(tmp_path / "listed"), [1, 1]))
     sinks = [*sinks_of(tmp_path), mine]
     one = [Committable("a", "b", 1, 0)]
@@ -215,7 +216,7 @@ def test_a_sink_of_the_users_own_is_told_of_retries_and_finished_by_its_job(tmp_
     assert visible(tmp_path) == BOTH
     alone, _ = begin([mine])
     with alone:
-        assert list(journal.runs_in(str(tmp_path / "state" / "penstock"))) == [alone.run]
+        assert list(find_journals.runs_in(str(tmp_path / "state"))) == [alone.run]
         commit_run(alone, [one])
 
 

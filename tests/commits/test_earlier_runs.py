@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from engine.commits import commit_run as commits
-from engine.commits import journal, run_owner, settle_run
+from engine.commits import find_journals, journal, run_owner, settle_run
 from engine.commits.acknowledge_runs import runs_acknowledged_at_end
 from engine.commits.commit_run import commit_run, undo_run
 from engine.commits.earlier_runs import NextRun, settle_earlier_runs
@@ -23,7 +23,7 @@ def of_owner(monkeypatch, owner):
 def test_the_run_of_a_script_is_kept_until_its_end(tmp_path, monkeypatch):
     with runs_acknowledged_at_end():
         run(sinks_of(tmp_path))
-        (kept,) = journal.runs_in(str(tmp_path / "files"))
+        (kept,) = find_journals.runs_in(str(tmp_path / "files"))
         assert settle_run.state_of(kept) == "done"
         copied = shutil.copytree(tmp_path, tmp_path.with_name("as the kill leaves it"))
     assert hidden(tmp_path) == []
@@ -48,7 +48,7 @@ def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, 
             commit_run(opened, stage(started))
     assert run(sinks_of(tmp_path))
     assert visible(tmp_path) == (sorted(ALL * 2),) * 2
-    assert list(journal.runs_in(str(tmp_path / "files"))) == [opened.run]
+    assert list(find_journals.runs_in(str(tmp_path / "files"))) == [opened.run]
 
 
 def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from engine.commands import main
+from engine.commits import find_journals
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, count_steps, hidden, run, sinks_of, visible
 
 
@@ -52,15 +53,16 @@ def test_the_next_run_brings_every_row_once(tmp_path):
     for step in range(2, steps + 1, 2):
         folder = tmp_path / str(step)
         assert killed_run(folder, step)
+        is_known = any(find_journals.runs_in(str(folder / "files")))
         run(sinks_of(folder))
         found = visible(folder)
         if found != BOTH:
             # killed while its journal was removed: nobody could know that the caller was not told
-            assert found == (sorted(ALL * 2),) * 2
+            assert (found, is_known) == ((sorted(ALL * 2),) * 2, False)
             acknowledged.append(step)
         left = [one for one in hidden(folder) if not one.endswith(".penstock-runs")]
         assert left == [], step
-    assert [step for step in acknowledged if step <= steps - 2] == []
+    assert all(step > steps * 0.8 for step in acknowledged)
 
 
 def test_a_recovery_that_is_killed_too(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from engine.commits import find_leftovers, journal, temporary_folders
+from engine.commits import find_journals, find_leftovers, journal, temporary_folders
 from engine.commits.commit_run import commit_run
 from engine.commits.earlier_runs import JobSink
 from engine.commits.errors import CommitError
@@ -49,7 +49,7 @@ def test_a_journal_of_somebody_else_moves_nothing_out_of_its_folder(tmp_path, fa
     failing()
     secret = tmp_path / "secret"
     secret.write_text("x")
-    (found,) = journal.runs_in(str(tmp_path / "files"))
+    (found,) = find_journals.runs_in(str(tmp_path / "files"))
     decision = tmp_path / "files" / journal.RUNS / found.run_id / "decision"
     value = json.loads(decision.read_text())
     value["committables"][0][0]["staged"] = str(secret)
@@ -63,7 +63,7 @@ def test_file_systems_without_fsync_and_links(tmp_path, monkeypatch):
         system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
         return system, path.removeprefix("remote://").removeprefix(str(tmp_path))
 
-    for module in (journal, staged_files, find_leftovers):
+    for module in (journal, find_journals, staged_files, find_leftovers):
         monkeypatch.setattr(module, "filesystem_of", remote)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -93,10 +93,14 @@ def test_temporary_folders_of_dead_processes(tmp_path, monkeypatch, capsys):
     left = tmp_path / f"penstock-py-{DEAD['pid']}-1-abc"
     left.mkdir()
     (left / "code.zip").write_bytes(b"x" * 7)
-    assert recover(tmp_path) == 0
+    for limited in ([tmp_path], ["--clean", tmp_path]):
+        assert recover(*limited) == 0
+        assert "penstock-py" not in capsys.readouterr().out
+    assert left.exists()
+    assert recover("--temporary", tmp_path) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "penstock-py" in line]
     assert line.split("\t")[:2] == [str(left), "7"]
-    assert recover("--clean", tmp_path) == 0
+    assert recover("--clean", "--temporary", tmp_path) == 0
     assert (mine.exists(), left.exists()) == (True, False)
 
 

@@ -18,13 +18,13 @@ from engine.machine.state_folder import STATE_DIR
 from engine.planning.plan_in_process import plan_in_process
 from engine.recovery.find_kept import find_kept
 from engine.recovery.identify_plan import differences, identify_plan
-from engine.recovery.kept_script import KeptFile, KeptScript, new_script, scripts_in
+from engine.recovery.kept_script import KeptScript, new_script, scripts_in
 from engine.runtime.errors import JobExecutionError
 from engine.runtime.job_result import JobResult
 from engine.runtime.recover_jobs import ScriptRecovery, use_recovery
 from engine.runtime.run_control import run_listeners
 from engine.spark.describe_disk_error import disk_error_of_spark
-from operators.task.keep_rows import keep_rows, read_rows
+from operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from plans.errors import ConfigurationError, InputError
 
 JOB = "a" * 32
@@ -66,8 +66,8 @@ def test_only_vertices_with_all_their_files_are_complete(tmp_path):
     folder = Path(kept.begin_vertex("v"))
     assert kept.files_of("v") is None
     (folder / "x").write_bytes(b"123")
-    kept.complete_vertex("v", [KeptFile("x", 3)])
-    assert kept.files_of("v") == [KeptFile("x", 3)]
+    kept.complete_vertex("v", [KeptFile("x", 3, "d")])
+    assert kept.files_of("v") == [KeptFile("x", 3, "d")]
     (folder / "x").write_bytes(b"12")
     assert kept.files_of("v") is None
     assert kept.files_of("v") is None
@@ -112,10 +112,10 @@ def test_rows_are_read_as_they_were_written(tmp_path):
     rows = [pa.RecordBatch.from_pydict({"n": [n], "payload": [b"x" * n]}) for n in range(5)]
     (told,) = keep_rows(lambda batches: iter(rows), str(tmp_path))(iter([]))
     assert list(keep_rows(lambda batches: iter([]), str(tmp_path))(iter([]))) == []
-    ((name, size),) = (row.values() for row in told.to_pylist())
-    assert size == (tmp_path / name).stat().st_size
+    (kept,) = (KeptFile(**row) for row in told.to_pylist())
+    assert kept.size == (tmp_path / kept.name).stat().st_size
     ids = [pa.RecordBatch.from_pydict({"id": [0]})]
-    assert list(read_rows(str(tmp_path), [name])(iter(ids))) == rows
+    assert list(read_rows(str(tmp_path), [kept])(iter(ids))) == rows
 
 
 def test_a_folder_that_refuses_what_is_kept_is_named(tmp_path):

@@ -6,8 +6,10 @@ protocol), by which a repeated commit finds the first one.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,7 @@ from operators.connectors.delta.delta_files import FILE_NAME
 from operators.connectors.sink import Committable
 from operators.files.durable_files import force_file, force_folder
 from operators.files.filesystem import filesystem_of
+from operators.files.private_files import create_private_file
 
 _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, beside the retries of deltalake itself
@@ -67,6 +70,7 @@ def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | N
     _require_fit(table, write)
     if table is None or write.mode != "ignore":
         _require_files(write, committables)
+        _require_log(write.folder)
     return None if table is None else table.version()
 
 
@@ -158,6 +162,10 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
     system, base = filesystem_of(write.folder)
     if not committables:
         return
+    for one in committables:
+        named = FILE_NAME.fullmatch(one.target)
+        if named is None or named[1] != write.write_id:
+            raise ValueError(f"{one.target} is no data file of the write {write.write_id}")
     entries = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
     sizes = {posixpath.basename(one.path): one.size for one in entries}
     missing = sorted(one.target for one in committables if sizes.get(one.target) != one.size)
@@ -167,6 +175,17 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
             f"{write.folder} are missing or shorter, the first is {missing[0]}"
         )
     force_folder(system, base)
+
+
+def _require_log(folder: str) -> None:
+    """OSError unless the log of a local table takes new files, found out by making one."""
+    system, base = filesystem_of(folder)
+    log = posixpath.join(base, "_delta_log")
+    if not isinstance(system, fs.LocalFileSystem) or not os.path.lexists(log):
+        return
+    tried = posixpath.join(log, f".{uuid.uuid4().hex}.tmp")
+    os.close(create_private_file(tried))
+    os.unlink(tried)
 
 
 def _require_unchanged(table: DeltaTable | None, write: DeltaWrite, retries: int) -> None:

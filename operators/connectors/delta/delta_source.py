@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from operators.chain.operator import OperatorContext
 from operators.common.adapt_columns import as_arrow_type
 from operators.common.arrow_types import arrow_type, type_info_of_arrow
+from operators.common.identify_value import identify_value
 from operators.common.typeinfo import RowTypeInfo
 from operators.connectors.source import Source
 from operators.exchange.rows_and_batches import values_of_batch
@@ -63,6 +64,12 @@ class DeltaSource(Source):
         self.path, self.version, self.storage_options = path, table.version(), storage_options
         self.schema = pa.schema(table.schema().to_arrow())
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
+
+    def fingerprint(self) -> str:
+        """The table, its version and its data files: one that is made anew at its place is another."""
+        table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
+        files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
+        return identify_value([str(table.metadata().id), self.path, self.version, files])
 
     def splits(self, parallelism: int) -> list[list[FileSplit]]:
         """The data files of each subtask, by size."""

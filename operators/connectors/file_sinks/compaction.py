@@ -149,11 +149,13 @@ def compacted(
         for pack in filter(None, of_bucket):
             target = posixpath.join(bucket, f"compacted-{posixpath.basename(pack[0].target)}")
             staged = posixpath.join(folder, str(len(result)))
-            if system.get_file_info(target).type != fs.FileType.File:
+            there = system.get_file_info(target)
+            if there.type != fs.FileType.File:
                 system.create_dir(folder, recursive=True)
                 compactor.compact(system, [one.staged for one in pack], staged)
                 force_file(system, staged)
-            size = sum(one.size for one in pack)
+                there = system.get_file_info(staged)
+            size = there.size
             result.append(Committable(staged, target, size, pack[0].subtask, {_COMPACTED: True}))
     return result
 

@@ -115,7 +115,10 @@ class PartFilesWriter(SinkWriter):
         part = self._parts.pop(bucket)
         part.writer.finish()
         part.stream.close()
-        self._done.append(self._files.committable(part.staged, part.name, {"number": part.number}))
+        unique = self._sink.names_by_bucket
+        self._done.append(
+            self._files.committable(part.staged, part.name, {"number": part.number}, is_unique=unique)
+        )
 
     def _next_name(self, bucket: str) -> tuple[str, int]:
         sink, subtask = self._sink, self._context.subtask

@@ -9,12 +9,17 @@ Source: org.apache.flink.core.fs.RecoverableWriter and
 org.apache.flink.connector.file.sink.committer.FileCommitter, for what a commit has to survive.
 """
 
+import errno
+import json
+import os
 import posixpath
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from pyarrow import fs
+from xxhash import xxh3_128
 
 from operators.chain.operator import OperatorContext
 from operators.connectors.sink import Committable
@@ -23,9 +28,17 @@ from operators.files.durable_files import (
     force_folder,
     make_folder,
     move_file,
+    open_folder,
     remove_folder,
 )
 from operators.files.filesystem import filesystem_of
+from operators.files.private_files import create_private_file, read_own_file, write_private_file
+
+DIGEST = "digest"
+"""The detail of a committable that holds the `content_digest` of its file."""
+
+_TRIED = "tried"
+"""The file of a staging folder that names what was made to find out whether files can be renamed."""
 
 _BUFFER = 1 << 20
 
@@ -62,11 +75,18 @@ class StagedFiles:
         self._opened += 1
         return self._system.open_output_stream(staged, compression=None, buffer_size=_BUFFER), staged
 
-    def committable(self, staged: str, name: str, details: dict[str, Any] | None = None) -> Committable:
-        """What makes a closed file visible as `name`; the file is on the disk when this returns."""
+    def committable(
+        self, staged: str, name: str, details: dict[str, Any] | None = None, *, is_unique: bool = True
+    ) -> Committable:
+        """What makes a closed file visible as `name`; the file is on the disk when this returns.
+
+        `is_unique`: no other run gives a file this name.
+        """
         force_file(self._system, staged)
         size = self._system.get_file_info(staged).size
-        return Committable(staged, posixpath.join(self._base, name), size, self._subtask, details or {})
+        known = {} if is_unique else {DIGEST: content_digest(self._system, staged)}
+        target = posixpath.join(self._base, name)
+        return Committable(staged, target, size, self._subtask, {**(details or {}), **known})
 
     def _make_folder(self) -> None:
         try:
@@ -83,19 +103,24 @@ class StagedFiles:
 
 
 def prepare_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
-    """Force the names of staged files to the disk.
+    """Find out whether staged files can be renamed, by renaming an empty one; force names to the disk.
 
-    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it.
+    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it. ValueError
+    where a target is not below `base`, OSError where its folder cannot be made, or takes no such name.
     """
     system, inside = filesystem_of(base)
     make_folder(system, inside)
     folders = set()
+    staging = staging_folder(inside, write_id)
+    waiting = []
     for one in committables:
+        _require_within(one, staging, inside)
         if system.get_file_info(one.staged).type == fs.FileType.File:
             folders.add(posixpath.dirname(one.staged))
+            waiting.append(one)
         else:
-            _require(system, one)
-    staging = staging_folder(inside, write_id)
+            _require_published(system, one)
+    _require_targets(system, inside, staging, [one.target for one in waiting])
     if folders:
         folders |= {staging, inside}
         folders |= {folder for one in list(folders) if (folder := posixpath.dirname(one)).startswith(staging)}
@@ -107,26 +132,26 @@ def commit_files(base: str, write_id: str, committables: Iterable[Committable]) 
     """Rename staged files to their targets, then delete what else was staged; may be repeated.
 
     When it returns, the files are on the disk under their new names. FileNotFoundError where a file is
-    neither staged nor at its target: somebody has deleted it. ValueError where one would leave `base`.
+    neither staged nor at its target: somebody has deleted it. ValueError where one would leave `base`;
+    OSError where a link is on its way.
     """
     system, inside = filesystem_of(base)
     staging = staging_folder(inside, write_id)
     made = {inside}
     make_folder(system, inside)
     for one in committables:
-        if not (_is_below(one.staged, staging) and _is_below(one.target, inside)):
-            raise ValueError(f"{one.staged} to {one.target}: a sink renames files within its folder only")
+        _require_within(one, staging, inside)
         folder = posixpath.dirname(one.target)
         if folder not in made:
-            make_folder(system, folder)
+            _make_bucket(system, inside, folder)
             made.add(folder)
         if system.get_file_info(one.staged).type != fs.FileType.File:
-            _require(system, one)
+            _require_published(system, one)
             continue
         try:
-            move_file(system, one.staged, one.target)
+            move_file(system, one.staged, one.target, inside)
         except FileNotFoundError:  # another process finishes the same commit
-            _require(system, one)
+            _require_published(system, one)
     for folder in sorted(made):
         force_folder(system, folder)
     remove_folder(system, staging)
@@ -135,13 +160,117 @@ def commit_files(base: str, write_id: str, committables: Iterable[Committable]) 
 def abort_files(base: str, write_id: str) -> None:
     """Delete everything that a run has staged."""
     system, inside = filesystem_of(base)
-    remove_folder(system, staging_folder(inside, write_id))
+    staging = staging_folder(inside, write_id)
+    if isinstance(system, fs.LocalFileSystem):
+        _remove_tried(inside, staging)
+    remove_folder(system, staging)
 
 
-def _require(system: fs.FileSystem, one: Committable) -> None:
-    if system.get_file_info(one.target).type != fs.FileType.File:
+def content_digest(system: fs.FileSystem, path: str) -> str:
+    """XXH3-128 of a file, in hex digits. OSError where it cannot be read."""
+    digest = xxh3_128()
+    with system.open_input_stream(path, compression=None) as stream:
+        while data := stream.read(_BUFFER):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: list[str]) -> None:
+    """OSError unless files can be renamed to `targets`; what was made to find out is removed again.
+
+    What that is stands in the staging folder before it is made, for `abort_files` after a kill.
+    """
+    by_folder: dict[str, list[str]] = {}
+    for target in targets:
+        by_folder.setdefault(posixpath.dirname(target), []).append(target)
+        if system.get_file_info(target).type == fs.FileType.Directory:
+            raise IsADirectoryError(errno.EISDIR, "a folder is where a file belongs", target)
+    if not isinstance(system, fs.LocalFileSystem) or not targets:
+        return
+    longest = {
+        folder: max(inside, key=lambda target: len(os.fsencode(posixpath.basename(target))))
+        for folder, inside in by_folder.items()
+    }
+    hidden = {folder: _hidden_name(staging, target) for folder, target in longest.items()}
+    missing = sorted({one for folder in by_folder for one in _missing_folders(base, folder)}, key=len)
+    write_private_file(
+        posixpath.join(staging, _TRIED), json.dumps([*hidden.values(), *reversed(missing)]).encode()
+    )
+    try:
+        for folder, target in longest.items():
+            with open_folder(base, folder, make=True):
+                pass
+            _try_rename(system, base, staging, target, hidden[folder])
+    finally:
+        _remove_tried(base, staging)
+
+
+def _missing_folders(base: str, folder: str) -> list[str]:
+    """The folders from `folder` up to `base` that are not there."""
+    missing = []
+    while folder != base and not os.path.lexists(folder):
+        missing.append(folder)
+        folder = posixpath.dirname(folder)
+    return missing
+
+
+def _hidden_name(staging: str, target: str) -> str:
+    """A name as long as that of `target`, in the same folder, that no reader looks at."""
+    size = len(os.fsencode(posixpath.basename(target)))
+    return posixpath.join(posixpath.dirname(target), f"{posixpath.basename(staging)}-".ljust(size, "x"))
+
+
+def _try_rename(system: fs.FileSystem, base: str, staging: str, target: str, hidden: str) -> None:
+    """Rename an empty file to `hidden`."""
+    tried = posixpath.join(staging, f".{uuid.uuid4().hex}")
+    os.close(create_private_file(tried))
+    try:
+        move_file(system, tried, hidden, base)
+    except OSError as error:
+        raise OSError(error.errno, f"no file can be renamed to it: {error.strerror}", target) from None
+
+
+def _remove_tried(base: str, staging: str) -> None:
+    """Remove what `_require_targets` has made, as far as it is there: hidden files, and empty folders."""
+    record = posixpath.join(staging, _TRIED)
+    try:
+        tried = json.loads(read_own_file(record))
+    except (OSError, ValueError):
+        return
+    hidden = f"{posixpath.basename(staging)}-"
+    for one in tried:
+        name = posixpath.basename(one)
+        with suppress(OSError), open_folder(base, posixpath.dirname(one)) as folder:
+            if name.startswith(hidden):
+                os.unlink(name, dir_fd=folder)
+            else:
+                os.rmdir(name, dir_fd=folder)
+    os.unlink(record)
+
+
+def _make_bucket(system: fs.FileSystem, base: str, folder: str) -> None:
+    if not isinstance(system, fs.LocalFileSystem):
+        make_folder(system, folder)
+        return
+    with open_folder(base, folder, make=True):
+        pass
+
+
+def _require_within(one: Committable, staging: str, base: str) -> None:
+    if not (_is_below(one.staged, staging) and _is_below(one.target, base)):
+        raise ValueError(f"{one.staged} to {one.target}: a sink renames files within its folder only")
+
+
+def _require_published(system: fs.FileSystem, one: Committable) -> None:
+    """FileNotFoundError unless the file that was staged is the one that is at its target now."""
+    found = system.get_file_info(one.target)
+    if found.type != fs.FileType.File:
         raise FileNotFoundError(f"{one.staged}: it was written, and is neither there nor at {one.target}")
+    if found.size != one.size or one.details.get(DIGEST, "") not in ("", content_digest(system, one.target)):
+        raise FileNotFoundError(
+            f"{one.staged}: it was written, and is not there; what is at {one.target} is another file"
+        )
 
 
 def _is_below(path: str, folder: str) -> bool:
-    return posixpath.normpath(path).startswith(folder.rstrip("/") + "/")
+    return path == posixpath.normpath(path) and path.startswith(folder.rstrip("/") + "/")

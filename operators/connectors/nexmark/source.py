@@ -83,6 +83,10 @@ class NexmarkSource(Source):
         self.events_per_second = events_per_second
         self.type_info: RowTypeInfo = TYPES[kind]
 
+    def fingerprint(self) -> str:
+        """Its settings, on which every event depends."""
+        return f"{self.kind} {self.events} {self.seed} {self.base_time} {self.events_per_second}"
+
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
         """At most one split per subtask: (its first block, number of blocks to the next one of its own)."""
         blocks = -(-self.events // self._block)

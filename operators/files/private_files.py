@@ -1,0 +1,102 @@
+"""Files and folders that only this user reads and writes, and which of those that are there are such.
+
+What another user can have written is not acted upon: it may name anything. Nothing here imports pyarrow.
+"""
+
+import os
+import stat
+from contextlib import suppress
+
+_LARGEST_BYTES = 1 << 30
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class NotOwnError(PermissionError):
+    """A file or folder that others may have written; its text says whose it is."""
+
+
+def make_private_folder(path: str | os.PathLike[str]) -> None:
+    """Make the folder `path` and the missing ones above it, each for this user only, and force their names.
+
+    Folders that are there stay as they are. OSError where one cannot be made.
+    """
+    folder, missing = os.path.abspath(path), []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        with suppress(FileExistsError):  # another process makes it as well
+            os.mkdir(one, 0o700)
+            force_path(os.path.dirname(one))
+    if not os.path.isdir(path):
+        raise NotADirectoryError(20, os.strerror(20), os.fspath(path))
+
+
+def create_private_file(path: str) -> int:
+    """A descriptor of the new file `path`, for writing. FileExistsError where there is something."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
+
+
+def write_private_file(path: str, data: bytes) -> None:
+    """Write the new file `path`; it is on the disk when this returns."""
+    with os.fdopen(create_private_file(path), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
+    """The bytes of a file that only this user can have written.
+
+    NotOwnError where it is a link or no file, or where others may write it; FileNotFoundError, and other
+    OSErrors, as ever.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        if os.path.islink(path):
+            raise _not_own(path, "it is a link") from None
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, os.strerror(21), path)
+        why = _why_not(status) if stat.S_ISREG(status.st_mode) else "it is no file"
+        if why is None and status.st_size > most:
+            why = f"it has {status.st_size:,} bytes"
+        if why is not None:
+            raise _not_own(path, why)
+        return file.read()
+
+
+def require_own_folder(path: str) -> None:
+    """NotOwnError unless `path` is a folder, not a link to one, that only this user can have filled.
+
+    FileNotFoundError where there is none.
+    """
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        raise _not_own(path, "it is a link")
+    why = _why_not(status) if stat.S_ISDIR(status.st_mode) else "it is no folder"
+    if why is not None:
+        raise _not_own(path, why)
+
+
+def force_path(path: str) -> None:
+    """Return when a file, or the names in a folder, are on the disk. OSError where it is missing."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _why_not(status: os.stat_result) -> str | None:
+    if status.st_uid != os.geteuid():
+        return f"it belongs to user {status.st_uid}"
+    return "others may write it" if status.st_mode & _WRITABLE_BY_OTHERS else None
+
+
+def _not_own(path: str, why: str) -> NotOwnError:
+    return NotOwnError(1, why, path)

@@ -1,0 +1,113 @@
+"""What a job keeps is its user's alone, and is used only if it is as that user's Penstock wrote it."""
+
+import json
+import os
+import pickle
+import stat
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.machine.state_folder import STATE_DIR, state_folder
+from engine.recovery.kept_script import KeptScript, new_script, scripts_in
+from engine.recovery.state_key import state_key
+from operators.common.typeinfo import Types
+from operators.exchange.blocks import decode, encode_values
+from operators.task.keep_rows import KeptFile, keep_rows, read_rows
+from plans.errors import InputError
+
+JOB = "a" * 32
+ONE = [pa.RecordBatch.from_pydict({"id": [0]})]
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv(STATE_DIR, str(tmp_path / "a" / "state"))
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+def kept_vertex(tmp_path):
+    """A job that keeps a vertex of one file."""
+    job = new_script(str(tmp_path / "new" / "kept")).job(0)
+    job.begin({}, JOB)
+    row = pa.RecordBatch.from_pydict({"payload": [pickle.dumps(["a"])]})
+    (told,) = keep_rows(lambda batches: iter([row]), job.begin_vertex("v"))(iter([]))
+    files = [KeptFile(**one) for one in told.to_pylist()]
+    job.complete_vertex("v", files)
+    return job, files
+
+
+def test_only_the_user_can_read_what_is_kept(tmp_path):
+    job, files = kept_vertex(tmp_path)
+    assert job.files_of("v") == files
+    for folder in (tmp_path / "new", tmp_path / "a"):
+        for path in (folder, *folder.rglob("*")):
+            mode = 0o700 if path.is_dir() else 0o600
+            assert stat.S_IMODE(path.stat().st_mode) == mode, path
+    assert state_folder("deep", "er").is_dir()
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+def test_a_file_that_was_rewritten_is_not_read(tmp_path):
+    job, files = kept_vertex(tmp_path)
+    path = Path(job.vertex_folder("v"), files[0].name)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert job.files_of("v") == files  # of the same size
+    with pytest.raises(ValueError, match="is not as it was written"):
+        list(read_rows(job.vertex_folder("v"), files)(iter(ONE)))
+
+
+@pytest.mark.parametrize("change", ["digest", "code", "nothing", "another vertex", "state", "no JSON"])
+def test_what_others_say_is_complete_is_not(tmp_path, change, monkeypatch):
+    job = kept_vertex(tmp_path)[0]
+    record, vertex = Path(job.folder, "v.complete"), "v"
+    told = json.loads(record.read_text())
+    if change == "digest":
+        told["files"][0][2] = "0" * 64
+    elif change == "code":
+        del told["mac"]
+    elif change == "nothing":
+        told = [1]
+    elif change == "another vertex":
+        vertex = "w"
+        record = record.with_name("w.complete")
+    elif change == "state":
+        monkeypatch.setenv(STATE_DIR, str(tmp_path / "another"))
+    record.write_text("{" if change == "no JSON" else json.dumps(told))
+    record.chmod(0o600)
+    assert job.files_of(vertex) is None
+    assert job.is_of_others(vertex)
+
+
+def test_runs_of_other_users_are_not_found(tmp_path, monkeypatch):
+    kept_vertex(tmp_path)
+    kept = str(tmp_path / "new" / "kept")
+    (script,) = scripts_in(kept)
+    os.chmod(script.folder, 0o770)
+    assert scripts_in(kept) == []
+    with pytest.raises(InputError, match="others may write it"):
+        KeptScript(script.folder).claim()
+    os.chmod(script.folder, 0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert scripts_in(kept) == []
+
+
+def test_the_key_stays_and_is_the_users(tmp_path):
+    key = state_key()
+    assert len(key) == 32
+    assert state_key() == key
+    assert stat.S_IMODE(Path(state_folder(), "key").stat().st_mode) == 0o600
+
+
+def test_whether_a_block_is_a_pickle_is_for_the_plan_to_say():
+    block = pa.py_buffer(encode_values([1, 2], None, None, 7))
+    assert decode(block, None).values == [1, 2]
+    with pytest.raises(ValueError, match="says that it is a pickle"):
+        decode(block, Types.LONG())
+    typed = pa.py_buffer(encode_values([1, 2], None, Types.LONG(), 7))
+    assert decode(typed, Types.LONG()).values == [1, 2]
