@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,8 +110,8 @@ def command(
                 imports[file, *_notes(config)] += 1
             written += 1
             yield orjson.dumps(topology).decode()
-        if not written and not refused.count:
-            raise nothing_to_import(inputs)
+        if not written:  # raised here, so that a file that is there stays as it is
+            raise _NothingImportedError if refused.count else nothing_to_import(inputs)
 
     for path in inputs:
         if local_store_and_version(path) is not None:
@@ -118,7 +119,7 @@ def command(
                 f"{path}: a plan store", "penstock plan takes it as it is; export writes its topologies"
             )
     files = find_topology_files(inputs)
-    with progress(len(files)) as report:
+    with progress(len(files)) as report, suppress(_NothingImportedError):
         write_texts(lines(), out)
     for notes, count in imports.items():
         say_import(count, *notes)
@@ -130,6 +131,10 @@ def command(
         raise RefusedTopologiesError(
             f"{refused.count:,} of {written + refused.count:,} graphs were refused", "the lines above say why"
         )
+
+
+class _NothingImportedError(Exception):
+    """All graphs were refused."""
 
 
 class _Refused:
