@@ -23,8 +23,8 @@ def require_threads(work: str) -> None:
     """ConfigurationError where `work` would wait for ever for threads that a parent process had."""
     if _forked:
         raise ConfigurationError(
-            f"{work}: this process was forked from one that has planned, and the threads of polars that did so "
-            "are not in it",
+            f"{work}: this process was forked from one that has planned, without the threads of polars that "
+            "did so",
             'start processes by "spawn" or "forkserver" (multiprocessing.get_context), or fork before the '
             "first plan",
         )
