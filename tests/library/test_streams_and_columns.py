@@ -54,7 +54,7 @@ def test_a_stream_that_can_be_read_once_is_read_once(stream):
 def test_a_stream_that_has_been_read_is_told():
     reader = ONE.to_reader()
     reader.read_all()
-    with pytest.raises(InputError, match="a stream without rows.*\n.*can be read once"):
+    with pytest.raises(InputError, match=r"a stream without rows.*\n.*can be read once"):
         penstock.plan(reader)
 
 
@@ -98,7 +98,7 @@ def twice(table: pa.Table, column: str) -> pa.Table:
     ids=["rows", "topologies", "transformations", "pandas"],
 )
 def test_two_columns_of_one_name_are_told(given):
-    with pytest.raises(SchemaError, match="several columns (name|kind), allowed: each name once"):
+    with pytest.raises(SchemaError, match=r"several columns (name|kind), allowed: each name once"):
         planned(*given)
 
 
