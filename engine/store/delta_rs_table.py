@@ -49,7 +49,7 @@ def open_table(path: str) -> DeltaTable | None:
     """The newest state of the table at `path`; None if there is none.
 
     Only a table that no other thread commits to may come from inside `shared_tables`: its state is not to
-    change under whoever has it. The manifest is opened by `open_newest`.
+    change under the one who has it. The manifest is opened by `open_newest`.
     """
     return read_shared("table", path, lambda: open_newest(path), lambda table: table)
 

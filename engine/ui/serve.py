@@ -58,7 +58,7 @@ ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
 class RunPageServer(ThreadingHTTPServer):
     """Answers on loopback until `shutdown`; `link` is what opens the page.
 
-    Other users of the machine can connect: what they send takes no place from whoever has the token.
+    Other users of the machine can connect: what they send takes no place from the one who has the token.
     """
 
     daemon_threads = True

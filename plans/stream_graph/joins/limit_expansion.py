@@ -20,8 +20,8 @@ _ERROR = "struct<error: string, location: string, found: string, allowed: string
 def limit_expansion(given: TopologyTables) -> TopologyTables:
     """The tables of the topology layer, in which topologies of too many edges are rows of `rejected` only.
 
-    As columnar.limit_expansion. One Spark job, and a second one if topologies have so many unions that their
-    ways have to be counted, which a Python worker does for one whole topology at a time.
+    As columnar.limit_expansion. One Spark job, which finds topologies whose unions may have too many ways and
+    has Python workers count these, one whole topology at a time.
     """
     wrong = _beyond_limit(given.transformations)
     if not wrong:
