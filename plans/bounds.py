@@ -50,6 +50,10 @@ def bounded_text(texts: Iterable[bytes], most_bytes: int = MOST_BYTES) -> bytes:
     return b"".join(held)
 
 
+class _TimeIsUp(BaseException):
+    """Raised in the thread that reads; no parser takes it for a mistake in what it parses."""
+
+
 @contextmanager
 def bounded_file(file: str) -> Iterator[None]:
     """Inside the block, a BoundError becomes an InputError that names the file."""
@@ -57,10 +61,8 @@ def bounded_file(file: str) -> Iterator[None]:
         yield
     except BoundError as error:
         raise InputError(f"cannot read {file}: {error}", _HINT) from None
-
-
-class _TimeIsUp(BaseException):
-    """Raised in the thread that reads; no parser takes it for a mistake in what it parses."""
+    except _TimeIsUp:  # while bounded_seconds was being left
+        raise InputError(f"cannot read {file}: {_too_long(MOST_SECONDS)}", _HINT) from None
 
 
 @contextmanager
@@ -77,16 +79,21 @@ def bounded_seconds(seconds: float = MOST_SECONDS) -> Iterator[None]:
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
-    timer.start()
     try:
-        yield
-    except _TimeIsUp:
-        raise BoundError(f"reading takes longer than {seconds:g} s, which is the longest") from None
-    finally:
-        with lock:
-            ended = True
-            _raise_in(thread, None)
-        timer.cancel()
+        try:
+            timer.start()
+            yield
+        finally:
+            with lock:
+                ended = True
+                _raise_in(thread, None)
+            timer.cancel()
+    except _TimeIsUp:  # raised anywhere in there
+        raise _too_long(seconds) from None
+
+
+def _too_long(seconds: float) -> BoundError:
+    return BoundError(f"reading takes longer than {seconds:g} s, which is the longest")
 
 
 def _raise_in(thread: int, error: Any) -> None:
