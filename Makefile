@@ -1,4 +1,4 @@
-# Assumes python3 (3.11 to 3.13, with venv), Java 17 or newer, and make; everything else goes into .venv.
+# Assumes python3 (3.11 to 3.14, with venv), Java 17 or newer, and make; everything else goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install
@@ -68,7 +68,7 @@ clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
-	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit("Penstock needs Python 3.11 to 3.13")'
+	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 15) or sys.exit("Penstock needs Python 3.11 to 3.14")'
 	$(PYTHON) -m venv .venv
 
 # A second try, because a registry may drop a connection; what the first one said stays on the screen.

@@ -39,8 +39,11 @@ _SETTINGS = {
     "spark.connect.execute.reattachable.senderMaxStreamDuration": "5s",
     "spark.connect.execute.manager.detachedTimeout": "5s",
     "spark.connect.execute.manager.maintenanceInterval": "2s",
-    # of all clients: files are named by their content, and Python workers of one serve the next
+    # of all clients: files are named by their content
     "spark.sql.artifact.isolation.enabled": "false",
+    # what a function does to its process (modules, environment, paths, umask) is not for the next client:
+    # each task has a worker of its own, forked from a daemon that has run no function
+    "spark.python.worker.reuse": "false",
     # a wide job leaves cores for those that come after it
     "spark.scheduler.mode": "FAIR",
     # results and stages of jobs that have ended

@@ -13,6 +13,7 @@ from engine.bench.planners import PLANNERS, why_missing
 from engine.bench.suites import SUITES, Case, cases_of, each_once, find_suite
 from engine.commands.bench_quality import compare_plans_of
 from engine.commands.key_values import ConfigDir, Define, key_values
+from engine.machine.hold_folder import hold_folder
 from engine.machine.make_output_folder import make_output_folder
 from engine.output.pieces import Styled
 from engine.output.progress import progress
@@ -153,7 +154,9 @@ def command(
             if is_given:
                 raise ConfigurationError(f"{option}: does not go with --quality")
         names = _listed(planner or [])
-        compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output, master)
+        make_output_folder(out)
+        with hold_folder(out, "penstock bench"):
+            compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output, master)
         return
     for option, is_given in (("--costs", costs is not None), ("--master", master is not None)):
         if is_given:
@@ -174,7 +177,8 @@ def command(
         "timeout_seconds": timeout,
         "options": {key: redact_value(key, value) for key, value in options.items()},
     }
-    results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults, resume=resume)
+    with hold_folder(out, "penstock bench"):
+        results = _run(cases, chosen, unavailable, settings, out, configuration.job_defaults, resume=resume)
     _report(results, old, out)
 
 

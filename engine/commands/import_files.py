@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,13 +110,13 @@ def command(
                 imports[file, *_notes(config)] += 1
             written += 1
             yield orjson.dumps(topology).decode()
-        if not written and not refused.count:
-            raise nothing_to_import(inputs)
+        if not written:  # raised here, so that a file that is there stays as it is
+            raise _NothingImportedError if refused.count else nothing_to_import(inputs)
 
     for path in inputs:
         _require_importable(path)
     files = find_topology_files(inputs)
-    with progress(len(files)) as report:
+    with progress(len(files)) as report, suppress(_NothingImportedError):
         write_texts(lines(), out)
     for notes, count in imports.items():
         say_import(count, *notes)
@@ -139,6 +140,10 @@ def _require_importable(path: str) -> None:
             f"{path}: found {given.kind}, allowed graphs and JSON",
             f"penstock plan {path} --out store takes it",
         )
+
+
+class _NothingImportedError(Exception):
+    """All graphs were refused."""
 
 
 class _Refused:

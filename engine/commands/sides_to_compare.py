@@ -26,7 +26,7 @@ from engine.output.progress import Report
 from engine.planning.plan_in_process import parts_in_process, read_in_process
 from engine.planning.plan_options import PlanOptions, plan_options
 from engine.store.open_plan import open_plan
-from engine.store.plan_versions import list_versions
+from engine.store.plan_versions import complete, read_listed
 from engine.store.store_errors import store_errors
 from engine.store.tables_of import tables_of
 from plans.errors import ConfigurationError, StoreError
@@ -106,7 +106,7 @@ def previous_version(store: str) -> tuple[str, str]:
             f"{store!r} is compared with nothing", "name A and B; only a store is compared with itself"
         )
     with store_errors(store, "reading"):
-        numbers = [version.version for version in list_versions(tables_of(store))]
+        numbers = [listed.version for listed in complete(read_listed(tables_of(store)))]
     if len(numbers) < 2:
         raise StoreError(f"{store} has one version only", "diff compares a version with the one before it")
     return f"{store}@{numbers[-2]}", f"{store}@{numbers[-1]}"

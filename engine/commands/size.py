@@ -1,6 +1,7 @@
 """`penstock size`: how many TaskManagers the jobs of a store need."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import polars as pl
@@ -11,15 +12,18 @@ from engine.commands.chosen_plan import chosen_plan
 from engine.commands.key_values import ConfigDir, Define, given_configuration
 from engine.commands.overridden_settings import say_what_is_overridden
 from engine.commands.reads_plan import PlansToRead, called, reads_plan
+from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
+from engine.configuration.recorded_cluster import recorded_cluster
 from engine.output.people import print_table
 from engine.output.pieces import Piece, Styled
 from engine.output.say import say
 from engine.output.write_lines import write_texts
-from engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS, configured_task_manager
+from engine.planning.plan_options import configured_task_manager, plan_options
 from engine.store.manifest import PlanVersion
 from engine.store.open_plan import StoredPlan, open_plan
 from plans.errors import ConfigurationError, StoreError
 from plans.resources.place_jobs import MODES, place_jobs, require_task_managers
+from plans.resources.task_manager import TaskManager
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.flink_values import parse_memory_size
 
@@ -42,7 +46,7 @@ def command(
             "--slots-per-task-manager",
             metavar="N",
             help="Slots of a TaskManager: taskmanager.numberOfTaskSlots. "
-            f"Default: {DEFAULT_SLOTS}, or as the configuration says.",
+            "Default: as the configuration says, else as the plan was made for.",
         ),
     ] = None,
     task_manager_memory: Annotated[
@@ -51,7 +55,7 @@ def command(
             "--task-manager-memory",
             metavar="M",
             help="Memory of a TaskManager's process: taskmanager.memory.process.size, such as 4g. "
-            f"Default: {DEFAULT_PROCESS_SIZE}, or as the configuration says.",
+            "Default: as the configuration says, else as the plan was made for.",
         ),
     ] = None,
     available: Annotated[
@@ -89,14 +93,13 @@ def command(
         slots_per_task_manager=slots_per_task_manager,
         task_manager_memory=task_manager_memory,
     )
-    cluster = configuration.cluster
-    slots = cluster.slots or DEFAULT_SLOTS if slots_per_task_manager is None else slots_per_task_manager
-    require_task_managers(slots, available)
-    if task_manager_memory is None:
-        memory = configured_task_manager(cluster, slots).process_bytes
-    else:
-        memory = _memory_size(task_manager_memory)
+    slots_asked = 1 if slots_per_task_manager is None else slots_per_task_manager
+    require_task_managers(slots_asked, available)
+    given_memory = None if task_manager_memory is None else _memory_size(task_manager_memory)
     plan = open_plan(store, version)
+    task_manager = _task_manager(configuration.cluster, plan.version, slots_per_task_manager)
+    slots = task_manager.slots
+    memory = task_manager.process_bytes if given_memory is None else given_memory
     chosen = plan.version
     if not plan.has("required_slots"):
         raise StoreError(
@@ -113,6 +116,16 @@ def command(
         _print_fleet(placed, slots, memory)
     else:
         _print_job(topology, its_plan, placed.filter(pl.col("name") == topology).rows(named=True), memory)
+
+
+def _task_manager(cluster: ClusterSettings, version: PlanVersion, slots: int | None) -> TaskManager:
+    """The TaskManagers that a plan was made for, but for what is given now. Raises ConfigurationError."""
+    options = {**plan_options().recorded, **version.options}
+    recorded = recorded_cluster(options).task_manager
+    chosen = slots or cluster.slots or recorded.slots
+    if cluster.process_size is None and cluster.memory == NO_CLUSTER_SETTINGS.memory:
+        return replace(recorded, slots=chosen)
+    return configured_task_manager(cluster, chosen)
 
 
 def _write_json(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from engine.configuration.setting import Level, Setting
 from operators.common.flink_yaml import as_option_text, core_schema_loader
+from plans.bounds import BoundError, require_bounded_yaml
 
 LARGEST_BYTES = 3 << 20
 """What snakeyaml reads of one file."""
@@ -84,6 +85,11 @@ def _root(text: str) -> tuple[Any, Any] | None:
     try:
         loader = core_schema_loader(text)
         node = loader.get_single_node()
+        for _, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(value, yaml.SequenceNode):
+                require_bounded_yaml(value)
+    except BoundError as error:
+        raise _Problem(str(error)) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         several = isinstance(error, yaml.composer.ComposerError) and "another document" in str(error.problem)

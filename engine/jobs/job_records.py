@@ -102,6 +102,14 @@ def list_jobs() -> list[JobRecord]:
     return sorted(found, key=lambda one: (one.submitted.started_at, one.job_id), reverse=True)
 
 
+def look_up_job(job_id: str) -> JobRecord | None:
+    """The job of that id, without a look at others; None where it is not listed."""
+    try:
+        return _record(jobs_folder() / job_id) if JOB_ID.fullmatch(job_id) else None
+    except OSError:
+        return None
+
+
 def find_job(prefix: str) -> JobRecord:
     """The job whose id begins with `prefix`. InputError where there is none, or several."""
     wanted = prefix.strip().lower()

@@ -68,8 +68,10 @@ def is_frame(value: Any) -> bool:
     """Whether a value is a table of any library."""
     if isinstance(value, pl.LazyFrame) or is_spark_frame(value):
         return True
-    has_columns = hasattr(value, "columns") or hasattr(value, "schema")  # a Series has neither
-    return has_columns and hasattr(value, "__arrow_c_stream__")
+    if not hasattr(value, "__arrow_c_stream__"):
+        return False
+    # A Series, and an array in chunks, have neither; they are read item by item.
+    return hasattr(value, "columns") or hasattr(value, "schema") or not isinstance(value, Iterable)
 
 
 def is_spark_frame(value: Any) -> bool:

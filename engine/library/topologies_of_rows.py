@@ -6,6 +6,7 @@ from typing import Any
 from engine.library.frames_as_arrow import frame_as_arrow, is_pandas
 from plans.errors import InputError
 from plans.printable import first_and_count
+from plans.tables.plain_columns import require_unique_columns
 from plans.vocabulary import TopologyForm
 
 _MAPS = ("config", "managed_memory", "input_requirements")
@@ -15,15 +16,17 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
     """The rows of a frame, with the keys of a line of a topology file as columns; null is a key that is not
     set.
 
-    Raises InputError if the frame lacks the columns that a topology has in any case.
+    The frame is read once. Raises InputError if it lacks the columns that a topology has in any case, and
+    SchemaError where two columns have one name.
     """
-    require_topologies(
-        list(map(str, frame.columns if is_pandas(frame) else frame_as_arrow(frame).column_names))
-    )
     if is_pandas(frame):
+        require_unique_columns(map(str, frame.columns), "a frame of pandas")
+        require_topologies(list(map(str, frame.columns)))
         rows: list[dict[str, Any]] = frame.to_dict("records")
         return [_set({key: _int(value) for key, value in row.items()}) for row in rows]
-    return [_set(row) for row in frame_as_arrow(frame).to_pylist()]
+    table = frame_as_arrow(frame)
+    require_topologies(table.column_names)
+    return [_set(row) for row in table.to_pylist()]
 
 
 def require_topologies(columns: Sequence[str]) -> None:

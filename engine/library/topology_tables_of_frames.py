@@ -54,6 +54,9 @@ def _with_maps(table: pa.Table, name: str) -> pa.Table:
         kind = table[column].type
         if pa.types.is_null(kind):
             continue
+        if pa.types.is_list(kind) and pa.types.is_null(kind.value_type) and column in declared.names:
+            columns[column] = table[column].cast(declared.field(column).type)  # lists without any value
+            continue
         is_map = column in declared.names and pa.types.is_map(declared.field(column).type)
         if is_map and not pa.types.is_map(kind):
             wanted = declared.field(column).type

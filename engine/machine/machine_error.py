@@ -44,8 +44,19 @@ def machine_error(error: BaseException, doing: str | None = None) -> MachineErro
         if isinstance(cause, OSError) and cause.errno in _REFUSALS:
             named = doing or (f"{cause.filename}" if cause.filename is not None else None)
             return _refusal(cause.errno, named)
+        if isinstance(cause, FileNotFoundError) and cause.filename is None and _is_nowhere():
+            return MachineError("the working directory has been deleted", "cd to a folder that is there")
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def _is_nowhere() -> bool:
+    """Whether this process's working directory is gone: paths that are relative then name nothing."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def takes_no_files(folder: str, doing: str) -> MachineError:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from contextlib import chdir, redirect_stdout
 from typing import Any
@@ -18,6 +19,7 @@ from plans.tables.column_types import TOPOLOGY
 MOST_CALLS = 64
 """Calls for one batch: halves of what raised are tried, to find the topologies that it raises for."""
 
+_INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 _Answer = tuple[Any, pl.DataFrame]
 
 
@@ -52,7 +54,7 @@ def call_custom_planner(
         except SchemaError as error:
             raised.append(SchemaError(error.message))
         except BaseException as error:
-            raised.append(FailedPolicyError(Rule.PLANNER_RAISED, _said(error)))
+            raised.append(FailedPolicyError(Rule.PLANNER_RAISED, f"{_said(error)}{_where(error)}"))
 
     thread = threading.Thread(target=run, name=f"planner {custom_planner.name}", daemon=True)
     with redirect_stdout(sys.stderr), chdir(os.getcwd()):
@@ -120,6 +122,15 @@ def _said(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:  # its __str__ raises too
         return type(error).__name__
+
+
+def _where(error: BaseException) -> str:
+    """The file and line of the planner that raised: the deepest outside of installed packages, if any is."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    own = [frame for frame in frames if not any(folder in frame.filename for folder in _INSTALLED)]
+    for frame in reversed(own or frames):
+        return f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+    return ""
 
 
 def _require_topologies(answer: Any, topologies: pl.Series) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
+from engine.machine.forked_process import note_forks, require_threads
 from engine.planning.foresee_memory import (
     Size,
     parts_at_once,
@@ -79,6 +80,8 @@ def read_in_process(
 ) -> ReadTopologies:
     """The tables of the topology layer, as `plan_in_process` reads them; same errors."""
     started = time.monotonic()
+    require_threads("planning")
+    note_forks()
     report("read topologies")
     with without_garbage_collection():
         read = read_topologies(

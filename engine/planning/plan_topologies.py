@@ -35,6 +35,7 @@ from plans.errors import NotEnoughMemoryError
 from plans.joins.hand_over_tables import Finished
 from plans.joins.run_passes import Planned, run_passes
 from plans.layers import Choices
+from plans.stream_graph.joins.limit_expansion import limit_expansion
 from plans.tables.column_types import TOPOLOGY
 from plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from plans.topology.input_errors import tables_beside_others
@@ -193,7 +194,7 @@ def _plan_by_joins(
     """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
     of_giants = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
-        valid = validated(spark, given)
+        valid = limit_expansion(validated(spark, given))
     plans: list[Planned] = []
     with _given_back_on_error(valid, plans):
         with reading_settings(spark, partitions_for(spark, rows)):

@@ -6,21 +6,31 @@ next one, or none, is made with STRICT.
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from itertools import count
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from engine.store.data_files import DataFile
-from engine.store.delta_rs_table import STRICT, create_table, delta_rs_schema, open_table, to_table
+from engine.store.delta_rs_table import (
+    STRICT,
+    create_table,
+    delta_rs_schema,
+    open_newest,
+    open_table,
+    to_table,
+)
 from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST, PLAN_VERSIONS
+from engine.store.manifest import MANIFEST, PLAN_VERSIONS, Listed
 from engine.store.store_tables import TRANSACTION_VERSION, ManifestRead, application_id, retry_conflicts
 from engine.store.stored_tables import WRITE_ID, in_files
 from engine.store.table_path import table_path
@@ -28,6 +38,9 @@ from engine.store.write_file import add_action, make_log_durable, write_file
 from operators.common.without_pandas import without_pandas
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+FILES_OF_A_LEVEL = 16
+"""See files_to_merge."""
 
 
 @dataclass(frozen=True)
@@ -110,25 +123,30 @@ class DeltaRsLogs:
 
     def read_manifest(self) -> ManifestRead | None:
         """The manifest as it is now; None if there is none."""
-        table = open_table(table_path(self.store, MANIFEST))
+        table = open_newest(table_path(self.store, MANIFEST))
         if table is None:
             return None
-        rows = _manifest_rows(table)
-        # Not to_pylist: where there are timestamps, it imports pandas.
-        written = [
-            _EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()
-        ]
-        others = rows.drop_columns(["published_at"]).to_pylist()
+        listed = to_table(table.scan(list(Listed._fields)))
+        columns = (listed[name].to_pylist() for name in Listed._fields)
         return ManifestRead(
-            [{**row, "published_at": at} for row, at in zip(others, written, strict=True)], table
+            list(map(Listed._make, zip(*columns, strict=True))), partial(_whole_rows, table), table
         )
 
     @without_pandas()
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
-        """Insert a row in the commit after the one that was `seen`; another commit there is a conflict."""
+        """Insert a row in the commit after the one that was `seen`; another commit there is a conflict.
+
+        In a local store, the commit also puts many small files of the manifest together.
+        """
         options = list(row["options"].items())
         rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
-        self._commit(seen.state, rows, "append")
+        merged = files_to_merge(_rows_of_files(seen.state)) if is_local(self.store) else []
+        if merged:
+            folder = local_folder(self.store, MANIFEST)
+            paths = [os.path.join(folder, unquote(file)) for file in merged]
+            tables = [pq.ParquetFile(path).read() for path in paths]
+            rows = pa.concat_tables([*tables, rows], promote_options="default").cast(rows.schema)
+        self._commit(seen.state, rows, "append", merged)
 
     @without_pandas()
     def set_state(self, write_id: str, state: str) -> None:
@@ -143,17 +161,25 @@ class DeltaRsLogs:
         changed = rows.set_column(place, "state", pa.array(states, pa.string()))
         self._commit(table, changed.cast(in_files(MANIFEST, rows.column_names)), "overwrite")
 
-    def _commit(self, table: DeltaTable, rows: pa.Table, mode: str) -> None:
-        """One commit after the state of `table`, with a file that is durable before."""
+    def _commit(
+        self,
+        table: DeltaTable,
+        rows: pa.Table,
+        mode: Literal["append", "overwrite"],
+        merged: Sequence[str] = (),
+    ) -> None:
+        """One commit after the state of `table`, with a file that is durable before; `merged` files leave."""
         if not is_local(self.store):
-            write_deltalake(table, rows, mode=mode, commit_properties=STRICT)  # type: ignore[call-overload]
+            write_deltalake(table, rows, mode=mode, commit_properties=STRICT)
             return
         folder = local_folder(self.store, MANIFEST)
         since = table.version()
         file = write_file(folder, "", iter([rows]), rows.schema)
-        action = add_action(folder, file, len(rows), {})
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [RemoveAction(path, False, now) for path in merged]
+        actions.append(add_action(folder, file, len(rows), {}))
         try:
-            table.create_write_transaction([action], mode, table.schema(), commit_properties=STRICT)
+            table.create_write_transaction(actions, mode, table.schema(), commit_properties=STRICT)
         except CommitFailedError:
             os.unlink(os.path.join(folder, file))
             raise
@@ -175,6 +201,49 @@ def once(write_id: str) -> CommitProperties:
     )
 
 
-def _manifest_rows(table: DeltaTable) -> pa.Table:
+def _manifest_rows(table: DeltaTable, write_ids: Collection[str] | None = None) -> pa.Table:
     known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
-    return to_table(table.scan(known))
+    return to_table(table.scan(known, None if write_ids is None else _among(write_ids)))
+
+
+def _among(write_ids: Collection[str]) -> str:
+    quoted = ", ".join("'" + write_id.replace("'", "''") + "'" for write_id in sorted(write_ids))
+    return f"{WRITE_ID} in ({quoted})"
+
+
+def _whole_rows(table: DeltaTable, write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
+    rows = _manifest_rows(table, write_ids)
+    # Not to_pylist: where there are timestamps, it imports pandas.
+    written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
+    others = rows.drop_columns(["published_at"]).to_pylist()
+    return [{**row, "published_at": at} for row, at in zip(others, written, strict=True)]
+
+
+def _rows_of_files(table: DeltaTable) -> dict[str, int | None]:
+    """The files of a table's newest state, and how many rows each has, if the log says it."""
+    actions = to_table(table.get_add_actions(flatten=True))
+    if not len(actions):
+        return {}
+    return dict(zip(actions["path"].to_pylist(), actions["num_records"].to_pylist(), strict=True))
+
+
+def files_to_merge(rows_of: Mapping[str, int | None]) -> list[str]:
+    """Files that the next row of the manifest is to be written together with; most often none.
+
+    Files are counted as digits are: once there are FILES_OF_A_LEVEL - 1 of those with fewer rows than
+    FILES_OF_A_LEVEL, the next row and they become one file, which counts among the larger ones, and so on.
+    So a manifest of N rows has about log N files, and a row is written again about log N times.
+    """
+    levels: dict[int, list[str]] = {}
+    for path, rows in rows_of.items():
+        level = 0
+        while rows is not None and rows >= FILES_OF_A_LEVEL ** (level + 1):
+            level += 1
+        levels.setdefault(level, []).append(path)
+    merged: list[str] = []
+    for level in count():
+        files = levels.get(level, [])
+        if len(files) < FILES_OF_A_LEVEL - 1:
+            return merged
+        merged += files
+    return merged

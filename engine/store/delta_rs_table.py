@@ -1,8 +1,12 @@
 """Delta tables by delta-rs: opened, made, read."""
 
 import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -10,16 +14,88 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from engine.store.stored_tables import delta_schema, partition_of, properties_of, stored_columns
 
+Read = TypeVar("Read")
+
 STRICT = CommitProperties(max_commit_retries=0)
 """Commit as the version after the one that was read, or raise CommitFailedError."""
 
 
+_shared: dict[tuple[str, str], tuple[object, Any]] = {}
+"""Inside `shared_tables`: what was read, by its kind and its table's path, with the state of the log."""
+
+_scopes: list[object] = []
+_lock = Lock()
+
+
+@contextmanager
+def shared_tables() -> Iterator[None]:
+    """Inside the block, a local table whose log has not changed is not read again by `open_table`.
+
+    A write looks at each table some five times, and reading a log takes the longer the more versions there
+    are.
+    """
+    with _lock:
+        _scopes.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _scopes.pop()
+            if not _scopes:
+                _shared.clear()
+
+
 def open_table(path: str) -> DeltaTable | None:
-    """The newest state of the table at `path`; None if there is none."""
+    """The newest state of the table at `path`; None if there is none.
+
+    Only a table that no other thread commits to may come from inside `shared_tables`: its state is not to
+    change under the one who has it. The manifest is opened by `open_newest`.
+    """
+    return read_shared("table", path, lambda: open_newest(path), lambda table: table)
+
+
+def read_shared(
+    what: str, path: str, read: Callable[[], Read | None], table_of: Callable[[Read], DeltaTable | None]
+) -> Read | None:
+    """What `read` gives of the table at `path`, the same inside `shared_tables` while its log is the same."""
+    if not _scopes:
+        return read()
+    with _lock:
+        state, found = _shared.get((what, path), (None, None))
+    table = None if found is None else table_of(found)
+    if table is not None and state is not None and state == _log_state(path, table.version()):
+        known: Read = found
+        return known
+    new = read()
+    table = None if new is None else table_of(new)
+    if table is not None:
+        with _lock:
+            if _scopes:
+                _shared[what, path] = (_log_state(path, table.version()), new)
+    return new
+
+
+def open_newest(path: str) -> DeltaTable | None:
+    """As `open_table`, a state of its own."""
     try:
         return DeltaTable(path)
     except TableNotFoundError:
         return None
+
+
+def _log_state(path: str, version: int) -> object:
+    """What differs once the log of a local table has changed; None if that cannot be told."""
+    log = os.path.join(path, "_delta_log")
+    try:
+        folder, newest = os.stat(log), os.stat(os.path.join(log, f"{version:020}.json"))
+    except OSError:
+        return None
+    if os.path.lexists(os.path.join(log, f"{version + 1:020}.json")):
+        return None
+    return (
+        version,
+        *((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) for found in (folder, newest)),
+    )
 
 
 def create_table(path: str, table: str) -> DeltaTable:

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from engine.machine.machine_error import machine_error_in_text
+from engine.store.delta_rs_table import open_table
 from engine.store.is_local import is_local, local_folder
 from engine.store.plan_versions import is_published
 from engine.store.store_tables import Rows, StoreTables
@@ -90,18 +90,18 @@ def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
 
 def _is_unreadable(store: str, table: str) -> bool:
     folder = local_folder(store, table)
-    log = os.path.join(folder, "_delta_log")
     try:
-        names = os.listdir(log)
-        DeltaTable(folder)
+        with os.scandir(os.path.join(folder, "_delta_log")) as found:
+            entries = list(found)
+        open_table(folder)
     except NotADirectoryError:
         return True
-    except (FileNotFoundError, TableNotFoundError):
+    except FileNotFoundError:
         return False
     except (DeltaError, OSError) as error:  # delta-rs raises both
         return machine_error_in_text(error, "") is None
     # What is no file keeps the table from ever having that version.
-    return any(name.endswith(".json") and not os.path.isfile(os.path.join(log, name)) for name in names)
+    return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
 
 
 @contextmanager

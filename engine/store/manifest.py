@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_128_hexdigest
@@ -45,6 +45,14 @@ class State(StrEnum):
     COMPLETE = "complete"  #: readable
     DROPPED = "dropped"  #: was readable; its row stays, so that no number is used twice
     ABANDONED = "abandoned"  #: given up by `remove_unfinished`; can never be published
+
+
+class Listed(NamedTuple):
+    """What the manifest has to say of every write before a version is chosen."""
+
+    version: int | None
+    write_id: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)

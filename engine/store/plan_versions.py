@@ -1,14 +1,17 @@
 """The versions of a store: which there are, and how a write becomes one."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.machine.machine_error import machine_error_in_text
+from engine.store.delta_rs_table import read_shared
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import (
     MANIFEST,
+    Listed,
     PlanVersion,
     State,
     given_up,
@@ -18,6 +21,7 @@ from engine.store.manifest import (
 )
 from engine.store.store_errors import first_line
 from engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
+from engine.store.table_path import table_path
 from engine.store.version_notes import (
     how_to_mend,
     lost,
@@ -38,18 +42,25 @@ def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
     """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
     manifest."""
     noted = noted_numbers(delta.store)
-    return complete(require_whole(delta.store, noted, all_writes(delta)))
+    writes = all_writes(delta)
+    require_whole(delta.store, noted, writes)
+    return [version for version in writes if version.state == State.COMPLETE]
 
 
 def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
-    """That version, or the newest. Raises StoreError naming the versions there are."""
+    """That version, or the newest. Raises StoreError naming the versions there are.
+
+    Only its row is read as a whole, and compared with its note.
+    """
     noted = noted_numbers(delta.store)
-    writes = all_writes(delta)
-    known = complete(writes if version is not None else require_whole(delta.store, noted, writes))
-    if version is None and known:
-        return known[-1]
-    found = next((v for v in known if v.version == version), None)
-    if found is None and version in lost_versions(noted, writes):
+    seen = read_listed(delta)
+    if version is None:
+        require_whole(delta.store, noted, seen.listed)
+    known = complete(seen)
+    found = next((v for v in reversed(known) if version in (None, v.version)), None)
+    if found is not None:
+        return version_of(delta, seen, found)
+    if version in lost_versions(noted, seen.listed):
         raise lost(delta.store, version)
     if found is None:
         numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
@@ -63,20 +74,37 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
 def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
     """Every row of the manifest, whether it has lost some or not, by version.
 
+    That takes the longer the more versions there are; see read_listed. Raises StoreError where there is no
+    store, or its manifest cannot be read.
+    """
+    return require_as_noted(delta.store, _versions(delta, read_listed(delta), None))
+
+
+def version_of(delta: StoreTables[Rows], seen: ManifestRead, listed: Listed) -> PlanVersion:
+    """The whole row of a write that is listed. Raises StoreError if it is not as it was written."""
+    return require_as_noted(delta.store, _versions(delta, seen, [listed.write_id]))[-1]
+
+
+def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
+    """What the manifest lists, whether it has lost some or not.
+
     Raises StoreError where there is no store, or its manifest cannot be read.
     """
     noted = noted_numbers(delta.store)
-    found = _read(delta)
+    found = read_shared(
+        MANIFEST, table_path(delta.store, MANIFEST), lambda: _read(delta), lambda seen: seen.state
+    )
     if found is None:
         if noted:
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
         raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
-    return require_as_noted(delta.store, _versions(delta.store, found))
+    return found
 
 
-def complete(versions: Iterable[PlanVersion]) -> list[PlanVersion]:
-    """Those that can be read."""
-    return [v for v in versions if v.state == State.COMPLETE]
+def complete(seen: ManifestRead) -> list[Listed]:
+    """The versions that can be read, oldest first."""
+    found = (listed for listed in seen.listed if listed.state == State.COMPLETE)
+    return sorted(found, key=lambda listed: (listed.version or 0, listed.write_id))
 
 
 def is_store(delta: StoreTables[Rows]) -> bool:
@@ -108,9 +136,7 @@ def require_not_lost(delta: StoreTables[Rows]) -> None:
 def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
     """Whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
     found = _read(delta)
-    return found is not None and any(
-        v.write_id == write_id and v.version is not None for v in _versions(delta.store, found)
-    )
+    return found is not None and any(v.write_id == write_id and v.version is not None for v in found.listed)
 
 
 def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
@@ -122,8 +148,8 @@ def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
     """
     delta.create(MANIFEST)
 
-    def insert_under_next_number(seen: ManifestRead, known: list[PlanVersion]) -> None:
-        number = newest_version(delta.store, known) + 1
+    def insert_under_next_number(seen: ManifestRead) -> None:
+        number = newest_version(delta.store, seen.listed) + 1
         numbered = replace(candidate, version=number, published_at=datetime.now(UTC))
         stage_note(delta.store, numbered)
         delta.insert_version(manifest_row(numbered), seen)
@@ -139,7 +165,7 @@ def abandon(delta: StoreTables[Rows], write_id: str) -> None:
     """Note that a write is given up, unless it has been published meanwhile: it never will be."""
     tombstone = PlanVersion(None, write_id, State.ABANDONED, datetime.now(UTC), None, {}, (), 0, 0)
 
-    def insert(seen: ManifestRead, _: list[PlanVersion]) -> None:
+    def insert(seen: ManifestRead) -> None:
         delta.insert_version(manifest_row(tombstone), seen)
 
     delta.create(MANIFEST)
@@ -159,7 +185,7 @@ def mark_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
 def _inserted(
     delta: StoreTables[Rows],
     write_id: str,
-    insert: Callable[[ManifestRead, list[PlanVersion]], None],
+    insert: Callable[[ManifestRead], None],
     doing: str,
 ) -> PlanVersion:
     """The row of a write in the manifest, which `insert` puts there unless it is there already."""
@@ -168,11 +194,10 @@ def _inserted(
         seen = _read(delta)
         if seen is None:
             raise not_a_store(delta.store)
-        known = _versions(delta.store, seen)
-        own = next((v for v in known if v.write_id == write_id), None)
-        if own is None:
-            insert(seen, known)
-        return own
+        if not any(listed.write_id == write_id for listed in seen.listed):
+            insert(seen)
+            return None
+        return _versions(delta, seen, [write_id])[-1]
 
     found = None
     while found is None:  # ends: in every round that is lost, another writer has published a version
@@ -181,8 +206,14 @@ def _inserted(
 
 
 def _read(delta: StoreTables[Rows]) -> ManifestRead | None:
-    try:
+    with _manifest_errors(delta):
         return delta.read_manifest()
+
+
+@contextmanager
+def _manifest_errors(delta: StoreTables[Rows]) -> Iterator[None]:
+    try:
+        yield
     except PenstockError:
         raise
     except delta.errors as error:
@@ -195,11 +226,16 @@ def _has_tables(store: str) -> bool:
     return is_local(store) and any(os.path.isdir(local_folder(store, table)) for table in TABLES)
 
 
-def _versions(store: str, found: ManifestRead) -> list[PlanVersion]:
+def _versions(
+    delta: StoreTables[Rows], seen: ManifestRead, write_ids: Collection[str] | None
+) -> list[PlanVersion]:
+    """The whole rows of these writes, or of all."""
+    with _manifest_errors(delta):
+        rows = seen.rows(write_ids)
     try:
-        return versions_of(store, found.rows)
+        return versions_of(delta.store, rows)
     except StoreError as error:
-        raise StoreError(error.message, how_to_mend(store)) from error
+        raise StoreError(error.message, how_to_mend(delta.store)) from error
 
 
 def _unreadable(store: str, error: Exception) -> PenstockError:

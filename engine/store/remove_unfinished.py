@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from engine.store.discard import remove_files, writes_in_folders
 from engine.store.manifest import State
-from engine.store.plan_versions import abandon, all_writes
+from engine.store.plan_versions import abandon, read_listed
 from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
 from engine.store.version_notes import drop_staged, lost, lost_versions, noted_numbers
@@ -25,7 +25,7 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
     """
     before = datetime.now(UTC) - older_than
     noted = noted_numbers(delta.store)
-    written = all_writes(delta)
+    written = read_listed(delta).listed
     if missing := lost_versions(noted, written):
         raise lost(delta.store, missing[-1])
     known = {v.write_id for v in written}
@@ -36,7 +36,7 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
     for write_id in sorted(found - known):
         if _began_before(write_id, before):
             abandon(delta, write_id)
-    writes = all_writes(delta)
+    writes = read_listed(delta).listed
     dead = {v.write_id for v in writes if v.state != State.COMPLETE}
     for table, write_ids in listed.items():
         delta.delete(table, sorted(write_ids & dead))

@@ -7,13 +7,14 @@ from engine.store.discard import alone
 from engine.store.find_damage import find_damage
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST, PlanVersion, manifest_row
-from engine.store.plan_versions import all_writes
+from engine.store.plan_versions import all_writes, is_store, read_listed, version_of
 from engine.store.store_tables import retry_conflicts
 from engine.store.version_notes import (
     drop_staged,
     lost_versions,
     note_version,
     noted_numbers,
+    noted_version,
     noted_versions,
     renew_notes,
     staged_versions,
@@ -31,9 +32,11 @@ def repair_manifest(store: str) -> list[str]:
     at any point, it can be called again. Raises StoreError if it cannot be read and nothing is noted, and
     MachineError where the machine refuses.
     """
+    if not is_local(store):
+        return []
     done = [*make_again_if_unreadable(store)]
     noted = noted_numbers(store)
-    if not is_local(store) or not noted:
+    if not noted:
         return done
     delta = DeltaRsTables(store)
     known = all_writes(delta)
@@ -45,6 +48,32 @@ def repair_manifest(store: str) -> list[str]:
         known = all_writes(delta)
     renew_notes(store, known)
     return done
+
+
+def mend_manifest(store: str) -> list[str]:
+    """repair_manifest where something is wrong at a look that takes no longer for many versions.
+
+    That is: the manifest and the notes do not have the same versions, or say different things of the newest.
+    """
+    if not is_local(store) or _looks_whole(store):
+        return []
+    return repair_manifest(store)
+
+
+def _looks_whole(store: str) -> bool:
+    noted = noted_numbers(store)
+    delta = DeltaRsTables(store)
+    try:
+        if not noted and not is_store(delta):
+            return True
+        seen = read_listed(delta)
+        numbered = [listed for listed in seen.listed if listed.version is not None]
+        if noted != {listed.version for listed in numbered}:
+            return False
+        newest = max(numbered, default=None)
+        return newest is None or noted_version(store, version_of(delta, seen, newest).version) is not None
+    except StoreError:
+        return False
 
 
 def make_again_if_unreadable(store: str) -> list[str]:
@@ -97,7 +126,7 @@ def _insert(delta: DeltaRsTables, versions: list[PlanVersion]) -> None:
 
         def insert(version: PlanVersion = version) -> None:
             seen = delta.read_manifest()
-            if seen is not None and version.version not in {row["version"] for row in seen.rows}:
+            if seen is not None and version.version not in {row.version for row in seen.listed}:
                 delta.insert_version(manifest_row(version), seen)
 
         retry_conflicts(delta, insert, f"restoring version {version.version} of {delta.store}")

@@ -10,8 +10,8 @@ from engine.machine.machine_error import machine_error, takes_no_files
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.is_local import is_local, local_folder
 from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import all_writes, is_store, require_not_lost
-from engine.store.repair_manifest import repair_manifest
+from engine.store.plan_versions import is_store, read_listed, require_not_lost
+from engine.store.repair_manifest import mend_manifest
 from engine.store.require_columns import require_columns_to_write
 from engine.store.stored_tables import WRITE_ID
 from engine.store.table_path import table_path
@@ -39,7 +39,7 @@ def require_target(store: str) -> list[str]:
             what = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
             raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{what}, not a folder")
-        repaired = repair_manifest(store)
+        repaired = mend_manifest(store)
         if existing == folder:
             _require_empty_or_store(store, folder)
         _require_new_files(existing, store)
@@ -69,7 +69,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
         delta = DeltaRsTables(store)
         require_not_lost(delta)
         if is_store(delta):
-            all_writes(delta)
+            read_listed(delta)
         require_columns_to_write(store, TABLES)
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]

@@ -21,7 +21,7 @@ from engine.store.data_files import DataFile
 from engine.store.delta_rs_table import create_table
 from engine.store.durable_commits import durable_commits
 from engine.store.is_local import is_local
-from engine.store.manifest import MANIFEST
+from engine.store.manifest import MANIFEST, Listed
 from engine.store.spark_rows import SparkRows, files_for
 from engine.store.store_tables import (
     TRANSACTION_VERSION,
@@ -173,7 +173,13 @@ class SparkTables(SparkRows):
             return None
         rows = self._table(MANIFEST).toDF()
         known = [name for name in stored_columns(MANIFEST).names if name in rows.columns]
-        return ManifestRead([row.asDict() for row in rows.select(known).collect()], None)
+        found = [row.asDict() for row in rows.select(known).collect()]
+
+        def chosen(write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
+            return [row for row in found if write_ids is None or row["write_id"] in write_ids]
+
+        listed = [Listed(row["version"], row["write_id"], row["state"]) for row in found]
+        return ManifestRead(listed, chosen, None)
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
         """Merge a row into the manifest; Delta's isolation finds what came after it was `seen`."""

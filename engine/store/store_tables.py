@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.store.data_files import DataFile
+from engine.store.manifest import Listed
 from plans.errors import StoreError
 
 ATTEMPTS = 30
@@ -17,9 +18,14 @@ Result = TypeVar("Result")
 
 
 class ManifestRead(NamedTuple):
-    """The rows of a manifest, with the columns it has, and the state of the table they were read from."""
+    """The writes that a manifest lists, and the state of the table that they were read from.
 
-    rows: list[Mapping[str, Any]]
+    `rows` reads whole rows, with the columns that the manifest has: those of some write_ids, or of all
+    (None). A row names the files of its version, so all of them are much in a store of many versions.
+    """
+
+    listed: list[Listed]
+    rows: Callable[[Collection[str] | None], list[Mapping[str, Any]]]
     state: Any
 
 

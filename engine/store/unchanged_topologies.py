@@ -1,13 +1,13 @@
 """Which topologies the newest version of a store already holds, unchanged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from engine.store.find_damage import find_damage
 from engine.store.manifest import PlanVersion
-from engine.store.plan_versions import all_writes, complete, list_versions
+from engine.store.plan_versions import complete, read_listed, version_of
 from engine.store.store_errors import store_errors
-from engine.store.store_tables import Rows, StoreTables
-from engine.store.version_notes import has_lost_newest, noted_numbers
+from engine.store.store_tables import ManifestRead, Rows, StoreTables
+from engine.store.version_notes import has_lost_newest, noted_numbers, require_whole
 
 _REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""
@@ -23,7 +23,10 @@ def unchanged_topologies(
     None if that version was written by another planner or with other options, or is damaged. Raises
     StoreError where there is no store.
     """
-    newest = _sound(delta, _comparable(list_versions(delta), planner_version, options))
+    noted = noted_numbers(delta.store)
+    seen = read_listed(delta)
+    require_whole(delta.store, noted, seen.listed)
+    newest = _sound(delta, _comparable(delta, seen, planner_version, options))
     return None if newest is None else _same(delta, newest, topologies)
 
 
@@ -36,10 +39,10 @@ def nothing_changed(
     cannot be read.
     """
     noted = noted_numbers(delta.store)
-    known = all_writes(delta)
-    if has_lost_newest(noted, known):
+    seen = read_listed(delta)
+    if has_lost_newest(noted, seen.listed):
         return None
-    newest = _comparable(complete(known), planner_version, options)
+    newest = _comparable(delta, seen, planner_version, options)
     if newest is None or set(newest.tables) != set(tables) or _sound(delta, newest) is None:
         return None
     given = tables["topologies"]
@@ -55,12 +58,13 @@ def nothing_changed(
 
 
 def _comparable(
-    versions: Sequence[PlanVersion], planner_version: str, options: Mapping[str, str]
+    delta: StoreTables[Rows], seen: ManifestRead, planner_version: str, options: Mapping[str, str]
 ) -> PlanVersion | None:
     """The newest version, if the same planner with the same options wrote it."""
+    versions = complete(seen)
     if not versions:
         return None
-    newest = versions[-1]
+    newest = version_of(delta, seen, versions[-1])
     same = newest.planner_version == planner_version and dict(newest.options) == dict(options)
     return newest if same else None
 

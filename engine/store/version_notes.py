@@ -16,7 +16,15 @@ from xxhash import xxh3_128_hexdigest
 
 from engine.machine.make_durable import sync_folder
 from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST, PlanVersion, State, manifest_row, row_checksum, versions_of
+from engine.store.manifest import (
+    MANIFEST,
+    Listed,
+    PlanVersion,
+    State,
+    manifest_row,
+    row_checksum,
+    versions_of,
+)
 from engine.store.write_ids import is_write_id
 from plans.errors import StoreError
 
@@ -27,7 +35,10 @@ and by `.` and its write_id while it is published."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def newest_version(store: str, versions: Iterable[PlanVersion] = ()) -> int:
+Row = PlanVersion | Listed
+
+
+def newest_version(store: str, versions: Iterable[Row] = ()) -> int:
     """The highest number ever published, by the notes and by these rows of the manifest; 0 if none."""
     return max([0, *noted_numbers(store), *(v.version or 0 for v in versions)])
 
@@ -119,7 +130,7 @@ def drop_staged(store: str, write_id: str) -> None:
             os.unlink(_path(store, f".{write_id}"))
 
 
-def lost_versions(noted: Set[int], versions: Iterable[PlanVersion]) -> list[int]:
+def lost_versions(noted: Set[int], versions: Iterable[Row]) -> list[int]:
     """Numbers that were published and that these, all rows of the manifest, do not have.
 
     `noted`: noted_numbers before the manifest was read, as a version that another writer publishes is in the
@@ -128,16 +139,15 @@ def lost_versions(noted: Set[int], versions: Iterable[PlanVersion]) -> list[int]
     return sorted(noted - {v.version for v in versions})
 
 
-def has_lost_newest(noted: Set[int], versions: Iterable[PlanVersion]) -> bool:
+def has_lost_newest(noted: Set[int], versions: Iterable[Row]) -> bool:
     """Whether the newest version that was published is among `lost_versions`."""
     return max(noted, default=0) > max((v.version or 0 for v in versions), default=0)
 
 
-def require_whole(store: str, noted: Set[int], versions: list[PlanVersion]) -> list[PlanVersion]:
-    """All rows of the manifest as they are; StoreError if it has lost the newest (see lost_versions)."""
+def require_whole(store: str, noted: Set[int], versions: Iterable[Row]) -> None:
+    """StoreError if the manifest, of which these are all rows, has lost the newest (see lost_versions)."""
     if has_lost_newest(noted, versions):
         raise lost(store, max(noted))
-    return versions
 
 
 def lost(store: str, number: int) -> StoreError:
@@ -150,12 +160,17 @@ def lost(store: str, number: int) -> StoreError:
 
 
 def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersion]:
-    """All rows of the manifest as they are; StoreError if one is not as it was noted."""
-    rows = {version.version: version for version in versions}
-    for noted in noted_versions(store):
-        if not _is_as_noted(rows.get(noted.version, noted), noted):
+    """These rows of the manifest as they are; StoreError if one is not as it was noted."""
+    for version in versions:
+        noted = noted_version(store, version.version)
+        if noted is not None and not _is_as_noted(version, noted):
             raise not_as_written(store, noted.version)
     return versions
+
+
+def noted_version(store: str, number: int | None) -> PlanVersion | None:
+    """What is noted of that version; None if nothing is, or not as it was written."""
+    return None if number is None or not is_local(store) else _read(store, f"{number:020}")
 
 
 def not_as_written(store: str, number: int | None) -> StoreError:

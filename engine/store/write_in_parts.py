@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from engine.store.append_in_turn import AppendInTurn
 from engine.store.append_side_by_side import PARALLEL_WRITES
+from engine.store.delta_rs_table import shared_tables
 from engine.store.delta_rs_tables import DeltaRsTables
 from engine.store.discard import discard, set_aside_unreadable
 from engine.store.plan_versions import is_store, start_manifest
@@ -24,6 +25,7 @@ _TABLES_AT_A_TIME = 2
 class WriteInParts:
     """A write to a local store, of which nothing can be read before `publish`; its other end is `discard`."""
 
+    @shared_tables()
     def __init__(self, store: str) -> None:
         """Raises StoreError and MachineError where there can be no store."""
         require_target(store)
@@ -49,6 +51,7 @@ class WriteInParts:
         ids = np.concatenate(self._ids)
         return len(ids), len(np.unique(ids)), self._rejected
 
+    @shared_tables()
     def publish(self, *, planner_version: str, options: Mapping[str, str]) -> int:
         """The number of the version, as engine.store.write_plan: the newest one's if it has the same plan."""
         with store_errors(self._store, "writing"):

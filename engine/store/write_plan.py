@@ -7,11 +7,12 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from engine.store.data_files import Damage, DataFile, compare_files
+from engine.store.delta_rs_table import shared_tables
 from engine.store.discard import discard, set_aside_unreadable
 from engine.store.manifest import PlanVersion, State
 from engine.store.plan_versions import is_store, publish, start_manifest
 from engine.store.recorded_files import recorded_files
-from engine.store.repair_manifest import repair_manifest
+from engine.store.repair_manifest import mend_manifest
 from engine.store.require_target import require_target
 from engine.store.store_errors import store_errors
 from engine.store.store_tables import Rows, StoreTables
@@ -28,6 +29,7 @@ class Begun(NamedTuple):
     files: Sequence[DataFile] = ()
 
 
+@shared_tables()
 def write_plan(
     delta: StoreTables[Rows],
     tables: Mapping[str, Rows],
@@ -65,6 +67,7 @@ def write_plan(
     )
 
 
+@shared_tables()
 def write_version(
     delta: StoreTables[Rows],
     tables: Mapping[str, Rows],
@@ -107,6 +110,7 @@ def _require_unchanged(delta: StoreTables[Rows], begun: Begun) -> None:
             )
 
 
+@shared_tables()
 def publish_write(
     delta: StoreTables[Rows],
     tables: Collection[str],
@@ -116,7 +120,7 @@ def publish_write(
     options: Mapping[str, str],
 ) -> int:
     """The number of the version that a write becomes, whose `tables` all have their rows."""
-    repair_manifest(delta.store)
+    mend_manifest(delta.store)
     written = PlanVersion(
         version=None,
         write_id=write_id,

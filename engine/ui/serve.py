@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedReader
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +15,7 @@ from engine.draw.to_html import asset
 from engine.draw.to_svg import style
 from engine.jobs.job_records import JobRecord
 from engine.ui.assets import own_asset
+from engine.ui.connections import Places, Rest, read_head
 from engine.ui.guard import Guard
 from engine.ui.pages import list_page, message_page, run_page
 from engine.ui.run_figures import run_figures
@@ -21,7 +23,7 @@ from engine.ui.shown_run import StoredRun, find_run, shown_runs
 from plans.errors import PenstockError
 
 MOST_CONNECTIONS = 24
-"""At a time; further ones are closed at once."""
+"""Of browsers that have sent the token, at a time."""
 
 MOST_STREAMS = 12
 """Pages that are kept up to date at a time."""
@@ -54,16 +56,20 @@ ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 class RunPageServer(ThreadingHTTPServer):
-    """Answers on loopback until `shutdown`; `link` is what opens the page."""
+    """Answers on loopback until `shutdown`; `link` is what opens the page.
+
+    Other users of the machine can connect: what they send takes no place from the one who has the token.
+    """
 
     daemon_threads = True
     allow_reuse_address = False
+    request_queue_size = 128
 
     def __init__(self, port: int, store: str | None) -> None:
         """At `port` of loopback, or at any that is free if it is 0. OSError where it is taken."""
         self.store = store
         self.closing = threading.Event()
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.places = Places(MOST_CONNECTIONS)
         self.streams = threading.BoundedSemaphore(MOST_STREAMS)
         super().__init__(("127.0.0.1", port), _Handler)
         self.guard = Guard(self.server_address[1])
@@ -74,14 +80,12 @@ class RunPageServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for each connection, as long as there are places."""
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """A thread for each connection; of strangers, the one that has waited longest makes room."""
+        self.places.let_in(request)
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._places.release()
+            self.places.leave(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -89,7 +93,7 @@ class RunPageServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self.places.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks concerns nobody."""
@@ -102,6 +106,23 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _TIMEOUT_SECONDS
     server_version = "Penstock"
     sys_version = ""
+
+    def handle_one_request(self) -> None:
+        """Read the head, within bounds of size and time, and look for the token before anything else."""
+        self.requestline, self.request_version, self.command = "", "HTTP/1.0", "GET"
+        self.close_connection = True
+        head, rest = read_head(self.connection)
+        if head is None:
+            return
+        if not self.server.guard.knows(head):
+            said = "Open the link that penstock ui has printed: it holds the token."
+            self._page(HTTPStatus.FORBIDDEN, message_page("No token", said))
+        elif not self.server.places.admit(self.connection):
+            self._page(HTTPStatus.SERVICE_UNAVAILABLE, message_page("Too many", "Close other pages."))
+        else:
+            self.connection.settimeout(_TIMEOUT_SECONDS)
+            self.rfile = BufferedReader(Rest(head + rest, self.connection))
+            super().handle_one_request()
 
     def do_GET(self) -> None:
         """The pages, what they are made of, and what keeps them up to date."""

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
 from engine.jobs.job_folder import SubmittedJob
-from engine.jobs.job_records import JobRecord, list_jobs
-from engine.store.open_plan import StoredPlan, open_plan
-from engine.store.plan_versions import list_versions
+from engine.jobs.job_records import JobRecord, list_jobs, look_up_job
+from engine.store.open_plan import open_plan
+from engine.store.plan_versions import complete, read_listed
 from engine.store.tables_of import tables_of
 from plans.columnar.frames import to_arrow
 from plans.errors import InputError
@@ -20,15 +21,17 @@ from plans.tables import TABLES
 class StoredRun(JobRecord):
     """A run that a store records; it is over."""
 
-    plan: StoredPlan | None = None
+    store: str = ""
+    version: int = 0
     kept: dict[str, pa.Table] = field(default_factory=dict)
 
     def table(self, name: str) -> pa.Table:
         """A table of the version that holds the run. InputError where it has none."""
         if name not in self.kept:
-            if self.plan is None or not self.plan.has(name):
+            plan = open_plan(self.store, self.version)
+            if not plan.has(name):
                 raise InputError(f"run {self.job_id}: it has no table {name}")
-            self.kept[name] = to_arrow(self.plan.table(name).collect(), name)
+            self.kept[name] = to_arrow(plan.table(name).collect(), name)
         return self.kept[name]
 
 
@@ -44,22 +47,49 @@ def shown_runs(store: str | None) -> list[JobRecord]:
 
 
 def find_run(run_id: str, store: str | None) -> JobRecord | None:
-    """The run of that id, as it is now; None where it is not shown."""
-    return next((one for one in shown_runs(store) if one.job_id == run_id), None)
+    """The run of that id, as it is now; None where it is not shown. Raises StoreError and MachineError.
+
+    The store is looked at only if the run is no job of this user.
+    """
+    job = look_up_job(run_id)
+    if job is not None or store is None:
+        return job
+    return next((one for one in _runs_of(store) if one.job_id == run_id), None)
+
+
+class _Runs(NamedTuple):
+    """The rows of table runs that a version holds."""
+
+    version: int
+    rows: list[dict[str, object]]
+
+
+_known: dict[tuple[str, str], _Runs] = {}
+"""By store and write_id; what a version holds does not change."""
 
 
 def _runs_of(store: str) -> list[JobRecord]:
+    """The runs that a store records. Versions that this process has read before are not read again."""
     found: list[JobRecord] = []
-    for version in list_versions(tables_of(store)):
-        if "runs" not in version.tables:
-            continue
-        plan = open_plan(store, version.version)
-        rows = plan.table("runs").with_columns(pl.col("started_at").dt.epoch("ms")).collect()
-        found += [_stored(row, plan) for row in rows.iter_rows(named=True)]
+    seen = read_listed(tables_of(store))
+    for listed in complete(seen):
+        key = (store, listed.write_id)
+        if key not in _known:
+            _known[key] = _read_runs(store, listed.version or 0)
+        version, rows = _known[key]
+        found += [_stored(row, store, version) for row in rows]
     return found
 
 
-def _stored(row: Mapping[str, object], plan: StoredPlan) -> StoredRun:
+def _read_runs(store: str, version: int) -> _Runs:
+    plan = open_plan(store, version)
+    if not plan.has("runs"):
+        return _Runs(version, [])
+    rows = plan.table("runs").with_columns(pl.col("started_at").dt.epoch("ms")).collect()
+    return _Runs(version, list(rows.iter_rows(named=True)))
+
+
+def _stored(row: Mapping[str, object], store: str, version: int) -> StoredRun:
     submitted = SubmittedJob(
         job_id=str(row["run_id"]),
         name=str(row["name"]),
@@ -70,7 +100,15 @@ def _stored(row: Mapping[str, object], plan: StoredPlan) -> StoredRun:
     from pathlib import Path
 
     failure = None if row["failure"] is None else str(row["failure"])
-    return StoredRun(submitted, Path(), str(row["state"]), failure, int(str(row["milliseconds"])), plan=plan)
+    return StoredRun(
+        submitted,
+        Path(),
+        str(row["state"]),
+        failure,
+        int(str(row["milliseconds"])),
+        store=store,
+        version=version,
+    )
 
 
 def tables_to_draw(run: JobRecord) -> dict[str, pa.Table]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from operators.common.typeinfo import Types
 from operators.state.descriptors import ReducingStateDescriptor
-from operators.windows.trigger import Trigger, TriggerResult
+from operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
 from operators.windows.window import CountWindow, GlobalWindow, Window
 
 T = TypeVar("T")
@@ -77,15 +77,18 @@ class PurgingTrigger(Trigger[T, Window]):
         self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
-        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+        result = self.nested_trigger.on_element(element, timestamp, window, ctx)
+        return _purging(require_trigger_result(result, self.nested_trigger, "on_element"))
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
-        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+        result = self.nested_trigger.on_event_time(time, window, ctx)
+        return _purging(require_trigger_result(result, self.nested_trigger, "on_event_time"))
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
-        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+        result = self.nested_trigger.on_processing_time(time, window, ctx)
+        return _purging(require_trigger_result(result, self.nested_trigger, "on_processing_time"))
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
         """Clear the nested trigger."""

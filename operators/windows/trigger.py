@@ -37,6 +37,16 @@ class TriggerResult(Enum):
         return purges
 
 
+def require_trigger_result(result: object, trigger: object, method: str) -> TriggerResult:
+    """What a method of a trigger returned; TypeError if that is no TriggerResult: a return was forgotten."""
+    if isinstance(result, TriggerResult):
+        return result
+    raise TypeError(
+        f"{type(trigger).__name__}.{method}: found {result!r} as what it returns, "
+        f"allowed {', '.join(f'TriggerResult.{one.name}' for one in TriggerResult)}"
+    )
+
+
 class Trigger(ABC, Generic[T, W]):
     """Decides when the window function runs on what a key has in a window.
 

@@ -17,7 +17,7 @@ from operators.windows.count_windows import CountSlidingWindowAssigner, CountTum
 from operators.windows.merging_window_set import MergingWindowSet
 from operators.windows.other_triggers import CountTrigger
 from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from operators.windows.trigger import Trigger, TriggerResult
+from operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
 from operators.windows.window import CountWindow, TimeWindow
 from operators.windows.window_contexts import AssignerContext, TriggerContext
 from operators.windows.window_function_operator import WindowFunctionOperator
@@ -117,6 +117,7 @@ class TriggeredWindows(WindowKeeper):
         context.window = window
         result = self._trigger.on_element(value, timestamp, window, context)
         if result is not TriggerResult.CONTINUE:
+            result = require_trigger_result(result, self._trigger, "on_element")
             self._act(result, window, state_window, None if timestamp == MIN_WATERMARK else timestamp)
         if self._sets_cleanup_timer:
             cleanup_time = self._cleanup_time(window)
@@ -163,6 +164,7 @@ class TriggeredWindows(WindowKeeper):
         context.window = window
         result = ask_trigger(timestamp, window, context)
         if result is not TriggerResult.CONTINUE:
+            result = require_trigger_result(result, self._trigger, ask_trigger.__name__)
             self._act(result, window, state_window, fired_at)
         if may_clean_up and timestamp == self._cleanup_time(window):
             self._clear(window, state_window, open_windows)

@@ -12,6 +12,7 @@ from plans.columnar.passes import inputs_of, steps
 from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
 from plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
 from plans.layers import LAYER_TABLES, Choices, layers_until
+from plans.stream_graph.columnar.limit_expansion import limit_expansion
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Layer
 
@@ -84,20 +85,20 @@ def plan_into(
 
     `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
     as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and
-    `rejected`, without topologies that Flink refuses. Those leave all tables once every refusal is known;
-    from then on, a table that no step reads any more is handed over and let go. Those of a topology that is
-    alone, which may be large, are so from the start. `report` is told when a step, TO_ARROW or
-    WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to take; what it raises ends the
-    plan.
+    `rejected`, without topologies that have too many edges (see limit_expansion) or that Flink refuses. Those
+    leave all tables once every refusal is known; from then on, a table that no step reads any more is handed
+    over and let go. Those of a topology that is alone, which may be large, are so from the start. `report` is
+    told when a step, TO_ARROW or WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to
+    take; what it raises ends the plan.
     """
     tables: Tables = {
-        **given,
+        **limit_expansion(given),
         "given_stream_nodes": given["stream_nodes"],
         "given_stream_edges": given["stream_edges"],
     }
-    rejected = tables.pop("rejected")
-    alone = len(given["topologies"]) == 1
     given.clear()
+    rejected = tables.pop("rejected")
+    alone = len(tables["topologies"]) == 1
     layers = layers_until(until)
     todo = steps(choices, until)
     wanted = {source: table for layer in layers for table, source in LAYER_TABLES[layer].items()}

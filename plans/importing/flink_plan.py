@@ -20,6 +20,8 @@ FORM = "flink-plan"
 ASSUMED = {**OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "not set"}
 """What a job's plan does not hold, and what is planned instead."""
 
+NOTHING_KNOWN: Mapping[str, Mapping[str, Any]] = {}
+
 _LINE_END = "<br/>"
 _LIST = Rule(
     lambda value: type(value) is list,
@@ -49,8 +51,13 @@ def is_flink_plan(document: Mapping[str, Any]) -> bool:
     return any(type(node) is dict and "description" in node for node in nodes[:1]) or "jid" in document
 
 
-def from_flink_plan(document: Mapping[str, Any], name: str) -> Imported:
-    """A topology named `name`, whose operators are the job vertices as given (see ASSUMED)."""
+def from_flink_plan(
+    document: Mapping[str, Any], name: str, known: Mapping[str, Mapping[str, Any]] = NOTHING_KNOWN
+) -> Imported:
+    """A topology named `name`, whose operators are the job vertices as given (see ASSUMED).
+
+    `known`: keys of stream nodes that are known of vertices besides, by the vertex's id.
+    """
     errors = errors_of_known(document, _JOB, ("nodes",), "plan")
     if errors:
         return errors
@@ -65,7 +72,10 @@ def from_flink_plan(document: Mapping[str, Any], name: str) -> Imported:
     # Trees end each of their lines; a chain on one line has no line end.
     tree = all(node.get("description", _LINE_END).endswith(_LINE_END) for node in nodes)
     topology = topology_of_vertices(
-        name, document.get("type", str(JobType.STREAMING)), [_vertex(node, tree) for node in nodes], tree
+        name,
+        document.get("type", str(JobType.STREAMING)),
+        [_vertex(node, tree, known.get(node["id"], {})) for node in nodes],
+        tree,
     )
     ignored = {
         f"nodes.{key}" for node in nodes for key in ignored_keys(node, _NODE) if key != "operator_strategy"
@@ -76,22 +86,25 @@ def from_flink_plan(document: Mapping[str, Any], name: str) -> Imported:
         for one in node.get("inputs", ())
         for key in ignored_keys(one, _INPUT)
     }
+    ignored |= ignored_keys(document, (*_JOB, "jid"))
     assumed = ASSUMED if "type" in document else {**ASSUMED, "job_type": "STREAMING"}
+    told = set.intersection(*(set(known.get(node["id"], ())) for node in nodes))
+    assumed = {key: value for key, value in assumed.items() if key not in told}
     return with_notes(topology, FORM, assumed, ignored)
 
 
-def _vertex(node: Mapping[str, Any], tree: bool) -> Vertex:
-    """Its name is Flink's description of it, as text."""
+def _vertex(node: Mapping[str, Any], tree: bool, known: Mapping[str, Any]) -> Vertex:
+    """Its name is Flink's description of it, as text, unless another one is known."""
     inputs = sorted(node.get("inputs", ()), key=lambda one: one["num"])
     described = node.get("description", node["id"])
     if tree:
         described = described.removesuffix(_LINE_END)
     return Vertex(
         node["id"],
-        _as_text(described),
+        known.get("name", _as_text(described)),
         node["parallelism"],
         [VertexInput(one["id"], one["ship_strategy"], one["exchange"]) for one in inputs],
-        {},
+        {key: value for key, value in known.items() if key != "name"},
     )
 
 

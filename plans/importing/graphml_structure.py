@@ -3,6 +3,8 @@
 from typing import BinaryIO
 from xml.parsers import expat
 
+from plans.bounds import DEEPEST, MOST_EDGES, MOST_NODES, MOST_VALUES, require_at_most
+
 _BLOCK_BYTES = 1 << 16
 
 
@@ -10,7 +12,8 @@ def require_one_plain_graph(file: BinaryIO) -> None:
     """Raise ValueError with the reason if it is not XML with one graph of nodes and edges.
 
     Refused are entities, which may grow or name other files, several graphs, graphs inside of nodes,
-    hyperedges, an id that two nodes have, and an edge whose end is no node.
+    hyperedges, an id that two nodes have, and an edge whose end is no node. BoundError for too much of
+    anything (see plans.bounds).
     """
     found = _Found()
     parser = expat.ParserCreate()
@@ -33,6 +36,7 @@ class _Found:
 
     def __init__(self) -> None:
         self.graphs = 0
+        self._keys = self._edges = 0
         self._open: list[str] = []
         self._nodes: set[str] = set()
         self._ends: set[str] = set()
@@ -42,6 +46,9 @@ class _Found:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
+        require_at_most(len(self._open), DEEPEST, "elements in one another")
+        if name == "key":
+            self._keys += 1
         if name == "graph":
             if "node" in self._open:
                 raise ValueError(f"a graph inside of a node: {attributes.get('id', '')!r:.60}")
@@ -53,9 +60,19 @@ class _Found:
             if own in self._nodes:
                 raise ValueError(f"two nodes with the id {own!r:.60}")
             self._nodes.add(own)
+            require_at_most(len(self._nodes), MOST_NODES, "nodes")
+            self._require_few_values()
         elif name == "edge":
             self._ends.update(attributes.get(end, "") for end in ("source", "target"))
+            self._edges += 1
+            require_at_most(self._edges, MOST_EDGES, "edges")
+            self._require_few_values()
         self._open.append(name)
+
+    def _require_few_values(self) -> None:
+        """igraph makes a value for each key of each node and edge."""
+        values = self._keys * (len(self._nodes) + self._edges)
+        require_at_most(values, MOST_VALUES, "values of attributes")
 
     def end(self, tag: str) -> None:
         self._open.pop()

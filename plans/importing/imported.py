@@ -27,6 +27,16 @@ def with_notes(
     return {**topology, "config": {**topology.get("config", {}), **notes}}
 
 
+def also_ignored(imported: Imported, ignored: Iterable[str]) -> Imported:
+    """`imported`, whose notes say that these were left, too."""
+    found = set(ignored)
+    if not found or isinstance(imported, list):
+        return imported
+    config = imported["config"]
+    found |= set(filter(None, config.get(IGNORED_KEY, "").split("; ")))
+    return {**imported, "config": {**config, IGNORED_KEY: "; ".join(sorted(found))}}
+
+
 def errors_of_known(
     found: Mapping[str, Any], rules: Rules, required: Sequence[str], location: str
 ) -> list[TopologyError]:

@@ -8,7 +8,8 @@ from plans.errors import TopologyError
 from plans.importing.execution_plan import from_execution_plan, is_execution_plan
 from plans.importing.flink_plan import from_flink_plan, is_flink_plan
 from plans.importing.given_graph import AS_GIVEN, ImportOptions
-from plans.importing.imported import Imported
+from plans.importing.imported import Imported, also_ignored, ignored_keys
+from plans.importing.job_details import from_job_details, is_job_details
 from plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
 from plans.importing.wfformat import from_wfformat, is_wfformat
 from plans.topology.error_kinds import ErrorKind
@@ -22,9 +23,9 @@ def as_topology(
 ) -> Imported:
     """`found` as a topology: itself where it is one or in no form that is known, else what it becomes.
 
-    Forms: Flink's plan of a job and its execution plan, each as Flink gives it or as export writes it, plan
-    JSON, and WfFormat, which is read with `options`. A document without a name takes that of its file, with
-    its `place` (from 0) after the first.
+    Forms: Flink's plan of a job, with details of the job or without, and its execution plan, each as Flink
+    gives it or as export writes it, plan JSON, and WfFormat, which is read with `options`. A document without
+    a name takes that of its file, with its `place` (from 0) after the first.
     """
     if TopologyForm.TRANSFORMATIONS in found:
         return dict(found)
@@ -33,18 +34,21 @@ def as_topology(
     if TopologyForm.STREAM_GRAPH in found:
         return dict(found)
     given = found.get("name")
+    if is_job_details(found):
+        return from_job_details(found, _name(given or found["plan"].get("name"), file, place))
+    beside: set[str] = set()
     for key in ("flink_plan", "plan", "execution_plan"):
         inner = found.get(key)
         if type(inner) is dict and (is_flink_plan(inner) or is_execution_plan(inner)):
+            beside = ignored_keys(found, ("name", key))
             given, found = found.get("name", inner.get("name")), inner
             break
-    name = given if type(given) is str and given else name_of_file(file, place)
+    name = _name(given, file, place)
     if is_wfformat(found):
         return from_wfformat(found, name, options)
-    if is_execution_plan(found):
-        return from_execution_plan(found, name)
-    if is_flink_plan(found):
-        return from_flink_plan(found, name)
+    if is_execution_plan(found) or is_flink_plan(found):
+        read = from_execution_plan if is_execution_plan(found) else from_flink_plan
+        return also_ignored(read(found, name), beside)
     if is_refusal(found):
         return [
             TopologyError(
@@ -56,6 +60,10 @@ def as_topology(
             )
         ]
     return dict(found)
+
+
+def _name(given: object, file: str | None, place: int) -> str:
+    return given if type(given) is str and given else name_of_file(file, place)
 
 
 def name_of_file(file: str | None, place: int) -> str:

@@ -1,5 +1,6 @@
 """DOT files, Graphviz's language, as graphs, read by pydot."""
 
+import re
 import warnings
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -7,6 +8,7 @@ from io import StringIO
 from itertools import accumulate
 from typing import Any
 
+from plans.bounds import DEEPEST, MOST_EDGES, MOST_WORDS_OF_DOT, BoundError, require_at_most
 from plans.errors import ConfigurationError
 from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
 from plans.topology.input_errors import unreadable_file
@@ -14,6 +16,7 @@ from plans.topology.input_errors import unreadable_file
 _DEFAULTS = ("node", "edge", "graph")
 _BY_NAME = "subgraph"
 """What pydot takes an end of an edge for that names a subgraph without its braces."""
+_WORD = re.compile(r"\w+")
 _DEEP = 4
 """Braces in braces from which pydot, which reads each twice, needs to keep what it has read."""
 # fmt: off
@@ -33,8 +36,12 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
     """The graphs of a DOT text. A graph without a name has `name`; labels are names of nodes.
 
     Subgraphs are nodes and edges of the whole; an edge to a subgraph is one to each of its nodes. Raises
-    InputError for what is no DOT, ConfigurationError where pydot is not installed.
+    InputError for what is no DOT, BoundError for what stands for too much, and ConfigurationError where pydot
+    is not installed.
     """
+    require_at_most(sum(1 for _ in _WORD.finditer(text)), MOST_WORDS_OF_DOT, "words of DOT")
+    if _depth(text) > DEEPEST:
+        raise BoundError(f"its subgraphs are nested too deeply, beyond {DEEPEST} braces")
     said = StringIO()  # pydot prints what is wrong
     with warnings.catch_warnings(), redirect_stdout(said):
         warnings.simplefilter("ignore", DeprecationWarning)  # of pyparsing, to pydot
@@ -58,6 +65,8 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
         return [
             _graph(graph, name if place == 0 else f"{name}-{place + 1}") for place, graph in enumerate(graphs)
         ]
+    except BoundError:
+        raise
     except ValueError as error:
         raise unreadable_file(file, str(error)) from None
 
@@ -120,6 +129,7 @@ def _collect(
             add(sources := of_end(statement.get_source()))
             add(targets := of_end(statement.get_destination()))
             found = _plain({**of_edges, **attributes})
+            require_at_most(len(edges) + len(sources) * len(targets), MOST_EDGES, "edges")
             edges += [GivenEdge(source, target, found) for source in sources for target in targets]
         elif (name := statement.get_name()) in _DEFAULTS:
             of_nodes |= attributes if name == "node" else {}

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
+from plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from plans.errors import InputError
 from plans.importing.given_graph import EDGE_ATTRIBUTES, GivenEdge, GivenGraph, GivenNode
 from plans.topology.rules import shorten
@@ -47,6 +48,8 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
         if target is not None:
             nodes.setdefault(target, GivenNode(target, {}))
             edges.append(GivenEdge(source, target, attributes))
+        require_at_most(len(nodes), MOST_NODES, "nodes")
+        require_at_most(len(edges), MOST_EDGES, "edges")
     return GivenGraph(name, list(nodes.values()), edges)
 
 

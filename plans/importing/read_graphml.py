@@ -3,6 +3,7 @@
 import warnings
 from typing import Any
 
+from plans.bounds import BoundError
 from plans.errors import InputError
 from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, is_missing
 from plans.importing.graphml_structure import require_one_plain_graph
@@ -25,6 +26,8 @@ def read_graphml(path: str, file: str, name: str) -> GivenGraph:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # such as of attributes of the graph
             graph = igraph.Graph.Read_GraphML(path)
+    except BoundError:
+        raise
     except ValueError as error:
         raise _not_graphml(file, str(error)) from None
     except (igraph.InternalError, OSError) as error:

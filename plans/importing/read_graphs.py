@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 
+from plans.bounds import bounded_file, bounded_seconds, bounded_text
 from plans.importing.given_graph import GivenGraph
 from plans.importing.known_forms import name_of_file
 from plans.importing.read_dot import read_dot
@@ -35,24 +36,28 @@ def form_of_graph(file: str) -> str | None:
 def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
     """The graphs of a local file, which are named by the file where they have no name.
 
-    Raises InputError, and ConfigurationError where a library is missing.
+    Raises InputError, also for a file that stands for too much (see plans.bounds), and ConfigurationError
+    where a library is missing.
     """
-    name = name_of_file(file, 0)
-    whole = b"".join(texts_of_file(file))
+    with bounded_file(file), bounded_seconds():
+        graphs = _read(file, form, name_of_file(file, 0))
+    yield from graphs
+
+
+def _read(file: str, form: str, name: str) -> list[GivenGraph]:
+    whole = bounded_text(texts_of_file(file))
     if form == GRAPHML:
         with tempfile.NamedTemporaryFile(suffix=".graphml") as unpacked:
             unpacked.write(whole)
             unpacked.flush()
-            yield read_graphml(unpacked.name, file, name)
-        return
+            return [read_graphml(unpacked.name, file, name)]
     try:
         text = whole.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise unreadable_file(file, f"byte {error.start:,} is not UTF-8") from None
     if form == DOT:
-        yield from read_dot(text, file, name)
-    else:
-        yield read_edge_list(text, SEPARATORS.get(_ending(file)), file, name)
+        return read_dot(text, file, name)
+    return [read_edge_list(text, SEPARATORS.get(_ending(file)), file, name)]
 
 
 def _ending(file: str) -> str:

@@ -35,6 +35,7 @@ class ErrorKind(StrEnum):
     DANGLING_INPUT = "DanglingInput"  #: an input that no transformation has as its id
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
+    TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that stand for more edges than a plan can hold
     DANGLING_EDGE = "DanglingEdge"  #: a stream edge, source or sink that names an unknown node
     DUPLICATE_EDGE = "DuplicateEdge"
     EDGE_LIST_MISMATCH = "EdgeListMismatch"  #: in_edges or out_edges of a node do not match the edges

@@ -6,13 +6,25 @@ from typing import Any
 import orjson
 
 
+def _plain(value: Any) -> Any:
+    """What NumPy's numbers and arrays, and mappings that are no dicts, are to JSON."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
 def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
-    """The topology as JSON, and why it cannot be written as such (None if it can)."""
+    """The topology as JSON, and why it cannot be written as such (None if it can).
+
+    Numbers and arrays of NumPy are what they hold.
+    """
     if isinstance(topology, bytes):
         return topology, None
     if isinstance(topology, str):
         return topology.encode("utf-8", "surrogatepass"), None
     try:
-        return orjson.dumps(dict(topology)), None
+        return orjson.dumps(dict(topology), _plain), None
     except Exception as e:  # whatever the mapping itself raises, too
         return b"", f"{type(topology).__name__} that is not JSON ({e})"

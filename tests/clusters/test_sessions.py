@@ -35,6 +35,30 @@ def slow(value, what):
     time.sleep(0.5)
     return value
 
+def patch(value):
+    import math, tempfile
+    os.environ["LEFT_BY_A_CLIENT"] = os.environ["TZ"] = "Asia/Tokyo"
+    sys.path.append("/left/by/a/client")
+    time.tzset()
+    os.umask(0o777)
+    math.pi = 3
+    sys.modules["left_by_a_client"] = math
+    return "patched"
+
+def look(value):
+    import math
+    mask = os.umask(0)
+    os.umask(mask)
+    left = {
+        "environment": "LEFT_BY_A_CLIENT" in os.environ,
+        "path": "/left/by/a/client" in sys.path,
+        "zone": time.tzname[0] == "JST",
+        "umask": mask == 0o777,
+        "patched": math.pi == 3,
+        "module": "left_by_a_client" in sys.modules,
+    }
+    return "left: " + ", ".join(name for name, found in left.items() if found)
+
 def first():
     summed = numbers.map(lambda v: (v % 3, v), Types.TUPLE([Types.LONG(), Types.LONG()])).key_by(
         lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
@@ -57,6 +81,9 @@ for what in sys.argv[1:]:
     elif what.startswith("slow"):
         numbers.map(lambda value: slow(value, what), Types.LONG()).print()
         env.execute("slow")
+    elif what in ("patch", "look"):
+        numbers.map(patch if what == "patch" else look).print()
+        env.execute(what)
     elif what == "spark":
         from pyspark.sql import SparkSession
         print("spark", SparkSession.builder.getOrCreate().range(5).count())
@@ -165,6 +192,13 @@ def test_results_are_those_of_a_local_run(place):
     assert sorted(map(int, written)) == list(range(20))
     runs = penstock(place[1], "runs", str(folder / "store")).stdout.splitlines()
     assert [line.split("\t")[2] for line in runs[1:]] == ["sums <script>", "into files", "printed"]
+
+
+def test_a_worker_serves_one_client_only(place):
+    """What a function of one client does to its process is not there for the functions of the next."""
+    assert "patched" in run(place, "patch").stdout
+    seen = set(run(place, "look").stdout.splitlines())
+    assert {line for line in seen if "left:" in line} == {"left: "}
 
 
 def test_a_failure_names_operator_and_record(place, session):

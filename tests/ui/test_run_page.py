@@ -3,7 +3,9 @@
 import http.client
 import json
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -15,9 +17,12 @@ from engine.commands.main import app
 from engine.jobs.job_folder import write_state
 from engine.machine.state_folder import STATE_DIR
 from engine.store.delta_rs_tables import DeltaRsTables
+from engine.store.open_plan import open_plan
 from engine.store.write_plan import write_version
+from engine.ui import shown_run
+from engine.ui.connections import MOST_STRANGERS, PATIENCE_SECONDS
 from engine.ui.run_figures import run_figures, seconds, short, size
-from engine.ui.serve import MOST_CONNECTIONS, RunPageServer, serve_run_page
+from engine.ui.serve import RunPageServer, serve_run_page
 from engine.ui.shown_run import find_run, shown_runs
 from plans.printable import printable
 from tests.draw.pictures import ATTACKS, hostile_topology
@@ -26,7 +31,7 @@ from tests.ui.made_up_runs import example, state_of, submit
 
 FRAUD = example("fraud-detection")
 RUN = f"{7:032x}"
-FURTHER = MOST_CONNECTIONS + 3
+FURTHER = MOST_STRANGERS + 3
 
 
 @pytest.fixture(autouse=True)
@@ -245,24 +250,70 @@ def test_runs_of_a_store_are_shown(tmp_path):
     assert run_figures(stored).vertices[0].records == "6,000 in, 2,000 out"
 
 
-def test_connections_are_bounded(server):
-    connections = [
-        http.client.HTTPConnection("127.0.0.1", server.guard.port, timeout=20) for _ in range(FURTHER)
-    ]
+def test_strangers_make_room_for_whoever_has_the_token(server):
+    """Connections that say nothing, or that send a head without end, each for as long as it can."""
+    strangers = [socket.create_connection(("127.0.0.1", server.guard.port)) for _ in range(FURTHER)]
     try:
-        for one in connections:
-            one.connect()  # and say nothing
-        refused = 0
-        for one in connections[MOST_CONNECTIONS:]:
-            try:
-                one.request("GET", "/")
-                one.getresponse()
-            except (http.client.HTTPException, OSError):
-                refused += 1
-        assert refused == FURTHER - MOST_CONNECTIONS
+        for one in strangers[::2]:
+            one.sendall(b"GET / HTTP/1.1\r\nX: ")
+        assert ask(server, "/").status == 200
+        time.sleep(PATIENCE_SECONDS)
+        assert [ask(server, "/").status for _ in range(3)] == [200] * 3
+        strangers[0].settimeout(20)
+        assert strangers[0].recv(1) == b""  # the one that has waited longest
     finally:
-        for one in connections:
+        for one in strangers:
             one.close()
+
+
+@pytest.mark.parametrize("cookie", ["\\" * 15_000, '"' + "\\0" * 5_000, "a=b;" * 3_000, "=" * 15_000])
+def test_a_cookie_takes_no_longer_than_it_is_long(cookie, server):
+    began = time.process_time()
+    assert not server.guard.has_cookie(f"{server.guard.cookie}={cookie * 5}")
+    assert ask(server, "/", token=False, Cookie=f"{server.guard.cookie}={cookie}").status == 403
+    assert time.process_time() - began < 2
+    sent = f"{cookie}; {server.guard.cookie}={server.guard.token}"
+    assert server.guard.has_cookie(sent)
+
+
+def test_the_token_is_looked_for_before_anything_else(server):
+    """Whatever else is wrong with the request of a stranger, the answer is the same."""
+    for head in (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.guard.port), timeout=20) as connection:
+            connection.sendall(head)
+            answer = connection.makefile("rb").read()
+        assert b" 403 " in answer.split(b"\r\n")[0]
+
+
+def test_heads_are_bounded(server):
+    with socket.create_connection(("127.0.0.1", server.guard.port), timeout=20) as connection:
+        try:
+            connection.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (1 << 20))
+            answer = connection.recv(1)
+        except OSError:  # it is closed while more is sent
+            answer = b""
+    assert answer == b""
+    cookie = f"{server.guard.cookie}={server.guard.token}"
+    assert ask(server, "/", token=False, Cookie=f"{'a=b; ' * 2_000}{cookie}").status == 200
+
+
+def test_a_page_that_is_kept_up_to_date_looks_at_its_own_job_only(server, monkeypatch):
+    submit(FRAUD, 7)
+    monkeypatch.setattr(shown_run, "list_jobs", lambda: pytest.fail("all jobs are listed"))
+    monkeypatch.setattr(shown_run, "_runs_of", lambda store: pytest.fail("the store is read"))
+    assert find_run(RUN, "store") is not None
+
+
+def test_a_version_of_a_store_is_read_once(tmp_path, monkeypatch):
+    store = str(tmp_path / "store")
+    _, plan = submit(example("word-count"), 5, "FINISHED")
+    opened = []
+    monkeypatch.setattr(shown_run, "open_plan", lambda *given: opened.append(given) or open_plan(*given))
+    for number in range(9, 12):
+        tables = {**plan, **state_of(plan, f"{number:032x}", "FINISHED", {1: "FINISHED"})}
+        write_version(DeltaRsTables(store), tables, planner_version="1", options={"run": str(number)})
+        assert len([one for one in shown_runs(store) if isinstance(one, shown_run.StoredRun)]) == number - 8
+    assert [version for _, version in opened] == [1, 2, 3]
 
 
 def test_a_port_that_is_taken_is_said(server, capsys):

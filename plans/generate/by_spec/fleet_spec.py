@@ -9,6 +9,13 @@ from typing import Annotated, Any, NamedTuple
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from plans.bounds import (
+    MOST_BYTES_OF_YAML,
+    bounded_file,
+    bounded_seconds,
+    require_at_most,
+    require_bounded_yaml,
+)
 from plans.errors import InputError
 from plans.printable import first_and_count
 from plans.topology.operator_rules import MAX_PARALLELISM
@@ -188,10 +195,14 @@ class FleetSpec(_Part):
 def read_fleet_spec(path: str) -> FleetSpec:
     """The spec of a YAML file. Raises InputError with everything that is wrong, and OSError."""
     with open(path, "rb") as file:
-        text = file.read()
+        text = file.read(MOST_BYTES_OF_YAML + 1)
     try:
-        repeated = _repeated_key(yaml.compose(text, yaml.SafeLoader))
-        given = yaml.safe_load(text)
+        with bounded_file(path), bounded_seconds():
+            require_at_most(len(text), MOST_BYTES_OF_YAML, "bytes of YAML")
+            root = yaml.compose(text, yaml.SafeLoader)
+            require_bounded_yaml(root)
+            repeated = _repeated_key(root)
+            given = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""

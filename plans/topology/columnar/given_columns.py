@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from plans.tables.column_types import type_name
+from plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
 
 
 class GivenColumns(NamedTuple):
@@ -21,12 +22,16 @@ def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table
 
     What is null all through a batch, as rarer columns are, takes no memory until another batch has values.
     """
+    require_unique_columns(schema.names, "a table of topologies")
+    schema = pa.schema([field.with_type(plain_type(field.type)) for field in schema])
     rows, chunks = 0, [list[pa.Array | int]() for _ in schema]
     for batch in batches:
         rows += len(batch)
         for found, column in zip(chunks, batch.columns, strict=True):
             pieces = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            found += [len(piece) if piece.null_count == len(piece) else piece for piece in pieces]
+            found += [
+                len(piece) if piece.null_count == len(piece) else plain_column(piece) for piece in pieces
+            ]
     columns = {}
     for field in schema:
         found = chunks.pop(0)

@@ -1,0 +1,135 @@
+"""How much is read of a file that somebody else has written: bytes, depth, nodes, edges and seconds.
+
+A small file may stand for much: packed, by aliases, by products of subgraphs, by nesting. Every reader of
+foreign files counts what it makes with these functions, before it makes it.
+"""
+
+import ctypes
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from plans.errors import InputError
+
+MOST_BYTES = 256 << 20
+"""Of a file of graphs, unpacked."""
+MOST_BYTES_OF_YAML = 1 << 20
+MOST_NODES = 2_000_000
+MOST_EDGES = 5_000_000
+MOST_VALUES = 20_000_000
+"""Attributes of all nodes and edges together, set or not."""
+MOST_WORDS_OF_DOT = 1_000_000
+"""Its parser takes about a KiB for each."""
+DEEPEST = 100
+MOST_SECONDS = 180.0
+MOST_VALUES_OF_YAML = 100_000
+"""With those of an alias each time that it is used."""
+
+_HINT = "such a file is not read; divide it, or give the graph as topology lines"
+
+
+class BoundError(ValueError):
+    """More than is read of a file; the message says what was found and what is allowed."""
+
+
+def require_at_most(count: int, most: int, what: str) -> None:
+    """BoundError if there is more of something than is read."""
+    if count > most:
+        raise BoundError(f"found more than {most:,} {what}, which is the most that is read")
+
+
+def bounded_text(texts: Iterable[bytes], most_bytes: int = MOST_BYTES) -> bytes:
+    """The texts of a file together, which are not read on beyond `most_bytes`. Raises BoundError."""
+    held: list[bytes] = []
+    size = 0
+    for text in texts:
+        size += len(text)
+        require_at_most(size, most_bytes, "bytes, unpacked")
+        held.append(text)
+    return b"".join(held)
+
+
+class _TimeIsUp(BaseException):
+    """Raised in the thread that reads; no parser takes it for a mistake in what it parses."""
+
+
+@contextmanager
+def bounded_file(file: str) -> Iterator[None]:
+    """Inside the block, a BoundError becomes an InputError that names the file."""
+    try:
+        yield
+    except BoundError as error:
+        raise InputError(f"cannot read {file}: {error}", _HINT) from None
+    except _TimeIsUp:  # while bounded_seconds was being left
+        raise InputError(f"cannot read {file}: {_too_long(MOST_SECONDS)}", _HINT) from None
+
+
+@contextmanager
+def bounded_seconds(seconds: float = MOST_SECONDS) -> Iterator[None]:
+    """BoundError if the block, in Python, takes longer."""
+    thread = threading.get_ident()
+    lock = threading.Lock()
+    ended = False
+
+    def end() -> None:
+        with lock:
+            if not ended:
+                _raise_in(thread, _TimeIsUp)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    try:
+        try:
+            timer.start()
+            yield
+        finally:
+            with lock:
+                ended = True
+                _raise_in(thread, None)
+            timer.cancel()
+    except _TimeIsUp:  # raised anywhere in there
+        raise _too_long(seconds) from None
+
+
+def _too_long(seconds: float) -> BoundError:
+    return BoundError(f"reading takes longer than {seconds:g} s, which is the longest")
+
+
+def _raise_in(thread: int, error: Any) -> None:
+    """Have `error` raised in a thread; None: whatever was to be raised is not."""
+    raised = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+
+
+def require_bounded_yaml(root: Any) -> None:
+    """BoundError for a YAML node that stands for too many values, or too deep ones.
+
+    Each node is looked at once: what an alias stands for is counted, not made. One that stands for what it is
+    in counts once; it ends up as an object that holds itself.
+    """
+    sizes: dict[int, int] = {}
+    heights: dict[int, int] = {}
+    stack: list[tuple[Any, bool]] = [] if root is None else [(root, False)]
+    open_nodes: set[int] = set()
+    while stack:
+        node, is_done = stack.pop()
+        own = id(node)
+        children = _children(node)
+        if is_done:
+            open_nodes.discard(own)
+            sizes[own] = 1 + sum(sizes.get(id(child), 1) for child in children)
+            heights[own] = 1 + max((heights.get(id(child), 1) for child in children), default=0)
+            require_at_most(sizes[own], MOST_VALUES_OF_YAML, "values")
+            require_at_most(heights[own], DEEPEST, "levels of lists and objects")
+        elif own not in sizes and own not in open_nodes:
+            open_nodes.add(own)
+            stack.append((node, True))
+            stack += [(child, False) for child in children]
+
+
+def _children(node: Any) -> list[Any]:
+    if not isinstance(node.value, list):
+        return []
+    pairs = node.value and isinstance(node.value[0], tuple)
+    return [one for pair in node.value for one in pair] if pairs else list(node.value)
