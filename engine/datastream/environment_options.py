@@ -18,7 +18,7 @@ from engine.datastream.environment_settings import (
     set_default_local_parallelism,
 )
 from engine.datastream.execution_mode import RuntimeExecutionMode
-from engine.datastream.operator_settings import check_max_parallelism
+from engine.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
 from engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -29,6 +29,7 @@ from engine.datastream.python_options import (
 )
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.runtime.job import RUNTIME_MODE, CachedFile
+from operators.common.arguments import require_kind, require_text
 from plans.topology import flink_options as options
 from plans.topology.flink_options import FlinkOption, read_option
 
@@ -86,9 +87,7 @@ class EnvironmentOptions:
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Milliseconds a record may wait in a buffer; -1: until it is full. Only plans show it."""
-        if timeout_millis < -1:
-            raise ValueError(f"buffer timeout {timeout_millis}: at least -1")
-        if timeout_millis == -1:
+        if check_buffer_timeout(timeout_millis) == -1:
             self._configuration.set_string(options.BUFFER_TIMEOUT_ENABLED.key, "false")
         else:
             self._configuration.set_string(options.BUFFER_TIMEOUT.key, f"{timeout_millis} ms")
@@ -203,7 +202,8 @@ class EnvironmentOptions:
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Bring a file or folder to all workers, where functions find it by `name`."""
-        self._cached_files[name] = CachedFile(path=file_path, executable=executable)
+        path, key = require_text(file_path, "file_path"), require_text(name, "name")
+        self._cached_files[key] = CachedFile(path=path, executable=require_kind(executable, bool, "executable"))
 
     def get_default_local_parallelism(self) -> int:
         """Parallelism of environments that are made without one."""

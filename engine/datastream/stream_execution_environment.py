@@ -30,6 +30,7 @@ from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.runtime.job import Job, topology_of
 from engine.runtime.transformations import Transformation
+from operators.common.arguments import require_text
 from operators.connectors.collection import CollectionSource
 from operators.connectors.dataframe_source import DataFrameSource
 from operators.connectors.source import Source
@@ -91,6 +92,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     ) -> DataStream:
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
+        require_text(source_name, "source_name")
         stream = self._source("source", source_name, source, type_info or source.type_info)
         stream._transformation.watermark_strategy = _as_given(watermark_strategy)
         return stream

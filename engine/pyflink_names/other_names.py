@@ -1,7 +1,7 @@
-"""Names of PyFlink's modules that Penstock's modules do not define: found where PyFlink has them from, or refused.
+"""Names of PyFlink's modules that Penstock's do not define: found where PyFlink has them from, or refused.
 
-PyFlink's modules have many names by importing them: `Duration` in `pyflink.common.watermark_strategy`, `ValueState` in
-`pyflink.datastream.functions`, `List` in most. Scripts import them from there.
+PyFlink's modules have many names by importing them: `Duration` in `pyflink.common.watermark_strategy`,
+`ValueState` in `pyflink.datastream.functions`, `List` in most. Scripts import them from there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.pyflink_names.modules import (
 )
 from engine.pyflink_names.unsupported_names import unsupported_name
 
-#: PyFlink's names: a line `module origin: name name`, written by tests/common/ask_names.py, which says what origins are.
+#: PyFlink's names, as tests/common/ask_names.py writes them: lines `module origin: name name`.
 NAMES_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-names.txt"
 
 _OWN, _TYPE_VARIABLE, _MODULES = ".", "TypeVar", "modules"
@@ -40,7 +40,8 @@ def pyflink_names() -> dict[str, dict[str, str]]:
         module, _, origin = head.partition(" ")
         for word in words.split():
             name, _, target = word.partition("=")
-            names.setdefault(module, {})[name] = f"{_MODULES}={target or name}" if origin == _MODULES else origin
+            whole = f"{_MODULES}={target or name}" if origin == _MODULES else origin
+            names.setdefault(module, {})[name] = whole
     return names
 
 

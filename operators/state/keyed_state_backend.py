@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from operators.chain.operator import OperatorContext
+from operators.common.serialized_keys import original_key
 from operators.state.checked_state import checked_state
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
@@ -18,7 +19,6 @@ from operators.state.descriptors import (
 )
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from operators.state.keyed_state_store import KeyedStateStore
-from operators.state.keys import original_key
 from operators.state.make_state import make_state
 from operators.state.spilled_entries import SpilledEntries
 from operators.state.state_table import StateTable

@@ -2,8 +2,8 @@
 
 usage: python ask_names.py > pyflink-2.3.0-names.txt, with a Python that has apache-flink 2.3.0.
 
-A line is a module, where it has some names from, and the names: `.` for names of its own, `TypeVar` for type variables,
-`modules` for modules (`name=module` where the module is called otherwise), a module otherwise.
+A line is a module, where it has some names from, and the names: `.` for names of its own, `TypeVar` for type
+variables, `modules` for modules (`name=module` where the module is called otherwise), a module otherwise.
 """
 # mypy: disable-error-code="import-not-found, import-untyped"
 
@@ -37,10 +37,11 @@ def lines_of(module: ModuleType) -> list[str]:
         if isinstance(value, TypeVar):
             origin = "TypeVar"
         elif isinstance(value, ModuleType):
-            origin, name = "modules", name if value.__name__ == name else f"{name}={value.__name__}"
+            origin = "modules"
         else:
             origin = imported.get(name, ".")
-        names.setdefault(origin, []).append(name)
+        is_alias = isinstance(value, ModuleType) and value.__name__ != name
+        names.setdefault(origin, []).append(f"{name}={value.__name__}" if is_alias else name)
     return [f"{module.__name__} {origin}: {' '.join(some)}" for origin, some in sorted(names.items())]
 
 

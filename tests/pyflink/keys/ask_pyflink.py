@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).parent
 
@@ -28,10 +29,11 @@ def main() -> None:
 
 def asked(name: str, mode: str, parallelism: int, script: str) -> dict[str, object]:
     given, sys.argv = sys.argv, [name, mode, str(parallelism)]
+    main_module = sys.modules["__main__"] = ModuleType("__main__")
     output = io.StringIO()
     try:
         with contextlib.redirect_stdout(output):
-            exec(compile(script, name, "exec"), {"__name__": "__main__"})
+            exec(compile(script, name, "exec"), vars(main_module))
     finally:
         sys.argv = given
     results = [line for line in output.getvalue().splitlines() if line.startswith("RESULT")]
