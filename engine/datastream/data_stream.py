@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any, NoReturn, overload
 
 from engine.common.typeinfo import TypeInformation, Types
+from engine.common.watermark_strategy import WatermarkStrategy
 from engine.datastream.arrow_schemas import column_keys
 from engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from engine.datastream.closeable_iterator import CloseableIterator
@@ -216,6 +217,10 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     ) -> NoReturn:
         """Raises TypeError."""
         self._keep_partitioning()
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """As for other streams, of rows of key and record, which is what PyFlink's keyed streams consist of."""
+        return self._without_keys().assign_timestamps_and_watermarks(watermark_strategy)
 
     def cache(self) -> NoReturn:
         """Raises TypeError."""

@@ -124,7 +124,8 @@ def check_methods(function: Any, kinds: type | tuple[type, ...], what: str) -> N
         if not missing:
             return
     raise TypeError(
-        f"{what} must be a {_names(kinds)}, or have its methods: {type(function).__name__} has no {missing[0]}"
+        f"{what} must be a {_names(kinds)}, or have its methods: "
+        f"{type(function).__name__} has no {missing[0]}"
     )
 
 

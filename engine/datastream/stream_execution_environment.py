@@ -25,6 +25,7 @@ from engine.datastream.environment_settings import JobCaptured, current_settings
 from engine.datastream.execution_plan import execution_plan_json
 from engine.datastream.job_from_environment import is_batch, job_from_environment
 from engine.datastream.job_plan import job_plan
+from engine.datastream.no_effect import say_without_effect
 from engine.datastream.operator_settings import as_output_type
 from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
@@ -229,6 +230,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         if captured is not None:
             captured.append(job_from_environment(self, roots, job_name))
             raise JobCaptured
+        say_without_effect(self.options())
         if is_batch(self.options()):
             for cached in self._caches.unfilled(roots):
                 done = self._fill(cached)

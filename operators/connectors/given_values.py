@@ -1,12 +1,12 @@
 """Values of a collection as PyFlink hands them to Flink; what would lose a part on the way is refused.
 
-Moments and times of day with a time zone become local ones, and integers that are too large for BYTE, SHORT and INT
-keep their lowest bits. PyFlink makes nulls of numbers of another kind, such as 1.5 under INT; here they are an
-error unless their value is one of the type.
+Moments and times of day with a time zone become local ones, and integers that are too large for BYTE, SHORT
+and INT keep their lowest bits. PyFlink makes nulls of numbers of another kind, such as 1.5 under INT; here
+they are an error unless their value is one of the type.
 
 Source: pyflink.common.typeinfo.{TimestampTypeInfo,TimeTypeInfo}.to_internal_type;
-org.apache.flink.streaming.api.utils.PythonTypeUtils, whose converters take a Java Number's byteValue, shortValue or
-intValue.
+org.apache.flink.streaming.api.utils.PythonTypeUtils, whose converters take a Java Number's byteValue,
+shortValue or intValue.
 """
 
 import datetime
@@ -29,7 +29,7 @@ _DAY = 24 * 60 * 60 * 10**6
 
 
 def given_values(values: list[Any], type_info: TypeInformation | None) -> list[Any]:
-    """`values`, those that are converted at any depth. TypeError where a number would lose a part of its value.
+    """`values`, converted at any depth. TypeError where a number would lose a part of its value.
 
     Integers of more than 64 bits, and what does not look like its type, stay as they are.
     """
