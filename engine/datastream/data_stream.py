@@ -219,7 +219,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         self._keep_partitioning()
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """As for other streams, of rows of key and record, which is what PyFlink's keyed streams consist of."""
+        """As for other streams, of rows of key and record: what PyFlink's keyed streams consist of."""
         return self._without_keys().assign_timestamps_and_watermarks(watermark_strategy)
 
     def cache(self) -> NoReturn:

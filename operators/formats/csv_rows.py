@@ -68,7 +68,8 @@ class _Lines:
         self._lines = iter(lines)
         self._comments = settings.allow_comments
         self._escapes = None if settings.escape is None else re.compile(f"({re.escape(settings.escape)})(.)")
-        self._quote, self._escape, self._separator = settings.quote, settings.escape, settings.column_separator
+        self._quote, self._escape = settings.quote, settings.escape
+        self._separator = settings.column_separator
         self._in_quotes = False
         self.between_records = True
         self.number = before

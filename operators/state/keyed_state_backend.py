@@ -8,7 +8,6 @@ from typing import Any
 
 from operators.chain.operator import OperatorContext
 from operators.common.serialized_keys import original_key
-from operators.state.checked_state import checked_state
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -91,10 +90,12 @@ class KeyedStateBackend:
         if known is None:
             table = self.table(descriptor.name, namespaced)
             scope = self.namespace if namespaced else self
-            made = make_state(descriptor, table, scope, self._context.processing_time)
-            if not namespaced or isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
-                # not the records that a window keeps: they are of the stream's type
-                checked_state(made, descriptor, table)
+            # not the records that a window keeps: they are of the stream's type
+            checked = not namespaced or isinstance(
+                descriptor, ReducingStateDescriptor | AggregatingStateDescriptor
+            )
+            clock = self._context.processing_time
+            made = make_state(descriptor, table, scope, clock, checked=checked)
             self._states[descriptor.name, namespaced] = descriptor, made
             return made
         first, state = known
