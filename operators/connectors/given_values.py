@@ -34,9 +34,7 @@ def given_values(values: list[Any], type_info: TypeInformation | None) -> list[A
     Integers of more than 64 bits, and what does not look like its type, stay as they are.
     """
     convert = part_converter(type_info, _converter)
-    if convert is None or (
-        isinstance(type_info, BasicTypeInfo) and _is_plain(values, type_info._basic_type)
-    ):
+    if convert is None or (isinstance(type_info, BasicTypeInfo) and _is_plain(values, type_info._basic_type)):
         return values
     return list(map(convert, values))
 

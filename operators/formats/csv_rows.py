@@ -90,7 +90,6 @@ class _Lines:
             line = self._escapes.sub(lambda found: found[1] + _UNESCAPED.get(found[2], found[2]), line)
         return line
 
-
     def _without_blanks(self, line: str, quote: str) -> str:
         """The line without blanks between a closing quote and the separator or line end that follows."""
         parts, at = [], 0

@@ -78,14 +78,15 @@ DIFFERENT: list[Any] = [
     Row.of_kind(RowKind.DELETE, 1, 2), Row(1, True), array("i", [1]), array("q", [1]), np.array([1]),
     np.array([1.0]), np.array([[1]]), np.array([1], dtype=object), datetime.date(2020, 1, 1),
     datetime.datetime(2020, 1, 1), Instant(1, 0), WithState(1), WithState(True), WithHash(1), WithSlots(1),
-    int, len, ("operators.common.row.Row", 0, None, 1, 2), (..., "builtins.set", b"1"), {2: 1, 1: 2}, {1: 2, 2: 1},
+    int, len, ("operators.common.row.Row", 0, None, 1, 2), (..., "builtins.set", b"1"), {2: 1, 1: 2},
+    {1: 2, 2: 1},
     datetime.datetime(2020, 1, 1, fold=1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
     datetime.datetime(2020, 1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
     datetime.datetime(2020, 1, 1, tzinfo=zoneinfo.ZoneInfo("UTC")), datetime.time(1),
     datetime.time(1, tzinfo=datetime.UTC),
-    datetime.time(2, tzinfo=datetime.timezone(datetime.timedelta(hours=1))), Fraction(1), partial(len, 1), partial(int, 1),
-    AllEqual(1), AllEqual(2), (AllEqual(1), 1), (AllEqual(2), 1), Ellipsis, noted("1", 1), noted("1", 2), ordered(a=1, b=2),
-    ordered(b=2, a=1),
+    datetime.time(2, tzinfo=datetime.timezone(datetime.timedelta(hours=1))), Fraction(1),
+    partial(len, 1), partial(int, 1), AllEqual(1), AllEqual(2), (AllEqual(1), 1), (AllEqual(2), 1), Ellipsis,
+    noted("1", 1), noted("1", 2), ordered(a=1, b=2), ordered(b=2, a=1),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Values of collections become what PyFlink 2.3.0 makes of them, or are refused; under TZ=Asia/Kolkata there."""
+"""Values of collections become what PyFlink 2.3.0 makes of them in India's time zone, or are refused."""
 
 import datetime
 import time

@@ -1,7 +1,7 @@
-"""Keys, connected streams and orders within a key, against what the real PyFlink 2.3.0 printed (keys/ask_pyflink.py).
+"""Keys, connected streams and orders within a key, against what the real PyFlink 2.3.0 printed.
 
-Lines are compared in their order where a key's order is the subject, and sorted otherwise: between keys Flink's
-order is that of its heap of timers.
+Lines are compared in their order where a key's order is the subject, and sorted otherwise: between keys
+Flink's order is that of its heap of timers.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Rewrites expected.jsonl: what the real PyFlink prints for the cases of this folder. Not a test.
 
-usage: TZ=UTC python ask_pyflink.py [CASE...] > expected.jsonl, with a Python that has apache-flink 2.3.0. All cases
-run in one process, one after the other: a JVM for each would take most of an hour.
+usage: TZ=UTC python ask_pyflink.py [CASE...] > expected.jsonl, with a Python that has apache-flink 2.3.0. All
+cases run in one process, one after the other: a JVM for each would take most of an hour.
 """
 
 import contextlib
@@ -24,7 +24,10 @@ def main() -> None:
             continue
         for run in runs.split(","):
             mode, parallelism = run.split()
-            print(json.dumps(asked(name.strip(), mode, int(parallelism), prologue + body + epilogue)), flush=True)
+            print(
+                json.dumps(asked(name.strip(), mode, int(parallelism), prologue + body + epilogue)),
+                flush=True,
+            )
 
 
 def asked(name: str, mode: str, parallelism: int, script: str) -> dict[str, object]:
