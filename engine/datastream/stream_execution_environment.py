@@ -25,11 +25,11 @@ from engine.datastream.environment_settings import JobCaptured, current_settings
 from engine.datastream.execution_plan import execution_plan_json
 from engine.datastream.job_from_environment import is_batch, job_from_environment
 from engine.datastream.job_plan import job_plan
-from engine.datastream.no_effect import say_without_effect
 from engine.datastream.operator_settings import as_output_type
 from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.runtime.job import Job, topology_of
+from engine.runtime.no_effect import say_without_effect
 from engine.runtime.transformations import Transformation
 from operators.common.arguments import require_text
 from operators.connectors.collection import CollectionSource

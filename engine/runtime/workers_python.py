@@ -14,9 +14,9 @@ from functools import cache
 
 from pyspark.sql import SparkSession
 
-from engine.datastream.no_effect import say_once
 from engine.runtime.errors import JobCompileError
 from engine.runtime.job import Job
+from engine.runtime.no_effect import say_once
 from engine.runtime.spark_application import is_remote
 
 _OPTION = "python.executable"

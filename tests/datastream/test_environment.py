@@ -12,7 +12,6 @@ from engine.datastream import (
     RuntimeExecutionMode,
     SlotSharingGroup,
     StreamExecutionEnvironment,
-    no_effect,
 )
 from engine.datastream.environment_settings import (
     EnvironmentSettings,
@@ -20,6 +19,7 @@ from engine.datastream.environment_settings import (
     use_settings,
 )
 from engine.machine.machine import cores
+from engine.runtime import no_effect
 from engine.runtime.job import CachedFile, Job, topology_of
 from operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.datastream.helpers import environment, pairs
