@@ -101,17 +101,6 @@ REFUSED_MODULES: dict[str, str] = {
     "pyflink.examples": "copy an example to a file of your own and run that",
 }
 
-#: Names of modules that Penstock has, to why they are not there.
-REFUSED_NAMES: dict[str, str] = {
-    **dict.fromkeys(
-        ("AvroRowDeserializationSchema", "AvroRowSerializationSchema"),
-        REFUSED_MODULES["pyflink.datastream.formats.avro"],
-    ),
-    **dict.fromkeys(
-        ("convert_to_python_obj", "create_hadoop_configuration", "create_java_properties"), JAVA_REASON
-    ),
-}
-
 
 def refusal(module: str) -> str | None:
     """Why `module`, or one above it, is refused; None where it is not."""

@@ -18,7 +18,6 @@ from engine.pyflink_names.modules import (
     MODULES,
     PYFLINK_VERSION,
     REFUSED_MODULES,
-    REFUSED_NAMES,
     refusal,
 )
 from engine.pyflink_names.unsupported_names import unsupported_name
@@ -58,7 +57,7 @@ def other_name(module: str, name: str) -> Any:
     if origin.startswith(_MODULES):
         return _module(origin.partition("=")[2], f"{module}.{name}")
     if origin == _OWN or origin in REFUSED_MODULES:
-        raise unsupported_name(f"{module}.{name}", REFUSED_NAMES.get(name) or refusal(origin) or JAVA_REASON)
+        raise unsupported_name(f"{module}.{name}", refusal(origin) or JAVA_REASON)
     source = _module(origin, f"{module}.{name}")
     if name in vars(source):
         return vars(source)[name]

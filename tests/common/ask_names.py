@@ -39,7 +39,9 @@ def lines_of(module: ModuleType) -> list[str]:
         elif isinstance(value, ModuleType):
             origin = "modules"
         else:
-            origin = imported.get(name, ".")
+            home = getattr(value, "__module__", None)
+            is_own = home == module.__name__ or not str(home).startswith("pyflink.")
+            origin = imported.get(name, "." if is_own else str(home))
         is_alias = isinstance(value, ModuleType) and value.__name__ != name
         names.setdefault(origin, []).append(f"{name}={value.__name__}" if is_alias else name)
     return [f"{module.__name__} {origin}: {' '.join(some)}" for origin, some in sorted(names.items())]
@@ -49,7 +51,7 @@ def imports(module: ModuleType) -> dict[str, str]:
     """Names that the module imports to the modules that it has them from."""
     found = {}
     for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.ImportFrom) and node.col_offset == 0 and node.module:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 if alias.asname in (None, alias.name):
                     found[alias.name] = node.module

@@ -63,7 +63,6 @@ def test_a_module_that_pyflink_lacks_is_named(name: str) -> None:
 
 #: What PyFlink's modules define and Penstock's do not: all of it talks to Flink's JVM.
 WITHOUT_MEANING_HERE = {
-    "pyflink.common AvroRowDeserializationSchema AvroRowSerializationSchema",
     "pyflink.common.typeinfo _from_java_type _is_instance_of",
     "pyflink.common.types _create_row",
     "pyflink.datastream.checkpoint_storage _from_j_checkpoint_storage",
