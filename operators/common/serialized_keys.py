@@ -62,7 +62,7 @@ def dictionary_key(key: Any) -> Hashable:
 
     TypeError for a key that cannot be serialised.
     """
-    return key if _is_plain(key) else SerializedKey(serialized_key(key), key)  # type: ignore[no-any-return]
+    return key if _is_plain(key) else SerializedKey(serialized_key(key), key)
 
 
 def dictionary_keys(keys: list[Any]) -> Sequence[Any]:

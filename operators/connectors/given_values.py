@@ -42,7 +42,7 @@ def given_values(values: list[Any], type_info: TypeInformation | None) -> list[A
 def _is_plain(values: list[Any], basic: BasicType) -> bool:
     if set(map(type, values)) == {int}:
         most = 1 << INTEGER_BITS.get(basic, 1) - 1
-        return -most <= min(values) and max(values) < most
+        return bool(-most <= min(values) and max(values) < most)
     return False
 
 

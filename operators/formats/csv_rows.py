@@ -101,17 +101,18 @@ class _Lines:
                 parts.append(line[at:end])
                 at = end
                 continue
-            end = self._end_of_quoted(line, at, quote)
+            end, closed = self._end_of_quoted(line, at, quote)
             parts.append(line[at:end])
             at = end
-            if not self._in_quotes:
+            self._in_quotes = not closed
+            if closed:
                 rest = line[at:].lstrip(" \t".replace(self._separator, ""))
                 if not rest or rest[0] in ("\r", "\n", self._separator):
                     at = len(line) - len(rest)
         return "".join(parts)
 
-    def _end_of_quoted(self, line: str, at: int, quote: str) -> int:
-        """The place after the closing quote, or the line's end if there is none."""
+    def _end_of_quoted(self, line: str, at: int, quote: str) -> tuple[int, bool]:
+        """The place after the closing quote, or the line's end if there is none; whether there is one."""
         while at < len(line):
             if line[at] == self._escape:
                 at += 2
@@ -120,9 +121,8 @@ class _Lines:
             elif line[at + 1 : at + 2] == quote:
                 at += 2
             else:
-                self._in_quotes = False
-                return at + 1
-        return len(line)
+                return at + 1, True
+        return len(line), False
 
 
 def parsers(schema: CsvSchema) -> list[Parse]:

@@ -292,7 +292,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         return self._scope.key not in self._table.entries
 
     def _seen(self) -> Iterable[tuple[Any, Any]]:
-        entries = self._table.entries.get(self._scope.key)
+        entries: dict[Any, Any] | None = self._table.entries.get(self._scope.key)
         if entries is None:
             return ()
         if self._lifetime is None:
