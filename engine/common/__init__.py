@@ -25,7 +25,7 @@ from engine.common.time import Duration, Instant, Time
 from engine.common.typeinfo import TypeInformation, Types
 from engine.common.types import Row, RowKind
 from engine.common.watermark_strategy import AssignerWithPeriodicWatermarksWrapper, WatermarkStrategy
-from engine.pyflink_names.unsupported_names import refuse_names
+from engine.pyflink_names.other_names import other_name
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
@@ -64,8 +64,9 @@ _FORMATS = {
     "JsonRowDeserializationSchema": "engine.datastream.formats.json",
     "JsonRowSerializationSchema": "engine.datastream.formats.json",
 }
-_refuse = refuse_names("pyflink.common", ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"])
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(import_module(_FORMATS[name]), name) if name in _FORMATS else _refuse(name)
+    if name in _FORMATS:
+        return getattr(import_module(_FORMATS[name]), name)
+    return other_name("pyflink.common", name)

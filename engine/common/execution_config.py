@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from engine.common.option_values import get_duration, get_map, set_duration, set_map
+from operators.common.arguments import require_integer
 from operators.common.configuration import Configuration
 
 _PARALLELISM = "parallelism.default"
@@ -75,7 +76,7 @@ class ExecutionConfig:
 
         PARALLELISM_UNKNOWN leaves it as it is. ValueError for others below 1 than PARALLELISM_DEFAULT.
         """
-        if parallelism != self.PARALLELISM_UNKNOWN:
+        if require_integer(parallelism, "parallelism", 32) != self.PARALLELISM_UNKNOWN:
             if parallelism != self.PARALLELISM_DEFAULT:
                 _at_least(1, parallelism, "parallelism")
             self._configuration.set_integer(_PARALLELISM, parallelism)
@@ -87,6 +88,7 @@ class ExecutionConfig:
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
         """Set the number of key groups of operators that do not say. ValueError below 1."""
+        require_integer(max_parallelism, "max_parallelism", 32)
         self._configuration.set_integer(_MAX_PARALLELISM, _at_least(1, max_parallelism, "max_parallelism"))
         return self
 

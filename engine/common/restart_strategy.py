@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 
+from operators.common.arguments import require_integer
+
 
 class RestartStrategyConfiguration(ABC):
     """One way to start again."""
@@ -38,6 +40,7 @@ class RestartStrategies:
         delay_between_attempts_interval: int | timedelta
 
         def __post_init__(self) -> None:
+            _at_least(0, self.restart_attempts, "restart_attempts")
             _milliseconds(self.delay_between_attempts_interval)
 
         def get_restart_attempts(self) -> int:
@@ -62,6 +65,7 @@ class RestartStrategies:
         delay_between_attempts_interval: int | timedelta
 
         def __post_init__(self) -> None:
+            _at_least(1, self.max_failure_rate, "max_failure_rate")
             _milliseconds(self.failure_interval)
             _milliseconds(self.delay_between_attempts_interval)
 
@@ -121,6 +125,11 @@ class RestartStrategies:
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, failure_interval, delay_interval
         )
+
+
+def _at_least(least: int, number: int, what: str) -> None:
+    if require_integer(number, what, 32) < least:
+        raise ValueError(f"{what} {number}: at least {least}")
 
 
 def _milliseconds(length: int | timedelta) -> int:

@@ -3,3 +3,6 @@
 from operators.common.serializer import TypeSerializer, VoidNamespaceSerializer
 
 __all__ = ["TypeSerializer", "VoidNamespaceSerializer"]
+
+#: What state without namespace has for its namespace.
+void = b""

@@ -12,7 +12,7 @@ from engine.common.time import Time
 from engine.common.typeinfo import TypeInformation
 from engine.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from engine.datastream.functions import AsyncFunction, AsyncRetryStrategy
-from engine.datastream.operator_settings import as_output_type, check_function_object
+from engine.datastream.operator_settings import as_output_type, check_methods
 from operators.async_io.async_wait_operator import AsyncWaitOperator
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ def _wait(
     ordered: bool,
 ) -> DataStream:
     """The operator. Raises TypeError and ValueError for what PyFlink's AsyncDataStream refuses."""
-    check_function_object(function, AsyncFunction, "async_function")
+    check_methods(function, AsyncFunction, "async_function")
     if not inspect.iscoroutinefunction(function.async_invoke):
         raise TypeError(f"{type(function).__name__}.async_invoke: it has to be an 'async def'")
-    check_function_object(strategy, AsyncRetryStrategy, "async_retry_strategy")
+    check_methods(strategy, AsyncRetryStrategy, "async_retry_strategy")
     milliseconds = timeout.to_milliseconds()
     if strategy is not NO_RETRY_STRATEGY and milliseconds <= 0:
         raise ValueError(f"timeout {milliseconds} ms: calls that may be made again need one above 0")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.common.typeinfo import TypeInformation
 from engine.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from engine.datastream.operator_settings import as_output_type, check_function_object
+from engine.datastream.operator_settings import as_output_type, check_methods
 from engine.datastream.state import MapStateDescriptor
 from operators.process.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 
@@ -54,14 +54,14 @@ class BroadcastConnectedStream:
         stream = self.non_broadcast_stream
         selector = stream._key_selector_or_none()
         if selector is None:
-            check_function_object(func, BroadcastProcessFunction, "the function of a stream without keys")
+            _check(func, BroadcastProcessFunction, KeyedBroadcastProcessFunction, "a stream without keys")
             return stream._connected_with(
                 self.broadcast_stream.input_stream,
                 "Co-Process-Broadcast",
                 BroadcastProcessOperator(func, self.broadcast_state_descriptors),
                 as_output_type(output_type),
             )
-        check_function_object(func, KeyedBroadcastProcessFunction, "the function of a keyed stream")
+        _check(func, KeyedBroadcastProcessFunction, BroadcastProcessFunction, "a keyed stream")
         return stream._connected_with(
             self.broadcast_stream.input_stream,
             "Keyed-Co-Process-Broadcast",
@@ -69,3 +69,9 @@ class BroadcastConnectedStream:
             as_output_type(output_type),
             key_selectors=(selector,),
         )
+
+
+def _check(func: Any, kind: type, other: type, stream: str) -> None:
+    if isinstance(func, other):
+        raise TypeError(f"the function of {stream} must be a {kind.__name__}, not a {other.__name__}")
+    check_methods(func, kind, f"the function of {stream}")

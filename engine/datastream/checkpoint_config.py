@@ -7,6 +7,7 @@ from engine.common.option_values import get_duration, set_duration, set_key
 from engine.common.time import Duration
 from engine.datastream.checkpointing_mode import CheckpointingMode
 from engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from operators.common.arguments import require_kind
 
 _PREFIX = "execution.checkpointing."
 _INTERVAL = _PREFIX + "interval"
@@ -133,7 +134,7 @@ class CheckpointConfig:
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake records, or not."""
-        self._configuration.set_boolean(_UNALIGNED, enabled)
+        self._configuration.set_boolean(_UNALIGNED, require_kind(enabled, bool, "enabled"))
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:

@@ -29,7 +29,10 @@ _Selectors = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class ConnectedStreams:
-    """`stream1` and `stream2`, whose types may differ; keyed where both are keyed streams."""
+    """`stream1` and `stream2`, whose types may differ; keyed where both are keyed streams.
+
+    If only one of them is, its records are rows of key and record, and there is no state by key.
+    """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
         self.stream1 = stream1
@@ -75,9 +78,18 @@ class ConnectedStreams:
 
     def _selectors(self) -> _Selectors | None:
         first, second = self.stream1._key_selector_or_none(), self.stream2._key_selector_or_none()
-        return None if first is None or second is None else (first, second)
+        if first is None or second is None:
+            return None
+        types = [one._transformation.key_type for one in (self.stream1, self.stream2)]
+        if types[0] != types[1]:
+            raise TypeError(f"keyed streams of two key types cannot be connected: {types[0]} and {types[1]}")
+        return first, second
 
     def _result(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
-        return self.stream1._connected_with(
-            self.stream2, name, operator, as_output_type(output_type), key_selectors=self._selectors() or ()
+        selectors = self._selectors()
+        first, second = self.stream1, self.stream2
+        if selectors is None:  # of one keyed stream the records are rows of key and record
+            first, second = first._without_keys(), second._without_keys()
+        return first._connected_with(
+            second, name, operator, as_output_type(output_type), key_selectors=selectors or ()
         )

@@ -6,9 +6,11 @@ Source: pyflink.datastream.data_stream; org.apache.flink.streaming.api.datastrea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NoReturn, overload
 
 from engine.common.typeinfo import TypeInformation, Types
+from engine.common.watermark_strategy import WatermarkStrategy
 from engine.datastream.arrow_schemas import column_keys
 from engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from engine.datastream.closeable_iterator import CloseableIterator
@@ -16,7 +18,7 @@ from engine.datastream.connected_streams import ConnectedStreams
 from engine.datastream.data_stream_sink import DataStreamSink
 from engine.datastream.functions import KeySelector, NullByteKeySelector, Partitioner
 from engine.datastream.keyed_stream import KeyedOperations
-from engine.datastream.operator_settings import as_output_type
+from engine.datastream.operator_settings import as_output_type, check_key_type
 from engine.datastream.partitioning import Partitioning, selector_of
 from engine.datastream.pickled import Pickled
 from engine.datastream.state import MapStateDescriptor
@@ -25,7 +27,7 @@ from engine.datastream.stream_outputs import StreamOutputs
 from engine.datastream.unsettable_stream import UnsettableStream
 from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from engine.runtime.transformations import Transformation
+from engine.runtime.transformations import Transformation, effective_parallelism
 from operators.records.key_selection import KeyedRow, typed_keys
 from operators.records.map_records import MapOperator
 
@@ -61,10 +63,10 @@ class DataStream(StreamOutputs, Partitioning):
         """
         if isinstance(key_selector, str | list | tuple):
             columns, of_columns = column_keys(self._transformation.output_type, key_selector)
-            return KeyedStream(self._partitioned_by(columns, of_columns), self, columns)
-        typed = typed_keys(selector_of(key_selector), as_output_type(key_type))
-        selector: Any = Pickled(typed, "key_by")
-        return KeyedStream(self._partitioned_by(selector, as_output_type(key_type)), self, selector)
+            return KeyedStream(self._partitioned_by(columns, check_key_type(of_columns)), self, columns)
+        declared = check_key_type(as_output_type(key_type))
+        selector: Any = Pickled(typed_keys(selector_of(key_selector), declared), "key_by")
+        return KeyedStream(self._partitioned_by(selector, declared), self, selector)
 
     def union(self, *streams: DataStream) -> DataStream:
         """The records of all the streams, which have the same type. TypeError where they have not."""
@@ -122,6 +124,10 @@ class DataStream(StreamOutputs, Partitioning):
 
     def _key_selector_or_none(self) -> Callable[[Any], Any] | None:
         return None
+
+    def _without_keys(self) -> DataStream:
+        """What an operator reads that has no use for the keys of this stream."""
+        return self
 
     def _connected_with(
         self,
@@ -212,16 +218,30 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         """Raises TypeError."""
         self._keep_partitioning()
 
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """As for other streams, of rows of key and record: what PyFlink's keyed streams consist of."""
+        return self._without_keys().assign_timestamps_and_watermarks(watermark_strategy)
+
     def cache(self) -> NoReturn:
         """Raises TypeError."""
         self._refuse("cache")
 
     def _as_collected(self) -> DataStream:
-        """Rows of key and record, which is what PyFlink's keyed streams consist of."""
+        """Rows of key and record, which is what PyFlink's keyed streams consist of, as they come."""
         key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
         row_type = Types.ROW([key_type, self._origin_stream.get_type()])
         return self._origin_stream._of_one_input(
-            "Key By", MapOperator(KeyedRow(self._key_selector)), row_type
+            "Key By",
+            MapOperator(KeyedRow(self._key_selector)),
+            row_type,
+            default_parallelism=effective_parallelism(self._origin_stream._transformation),
+        )
+
+    def _without_keys(self) -> DataStream:
+        """Rows of key and record, at the subtask of the key."""
+        first = Pickled(typed_keys(itemgetter(0), self._transformation.key_type), "key_by")
+        return self._as_collected()._partitioned(
+            "hash", key_selector=first, key_type=self._transformation.key_type
         )
 
     def _keep_partitioning(self) -> NoReturn:

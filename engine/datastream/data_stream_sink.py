@@ -10,6 +10,7 @@ from engine.datastream.operator_settings import check_parallelism, check_uid_has
 from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.runtime.transformations import Transformation
+from operators.common.arguments import require_text
 
 
 class DataStreamSink:
@@ -21,12 +22,12 @@ class DataStreamSink:
 
     def name(self, name: str) -> DataStreamSink:
         """Name the sink."""
-        self._transformation.name = name
+        self._transformation.name = require_text(name, "name")
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
         """Give the sink an id that stays the same when the job changes; unique in the job."""
-        self._transformation.uid = uid
+        self._transformation.uid = None if uid is None else require_text(uid, "uid")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
@@ -41,7 +42,7 @@ class DataStreamSink:
 
     def set_description(self, description: str) -> DataStreamSink:
         """A longer text about the sink, for plans."""
-        self._transformation.description = description
+        self._transformation.description = require_text(description, "description")
         return self
 
     def disable_chaining(self) -> DataStreamSink:

@@ -6,7 +6,7 @@ org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from engine.common.configuration import Configuration
 from engine.common.execution_config import ExecutionConfig
@@ -18,10 +18,12 @@ from engine.datastream.environment_settings import (
     set_default_local_parallelism,
 )
 from engine.datastream.execution_mode import RuntimeExecutionMode
-from engine.datastream.operator_settings import check_max_parallelism
+from engine.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
 from engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
+    PIPELINE_CLASSPATHS,
+    PIPELINE_JARS,
     PYTHON_ARCHIVES,
     PYTHON_EXECUTABLE,
     PYTHON_FILES,
@@ -29,6 +31,7 @@ from engine.datastream.python_options import (
 )
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.runtime.job import RUNTIME_MODE, CachedFile
+from operators.common.arguments import require_kind, require_text
 from plans.topology import flink_options as options
 from plans.topology.flink_options import FlinkOption, read_option
 
@@ -86,9 +89,7 @@ class EnvironmentOptions:
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Milliseconds a record may wait in a buffer; -1: until it is full. Only plans show it."""
-        if timeout_millis < -1:
-            raise ValueError(f"buffer timeout {timeout_millis}: at least -1")
-        if timeout_millis == -1:
+        if check_buffer_timeout(timeout_millis) == -1:
             self._configuration.set_string(options.BUFFER_TIMEOUT_ENABLED.key, "false")
         else:
             self._configuration.set_string(options.BUFFER_TIMEOUT.key, f"{timeout_millis} ms")
@@ -193,17 +194,25 @@ class EnvironmentOptions:
         """The interpreter of the workers."""
         self._configuration.set_string(PYTHON_EXECUTABLE, python_exec)
 
-    def add_jars(self, *jars_path: str) -> NoReturn:
-        """Raises NotImplementedError: nothing of Java runs in Penstock's jobs."""
-        raise NotImplementedError(f"add_jars({', '.join(jars_path)}): {_NO_JAVA}")
+    def add_jars(self, *jars_path: str) -> None:
+        """Add to the option pipeline.jars, which has no effect: nothing of Java runs in Penstock's jobs."""
+        self._add_paths(PIPELINE_JARS, jars_path)
 
-    def add_classpaths(self, *classpaths: str) -> NoReturn:
-        """Raises NotImplementedError: nothing of Java runs in Penstock's jobs."""
-        raise NotImplementedError(f"add_classpaths({', '.join(classpaths)}): {_NO_JAVA}")
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Add to pipeline.classpaths, which has no effect: nothing of Java runs in Penstock's jobs."""
+        self._add_paths(PIPELINE_CLASSPATHS, classpaths)
+
+    def _add_paths(self, key: str, paths: tuple[str, ...]) -> None:
+        before = self._string(key)
+        joined = ";".join([*([before] if before else []), *(require_text(one, "a path") for one in paths)])
+        self._configuration.set_string(key, joined)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Bring a file or folder to all workers, where functions find it by `name`."""
-        self._cached_files[name] = CachedFile(path=file_path, executable=executable)
+        self._cached_files[require_text(name, "name")] = CachedFile(
+            path=require_text(file_path, "file_path"),
+            executable=require_kind(executable, bool, "executable"),
+        )
 
     def get_default_local_parallelism(self) -> int:
         """Parallelism of environments that are made without one."""
@@ -238,7 +247,3 @@ class EnvironmentOptions:
 
 
 _CACHED = options.CACHED_FILES.key
-_NO_JAVA = (
-    "nothing of Java runs in Penstock's jobs; read and write with its own sources and sinks, and bring "
-    "python code with add_python_file"
-)

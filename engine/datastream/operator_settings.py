@@ -9,15 +9,26 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
+from engine.common.typeinfo import (
+    BasicArrayTypeInfo,
+    ObjectArrayTypeInfo,
+    PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from operators.common.arguments import require_integer, require_text
 from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from operators.formats.data_types import is_data_type
+from operators.functions.functions import Function
 
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 def check_parallelism(parallelism: int, can_be_parallel: bool = True) -> int | None:
     """`parallelism`, None for -1 (the environment's)."""
+    require_integer(parallelism, "parallelism", 32)
     if parallelism != -1 and parallelism < 1:
         raise ValueError(f"parallelism {parallelism}: at least 1, or -1 for the environment's")
     if not can_be_parallel and parallelism != 1:
@@ -27,6 +38,7 @@ def check_parallelism(parallelism: int, can_be_parallel: bool = True) -> int | N
 
 def check_max_parallelism(max_parallelism: int, can_be_parallel: bool = True) -> int:
     """`max_parallelism`."""
+    require_integer(max_parallelism, "maximum parallelism", 32)
     if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise ValueError(f"maximum parallelism {max_parallelism}: from 1 to {UPPER_BOUND_MAX_PARALLELISM}")
     if not can_be_parallel and max_parallelism != 1:
@@ -38,9 +50,17 @@ def check_max_parallelism(max_parallelism: int, can_be_parallel: bool = True) ->
 
 def check_uid_hash(uid_hash: str) -> str:
     """`uid_hash`."""
+    require_text(uid_hash, "uid hash")
     if not _UID_HASH.fullmatch(uid_hash):
         raise ValueError(f"uid hash {uid_hash!r}: 32 hex digits are needed")
     return uid_hash
+
+
+def check_buffer_timeout(milliseconds: int) -> int:
+    """`milliseconds`, -1 or more."""
+    if require_integer(milliseconds, "buffer timeout") < -1:
+        raise ValueError(f"buffer timeout {milliseconds}: at least -1")
+    return milliseconds
 
 
 def as_output_type(given: TypeInformation | list[Any] | None) -> TypeInformation | None:
@@ -59,6 +79,24 @@ def as_output_type(given: TypeInformation | list[Any] | None) -> TypeInformation
     raise TypeError(f"output type {given!r}: a TypeInformation, a list of them or None is needed")
 
 
+def check_key_type(key_type: TypeInformation | None) -> TypeInformation | None:
+    """`key_type`. TypeError for arrays, also as fields: their hash in Java is not that of their content.
+
+    Source: org.apache.flink.streaming.api.datastream.KeyedStream.validateKeyType.
+    """
+    unchecked: list[TypeInformation | None] = [key_type]
+    while unchecked:
+        one = unchecked.pop()
+        if isinstance(one, RowTypeInfo | TupleTypeInfo):
+            unchecked += one.get_field_types()
+        elif isinstance(one, PrimitiveArrayTypeInfo | BasicArrayTypeInfo | ObjectArrayTypeInfo):
+            within = "" if one is key_type else f", which has a field of type {one}"
+            raise TypeError(
+                f"key type {key_type}{within}: arrays are no keys; take a tuple, a string or Types.LIST"
+            )
+    return key_type
+
+
 def check_function(function: Any, kind: type, what: str) -> None:
     """TypeError unless `function` is of class `kind` or a plain callable."""
     if not isinstance(function, kind) and not callable(function):
@@ -68,5 +106,28 @@ def check_function(function: Any, kind: type, what: str) -> None:
 def check_function_object(function: Any, kinds: type | tuple[type, ...], what: str) -> None:
     """TypeError unless `function` is an object of one of the classes `kinds`."""
     if not isinstance(function, kinds):
-        names = " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))
-        raise TypeError(f"{what} must be a {names}, not {type(function).__name__}")
+        raise TypeError(f"{what} must be a {_names(kinds)}, not {type(function).__name__}")
+
+
+def check_methods(function: Any, kinds: type | tuple[type, ...], what: str) -> None:
+    """As check_function_object, but an object of no class of functions will do if it has the methods of one.
+
+    PyFlink looks at the class of some functions, and calls others without a look.
+    """
+    if isinstance(function, Function | type) or function is None:
+        check_function_object(function, kinds, what)
+    if isinstance(function, kinds):
+        return
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        methods: frozenset[str] = getattr(kind, "__abstractmethods__", frozenset())
+        missing = [name for name in sorted(methods) if not callable(getattr(function, name, None))]
+        if not missing:
+            return
+    raise TypeError(
+        f"{what} must be a {_names(kinds)}, or have its methods: "
+        f"{type(function).__name__} has no {missing[0]}"
+    )
+
+
+def _names(kinds: type | tuple[type, ...]) -> str:
+    return " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))

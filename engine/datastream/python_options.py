@@ -1,4 +1,4 @@
-"""Flink's options for the dependencies of Python code.
+"""Flink's options for what a job depends on.
 
 Source: org.apache.flink.python.PythonOptions, org.apache.flink.python.util.PythonDependencyUtils.
 """
@@ -7,6 +7,8 @@ PYTHON_FILES = "python.files"
 PYTHON_REQUIREMENTS = "python.requirements"
 PYTHON_ARCHIVES = "python.archives"
 PYTHON_EXECUTABLE = "python.executable"
+PIPELINE_JARS = "pipeline.jars"
+PIPELINE_CLASSPATHS = "pipeline.classpaths"
 
 FILE_DELIMITER = ","  #: between paths
 PARAM_DELIMITER = "#"  #: between a path and what belongs to it

@@ -22,7 +22,7 @@ from engine.datastream.functions import (
     MapFunction,
     ProcessFunction,
 )
-from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
+from engine.datastream.operator_settings import as_output_type, check_function, check_methods
 from engine.datastream.stream_settings import StreamSettings
 from engine.runtime.transformations import effective_parallelism
 from operators.process.process_operators import ProcessOperator
@@ -69,7 +69,7 @@ class RecordOperations(StreamSettings):
 
         As in PyFlink a KeyedProcessFunction that uses neither key nor timers will do.
         """
-        check_function_object(func, (ProcessFunction, KeyedProcessFunction), "process's function")
+        check_methods(func, (ProcessFunction, KeyedProcessFunction), "process's function")
         return self._of_one_input("PROCESS", ProcessOperator(func), as_output_type(output_type))
 
     def map_batches(

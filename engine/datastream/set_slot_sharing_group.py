@@ -6,6 +6,7 @@ Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.slo
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.runtime.transformations import Transformation
+from operators.common.arguments import require_text
 
 
 def set_slot_sharing_group(
@@ -16,4 +17,4 @@ def set_slot_sharing_group(
         environment.register_slot_sharing_group(group)
         one.slot_sharing_group = group.get_name()
     else:
-        one.slot_sharing_group = group
+        one.slot_sharing_group = require_text(group, "slot sharing group")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, NoReturn
 
+from operators.common.arguments import require_kind, require_text
 from operators.common.no_java import no_java
 
 _UNITS = ("bytes", "kb", "mb", "gb", "tb")
@@ -126,7 +127,7 @@ class SlotSharingGroup:
         """A group under construction."""
 
         def __init__(self, name: str) -> None:
-            self._name = name
+            self._name = require_text(name, "name")
             self._cpu_cores: float | None = None
             self._task_heap_memory: MemorySize | None = None
             self._task_off_heap_memory: MemorySize | None = None
@@ -135,7 +136,7 @@ class SlotSharingGroup:
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
             """Set the cores. ValueError unless positive."""
-            if cpu_cores <= 0:
+            if require_kind(cpu_cores, float, "cpu_cores") <= 0:
                 raise ValueError(f"cpu_cores {cpu_cores}: they have to be positive")
             self._cpu_cores = float(cpu_cores)
             return self
@@ -171,7 +172,7 @@ class SlotSharingGroup:
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
             """Set another resource."""
-            self._external_resources[name] = float(value)
+            self._external_resources[require_text(name, "name")] = require_kind(value, float, "value")
             return self
 
         def build(self) -> SlotSharingGroup:

@@ -29,7 +29,9 @@ from engine.datastream.operator_settings import as_output_type
 from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.runtime.job import Job, topology_of
+from engine.runtime.no_effect import say_without_effect
 from engine.runtime.transformations import Transformation
+from operators.common.arguments import require_text
 from operators.connectors.collection import CollectionSource
 from operators.connectors.dataframe_source import DataFrameSource
 from operators.connectors.source import Source
@@ -91,6 +93,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     ) -> DataStream:
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
+        require_text(source_name, "source_name")
         stream = self._source("source", source_name, source, type_info or source.type_info)
         stream._transformation.watermark_strategy = _as_given(watermark_strategy)
         return stream
@@ -227,6 +230,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         if captured is not None:
             captured.append(job_from_environment(self, roots, job_name))
             raise JobCaptured
+        say_without_effect(self.options())
         if is_batch(self.options()):
             for cached in self._caches.unfilled(roots):
                 done = self._fill(cached)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, overload
 from engine.datastream.closeable_iterator import CloseableIterator
 from engine.datastream.data_stream_sink import DataStreamSink
 from engine.datastream.output_tag import OutputTag
+from engine.datastream.record_operations import RecordOperations
 from engine.datastream.source_checks import side_output_type
-from engine.datastream.stream_settings import StreamSettings
 from engine.runtime.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
+from operators.common.arguments import require_text
 from operators.connectors.sink import CollectSink, PrintSink, Sink
+from operators.records.map_records import same_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +27,7 @@ COLLECT_JOB = "DataStream Collect"
 COLLECT_SINK = "Data stream collect sink"
 
 
-class StreamOutputs(StreamSettings):
+class StreamOutputs(RecordOperations):
     """add_sink, sink_to, print, execute_and_collect, to_dataframe, get_side_output."""
 
     def add_sink(self, sink_func: Sink) -> DataStreamSink:
@@ -43,6 +45,8 @@ class StreamOutputs(StreamSettings):
 
         Each line begins with `sink_identifier` and, if there are several subtasks, their number from 1.
         """
+        if sink_identifier is not None:
+            require_text(sink_identifier, "sink_identifier")
         return self._sink_to(
             PrintSink(sink_identifier, self._transformation.output_type), "Print to Std. Out"
         )
@@ -85,7 +89,7 @@ class StreamOutputs(StreamSettings):
         return self._environment.dataframe_of(self._dataframe_sink())
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """The records that the operator before put out with this tag.
+        """The records that the operator before put out with this tag, after a map that settings are for.
 
         TypeError where the stream comes from no operator, or gave the tag's id with another type before.
         """
@@ -93,7 +97,7 @@ class StreamOutputs(StreamSettings):
         if one.kind in VIRTUAL_KINDS:
             raise TypeError(f"get_side_output: a stream that comes from {one.name} has no side outputs")
         output_type = side_output_type(self._environment.side_output_types, one, output_tag)
-        return self._stream(
+        side = self._stream(
             Transformation(
                 kind="side_output",
                 name="SideOutput",
@@ -102,6 +106,7 @@ class StreamOutputs(StreamSettings):
                 output_type=output_type,
             )
         )
+        return side.map(same_record, output_tag.type_info)
 
     def _sink_to(self, sink: Any, name: str) -> DataStreamSink:
         if not isinstance(sink, Sink):

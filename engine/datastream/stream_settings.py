@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from engine.common.execution_config import ExecutionConfig
 from engine.common.typeinfo import TypeInformation, Types
 from engine.datastream.operator_settings import (
+    check_buffer_timeout,
     check_max_parallelism,
     check_parallelism,
     check_uid_hash,
@@ -18,6 +19,7 @@ from engine.datastream.pickled import Pickled
 from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
 from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
+from operators.common.arguments import require_text
 
 if TYPE_CHECKING:
     from engine.datastream.data_stream import DataStream
@@ -46,12 +48,12 @@ class StreamSettings:
 
     def name(self, name: str) -> Self:
         """Name the operator."""
-        self._operator("name").name = name
+        self._operator("name").name = require_text(name, "name")
         return self
 
     def uid(self, uid: str) -> Self:
         """Give the operator an id that stays the same when the job changes; unique in the job."""
-        self._operator("uid").uid = uid
+        self._operator("uid").uid = None if uid is None else require_text(uid, "uid")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
@@ -80,9 +82,7 @@ class StreamSettings:
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Milliseconds a result may wait in a buffer; -1: until the buffer is full. Only plans show it."""
-        if timeout_millis < -1:
-            raise ValueError(f"buffer timeout {timeout_millis}: at least -1")
-        self._operator("set_buffer_timeout").buffer_timeout = timeout_millis
+        self._operator("set_buffer_timeout").buffer_timeout = check_buffer_timeout(timeout_millis)
         return self
 
     def start_new_chain(self) -> Self:
@@ -102,7 +102,7 @@ class StreamSettings:
 
     def set_description(self, description: str) -> Self:
         """A longer text about the operator, for plans."""
-        self._operator("set_description").description = description
+        self._operator("set_description").description = require_text(description, "description")
         return self
 
     def get_type(self) -> TypeInformation:

@@ -18,9 +18,15 @@ from engine.datastream.functions import (
     WindowFunction,
 )
 from engine.datastream.keyed_stream import KeyedOperations
-from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
+from engine.datastream.operator_settings import (
+    as_output_type,
+    check_function,
+    check_function_object,
+    check_methods,
+)
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner, WindowOperationDescriptor
+from operators.common.arguments import require_integer
 from operators.windows.window_operator import WindowOperator
 from operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
 
@@ -58,7 +64,7 @@ class WindowedOperations:
 
     def allowed_lateness(self, time_ms: int) -> Self:
         """Keep event-time windows for records that are up to that many milliseconds late."""
-        if time_ms < 0:
+        if require_integer(time_ms, "allowed lateness") < 0:
             raise ValueError(f"allowed lateness {time_ms} ms: at least 0")
         self._allowed_lateness = time_ms
         return self
@@ -97,8 +103,8 @@ class WindowedOperations:
     def _buffer(
         self, window_function: Any, kind: type, what: str, output_type: TypeInformation | None
     ) -> DataStream:
-        check_function_object(window_function, kind, f"{what}'s function")
-        windowed = buffered(window_function, self.get_input_type())
+        check_methods(window_function, kind, f"{what}'s function")
+        windowed = buffered(window_function, self.get_input_type(), kind)
         return self._result(windowed, _names(window_function, None), output_type)
 
     def _check(self, window_function: Any) -> None:

@@ -15,7 +15,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, REFUSED_MODULES, REFUSED_NAMES, refusal
+from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, refusal
+from engine.pyflink_names.other_names import other_name
 from engine.pyflink_names.unsupported_names import unsupported_name
 
 _ROOT = "pyflink"
@@ -48,13 +49,16 @@ class PyflinkFinder(MetaPathFinder, Loader):
             module.__doc__ = "Penstock instead of PyFlink."
             return
         ours = importlib.import_module(MODULES[name])
-        if name in REFUSED_NAMES and "__getattr__" not in vars(ours):
-            ours.__getattr__ = _explaining(name, ours)  # type: ignore[method-assign]
+        if name not in _served:
+            _served.add(name)
+            ours.__getattr__ = _with_other_names(name, ours)  # type: ignore[method-assign]
         # importlib gives the importer what stands here when this returns
         sys.modules[name] = ours
 
 
 _finder = PyflinkFinder()
+#: PyFlink's modules whose counterparts find the names that they lack.
+_served: set[str] = set()
 
 
 def install() -> None:
@@ -85,13 +89,20 @@ def _forget() -> None:
         del sys.modules[name]
 
 
-def _explaining(name: str, ours: ModuleType) -> Callable[[str], Any]:
-    """`__getattr__` for a module: names that PyFlink has there, and Penstock refuses, say why."""
-    refused = REFUSED_NAMES[name]
+def _with_other_names(name: str, ours: ModuleType) -> Callable[[str], Any]:
+    """`__getattr__` for a module: names that it lacks and that PyFlink's module `name` has."""
+    before: Callable[[str], Any] | None = vars(ours).get("__getattr__")
 
-    def explain(attribute: str) -> Any:
-        if attribute in refused:
-            raise unsupported_name(f"{name}.{attribute}", REFUSED_MODULES[refused[attribute]])
-        raise AttributeError(f"module {ours.__name__!r} has no attribute {attribute!r}")
+    def find(attribute: str) -> Any:
+        if before is not None:
+            try:
+                return before(attribute)
+            except AttributeError:
+                pass
+        if attribute.startswith("__"):
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        value = other_name(name, attribute)
+        setattr(ours, attribute, value)
+        return value
 
-    return explain
+    return find

@@ -9,6 +9,7 @@ _COMMON = (
     "completable_future",
     "config_options",
     "configuration",
+    "constants",
     "execution_config",
     "input_dependency_constraint",
     "io",
@@ -51,6 +52,7 @@ _DATASTREAM = (
     "stream_execution_environment",
     "time_domain",
     "timerservice",
+    "utils",
     "window",
 )
 
@@ -61,13 +63,15 @@ MODULES: dict[str, str] = {
     "pyflink.datastream": "engine.datastream",
     **{f"pyflink.datastream.{name}": f"engine.datastream.{name}" for name in _DATASTREAM},
     "pyflink.metrics": "engine.metrics",
+    "pyflink.metrics.metricbase": "engine.metrics",
     "pyflink.table": "engine.table",
+    "pyflink.table.types": "engine.table",
     "pyflink.version": "engine.pyflink_names.version",
 }
 
 _TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"
 _JAR = "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames"
-_JAVA = "there is no JVM of Flink to talk to"
+JAVA_REASON = "there is no JVM of Flink to talk to"
 
 #: Module of PyFlink, with all below it, to why it is not there.
 REFUSED_MODULES: dict[str, str] = {
@@ -83,51 +87,18 @@ REFUSED_MODULES: dict[str, str] = {
     "pyflink.datastream.connectors.hybrid_source": "its parts are unbounded sources; read them one by one",
     "pyflink.datastream.formats.avro": "Avro needs Flink's jars; CSV, JSON and Parquet are supported",
     "pyflink.datastream.formats.orc": "ORC needs Flink's jars; CSV, JSON and Parquet are supported",
-    "pyflink.java_gateway": _JAVA,
-    "pyflink.pyflink_gateway_server": _JAVA,
-    "pyflink.pyflink_callback_server": _JAVA,
-    "pyflink.find_flink_home": _JAVA,
-    "pyflink.util": _JAVA,
+    "pyflink.common.utils": JAVA_REASON,
+    "pyflink.java_gateway": JAVA_REASON,
+    "pyflink.pyflink_gateway_server": JAVA_REASON,
+    "pyflink.pyflink_callback_server": JAVA_REASON,
+    "pyflink.find_flink_home": JAVA_REASON,
+    "pyflink.util": JAVA_REASON,
     "pyflink.serializers": "records are serialized by Penstock itself",
     "pyflink.fn_execution": "these are the workers of PyFlink; Spark's run here",
     "pyflink.gen_protos": "these are the workers of PyFlink; Spark's run here",
     "pyflink.testing": "these are PyFlink's own tests",
     "pyflink.shell": "there is no shell; use python",
     "pyflink.examples": "copy an example to a file of your own and run that",
-}
-
-_KAFKA = "pyflink.datastream.connectors.kafka"
-_DYNAMIC = "pyflink.datastream.connectors.dynamic_kafka"
-
-#: Names that PyFlink's packages have from modules that are refused.
-REFUSED_NAMES: dict[str, dict[str, str]] = {
-    "pyflink.datastream.connectors": {
-        **dict.fromkeys(
-            ("JdbcSink", "JdbcConnectionOptions", "JdbcExecutionOptions"),
-            "pyflink.datastream.connectors.jdbc",
-        ),
-        **dict.fromkeys(("KafkaSource", "FlinkKafkaConsumer", "FlinkKafkaProducer", "Semantic"), _KAFKA),
-        **dict.fromkeys(
-            (
-                "DynamicKafkaSource",
-                "DynamicKafkaSourceBuilder",
-                "KafkaMetadataService",
-                "KafkaRecordDeserializationSchema",
-                "KafkaStreamSetSubscriber",
-                "KafkaStreamSubscriber",
-                "StreamPatternSubscriber",
-                "SingleClusterTopicMetadataService",
-            ),
-            _DYNAMIC,
-        ),
-        **dict.fromkeys(
-            ("PulsarSource", "PulsarSourceBuilder", "StartCursor", "StopCursor"),
-            "pyflink.datastream.connectors.pulsar",
-        ),
-        **dict.fromkeys(
-            ("RMQSource", "RMQSink", "RMQConnectionConfig"), "pyflink.datastream.connectors.rabbitmq"
-        ),
-    },
 }
 
 

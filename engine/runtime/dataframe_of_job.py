@@ -17,6 +17,7 @@ from engine.runtime.run_on_spark import source_dataframes
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
 from engine.runtime.transformations import Transformation
+from engine.runtime.workers_python import workers_python
 from operators.common.arrow_columns import arrow_type
 from operators.common.is_pickled import is_pickled
 from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
@@ -39,7 +40,7 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
-    with spark_settings_for_runs(spark):
+    with spark_settings_for_runs(spark), workers_python(spark, job):
         frames = JobFrames(
             spark, ended, settings, dependencies, source_dataframes(ended), spark_schema(type_info)
         )

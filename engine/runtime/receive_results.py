@@ -85,7 +85,7 @@ class ResultReceiver:
                 break
             else:
                 wanted = list(self._waiting) if silent else [first]
-                if not self._wait(wanted, self._patience()):
+                if not self._wait(wanted, self._patience(wanted)):
                     return []
         return []
 
@@ -124,7 +124,11 @@ class ResultReceiver:
                     return False
                 raise
             if not ready and self._all_sent and wanted:
-                raise JobExecutionError("the job has ended, but not all of its records have arrived")
+                if any(one.began for one in wanted):
+                    raise JobExecutionError("the job has ended, but not all of its records have arrived")
+                for one in wanted:
+                    self._waiting.remove(one)
+                    one.end()
             for key, _ in ready:
                 if key.data is not None:
                     key.data.receive()
@@ -153,9 +157,9 @@ class ResultReceiver:
     def _ended(self) -> "list[_Subtask]":
         return [one for one in self._subtasks.values() if one.ended]
 
-    def _patience(self) -> float:
+    def _patience(self, wanted: "list[_Subtask]") -> float:
         if self._all_sent:
-            return SILENT_SECONDS
+            return SILENT_SECONDS if any(one.began for one in wanted) else _MOMENT_SECONDS
         return max(0.0, min(self._silent_from - time.monotonic(), 1.0)) or 1.0
 
     def _accept(self) -> None:
@@ -221,6 +225,7 @@ class _Subtask:
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None
+        self.began = False  #: Spark has run it; it leaves out the subtasks of a DataFrame without rows
         self.ended = False  #: all of its records are here; those of a further attempt are passed over
         self._received = bytearray()
         self._taken = self._known = 0  # records that were delivered; those of them yet to come once more
@@ -229,6 +234,7 @@ class _Subtask:
         """An attempt begins; one before it is over."""
         self.hang_up()
         self.connection, self._received, self._known = connection, bytearray(received), self._taken
+        self.began = True
 
     def hang_up(self) -> None:
         if self.connection is not None:

@@ -21,6 +21,7 @@ from engine.runtime.run_environment import cached_files_on_spark
 from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
 from engine.runtime.spark_application import cancel_group, is_remote, job_group
+from engine.runtime.workers_python import workers_python
 from engine.spark.drop_dead_workers import drop_dead_workers
 from operators.task.task_spec import ResultsAddress
 
@@ -47,7 +48,11 @@ def run_on_spark(
     settings = replace(settings, first_attempts=monitor.first_attempts)
     frames = None
     try:
-        with job_group(spark, control.job_id, f"Penstock: {job.name}"), spark_settings_for_runs(spark):
+        with (
+            job_group(spark, control.job_id, f"Penstock: {job.name}"),
+            spark_settings_for_runs(spark),
+            workers_python(spark, job),
+        ):
 
             def submit() -> None:
                 monitor.submitted(None if address is None else address.here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from operators.common.arguments import require_kind
 from operators.common.basic_types import TypeInformation
 from operators.common.row import Row, RowKind
 
@@ -23,6 +24,8 @@ class RowTypeInfo(TypeInformation):
                 raise ValueError(f"field names {field_names}: one of them occurs twice")
         self._field_types = field_types
         self._field_names = field_names
+        for one in field_types:
+            require_kind(one, TypeInformation, "the type of a field")
         self._need_conversion = [one.need_conversion() for one in field_types]
 
     def get_field_names(self) -> list[str]:
@@ -69,6 +72,8 @@ class TupleTypeInfo(TypeInformation):
 
     def __init__(self, field_types: list[TypeInformation]) -> None:
         self._field_types = field_types
+        for one in field_types:
+            require_kind(one, TypeInformation, "the type of a field")
         self._need_conversion = [one.need_conversion() for one in field_types]
 
     def get_field_types(self) -> list[TypeInformation]:

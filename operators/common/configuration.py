@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from operators.common.arguments import require_text
 from operators.common.polynomial_hashes import Hashes, string_hashes
 from operators.common.yaml_lists import parse_list
 
@@ -36,7 +37,8 @@ class Configuration:
         return found
 
     def get_string(self, key: str, default_value: str | None) -> str | None:
-        """The value as text."""
+        """The value as text. TypeError for a key that is no text."""
+        require_text(key, "key")
         return self._text(key) if key in self._entries else default_value
 
     def set_string(self, key: str, value: str) -> Configuration:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from operators.common.arrow_columns import to_arrow
 from operators.common.arrow_types import type_info_of_arrow
 from operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
-from operators.common.hashable_key import hashable_key
 from operators.common.java_hash import key_hashes
 from operators.common.parallelism import (
     DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
@@ -21,6 +20,7 @@ from operators.common.parallelism import (
 )
 from operators.common.pickled_keys import pickled_key_hashes
 from operators.common.polynomial_hashes import Hashes
+from operators.common.serialized_keys import dictionary_keys
 from operators.common.without_pandas import without_pandas
 
 KeyGroups = npt.NDArray[np.int32]
@@ -28,7 +28,7 @@ KeyGroups = npt.NDArray[np.int32]
 
 @without_pandas()
 def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_parallelism: int) -> list[int]:
-    """Key group of each key; of keys with the same hashable_key it is the same.
+    """Key group of each key; the same for keys that `dictionary_key` takes for the same.
 
     TypeError or OverflowError for keys that are not of the type; None stands for no declared type.
     """
@@ -38,11 +38,10 @@ def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_paral
     types = set(map(type, keys))
     if types in ({str}, {int}):
         return _listed(_of_pickles(keys, max_parallelism))
-    forms = list(map(hashable_key, keys))
-    distinct = dict(zip(forms, keys, strict=True))
-    groups = _listed(_of_pickles(list(distinct.values()), max_parallelism))
-    group_of = dict(zip(distinct, groups, strict=True))
-    return [group_of[form] for form in forms]
+    same = dictionary_keys(list(keys))
+    distinct = list(dict.fromkeys(same))
+    group_of = dict(zip(distinct, _listed(_of_pickles(distinct, max_parallelism)), strict=True))
+    return [group_of[key] for key in same]
 
 
 @without_pandas()

@@ -34,7 +34,9 @@ def part_converter(
     if whole is not None:
         return lambda value: None if value is None else whole(value)
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
-        return _of_fields([part_converter(one, converter_of) for one in type_info.get_field_types()])
+        converters = [part_converter(one, converter_of) for one in type_info.get_field_types()]
+        names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) else None
+        return _of_fields(converters, names)
     if isinstance(type_info, MapTypeInfo):
         return _of_items(part_converter(type_info._value_type_info, converter_of))
     if isinstance(type_info, ListTypeInfo):
@@ -44,22 +46,30 @@ def part_converter(
     return None
 
 
-def _of_fields(converters: list[Convert | None]) -> Convert | None:
+def _of_fields(converters: list[Convert | None], names: list[str] | None) -> Convert | None:
     if not any(converters):
         return None
+    by_name = dict(zip(names, converters, strict=True)) if names is not None else {}
 
     def convert(value: Any) -> Any:
         given = value._values if isinstance(value, Row) else value
+        if isinstance(given, dict) and by_name:
+            return {name: _converted(one, by_name.get(name)) for name, one in given.items()}
         if not isinstance(given, (list, tuple)) or len(given) != len(converters):
             return value
-        fields = [
-            one if convert is None else convert(one) for one, convert in zip(given, converters, strict=True)
-        ]
+        those = converters
+        if isinstance(value, Row) and value._names is not None and by_name:
+            those = [by_name.get(name) for name in value._names]
+        fields = list(map(_converted, given, those))
         if isinstance(value, Row):
             return create_row(value._names, fields, value._row_kind)
         return tuple(fields) if isinstance(value, tuple) else fields
 
     return convert
+
+
+def _converted(value: Any, convert: Convert | None) -> Any:
+    return value if convert is None else convert(value)
 
 
 def _of_items(item: Convert | None) -> Convert | None:

@@ -1,39 +1,22 @@
-"""Keys of no declared type: byte arrays of pickles in Flink, hashed by their content.
+"""Hashes of keys of no declared type: byte arrays of pickles in Flink, hashed by their content.
 
-Strings, numbers, booleans, None, bytes, dates, Decimals, and tuples and lists of them have the very bytes of
-PyFlink's pickles, and so its key groups. Of other keys, the bytes are of what hashable_key tells apart: where
-pickle gives equal keys different bytes (shared strings, order in sets and dicts), these are the same.
+Strings, numbers, booleans, None, bytes, dates, Decimals, and tuples, lists and dicts of them have the very
+bytes of PyFlink's pickles, and so its key groups.
 """
 
-import datetime
 import pickle
-from collections.abc import Callable, Sequence
-from decimal import Decimal
-from types import BuiltinFunctionType, FunctionType
+from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from operators.common.hashable_key import hashable_key, state_of
 from operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes
+from operators.common.serialized_keys import serialized_key
 
-_WORDS = frozenset({str, bytes})
-_ALIKE = frozenset({int, bool, type(None)})
-_FLAT = _ALIKE | _WORDS
-_SINGLE = frozenset({datetime.date, datetime.datetime, datetime.time, datetime.timedelta, Decimal, UUID})
 _SHORT = 256
 """Strings below this many bytes have a short form in pickles."""
-
-
-def pickled_key(key: Any) -> bytes:
-    """The bytes that stand for `key`; the same for keys with the same hashable_key. TypeError as there."""
-    kind = type(key)
-    if kind not in _WORDS and kind is not int and not (kind is tuple and _is_flat(key)):
-        key = _same_for_equal(key, {})
-    return pickle.dumps(key, protocol=5)
 
 
 def pickled_key_hashes(keys: Sequence[Any]) -> Hashes:
@@ -51,7 +34,7 @@ def _of_arrays(keys: Sequence[Any], types: set[type]) -> Hashes:
         return _of_strings(keys)
     if types == {int} and min(keys) >= -(1 << 63) and max(keys) < 1 << 63:
         return _of_integers(np.array(keys, dtype=np.int64))
-    return _of_binary([pickled_key(key) for key in keys])
+    return _of_binary([serialized_key(key) for key in keys])
 
 
 def _of_binary(pickles: list[bytes]) -> Hashes:
@@ -68,7 +51,7 @@ def _of_strings(keys: Sequence[str]) -> Hashes:
     found = polynomial_hashes(content.view(np.int8), offsets, 0) * np.uint32(31**2)
     found += _HEADERS[lengths] + _TRAILER
     if len(long):
-        found[long] = _of_binary([pickled_key(keys[at]) for at in long.tolist()])
+        found[long] = _of_binary([serialized_key(keys[at]) for at in long.tolist()])
     return found
 
 
@@ -109,45 +92,4 @@ _LIMITS = np.array([1 << 31, 1 << 39, 1 << 47, 1 << 55], dtype=np.int64)
 _INTEGER_HEADERS = {
     width: _hash(pickle.dumps(1 << 8 * (width - 1) if width > 1 else 0, protocol=5)[: -width - 1])
     for width in (1, 2, 4, 5, 6, 7, 8)
-}
-
-
-def _is_flat(key: tuple[Any, ...]) -> bool:
-    # such that pickle's bytes depend on the values only
-    words = [one for one in key if type(one) in _WORDS]
-    return len(set(words)) == len(words) and _FLAT.issuperset(map(type, key))
-
-
-def _same_for_equal(value: Any, seen: dict[Any, Any]) -> Any:
-    # equal strings have to be the same object, or pickle writes one of them out again
-    kind = type(value)
-    if kind in _ALIKE:
-        return value
-    if kind in _WORDS:
-        return seen.setdefault((kind, value), value)
-    if kind in _SINGLE:
-        return seen.setdefault((kind, repr(value)), value)
-    if kind in _REBUILT:
-        return _REBUILT[kind](value, seen)
-    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
-        return _name(value)
-    form = hashable_key(value)
-    if form is value:
-        form = (kind, *state_of(value))
-    return _same_for_equal(form, seen)
-
-
-def _sorted(values: frozenset[Any], seen: dict[Any, Any]) -> Any:
-    return _same_for_equal(sorted(map(pickled_key, values)), seen)
-
-
-def _name(value: Any) -> str:
-    return f"{value.__module__}.{value.__qualname__}"
-
-
-_REBUILT: dict[type, Callable[[Any, dict[Any, Any]], Any]] = {
-    float: lambda value, seen: value if value == value else float("nan"),
-    tuple: lambda value, seen: tuple([_same_for_equal(one, seen) for one in value]),
-    list: lambda value, seen: [_same_for_equal(one, seen) for one in value],
-    frozenset: _sorted,
 }

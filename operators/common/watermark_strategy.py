@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
+from operators.common.arguments import require_text
 from operators.common.no_java import no_java
 from operators.common.time import Duration
 
@@ -54,6 +55,7 @@ class WatermarkStrategy:
 
         ValueError for a negative drift or an interval (default: a second) that is not positive.
         """
+        require_text(watermark_group, "watermark_group")
         drift = _milliseconds(max_allowed_watermark_drift, "max_allowed_watermark_drift")
         interval = 1000 if update_interval is None else _milliseconds(update_interval, "update_interval")
         if drift < 0 or interval <= 0:

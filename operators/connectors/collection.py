@@ -16,8 +16,8 @@ from operators.common.arrow_columns import from_arrow, to_arrow
 from operators.common.identify_value import UnidentifiableError, identify_value
 from operators.common.pickles import dumps
 from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from operators.connectors.given_values import given_values
 from operators.connectors.source import Source
-from operators.connectors.wrap_integers import wrap_integers
 from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 
@@ -74,10 +74,7 @@ class CollectionSource(Source):
 
 
 def _column(values: Values, type_info: TypeInformation | None) -> pa.Array:
-    try:
-        return to_arrow(values, type_info)
-    except OverflowError:
-        return to_arrow(wrap_integers(values, type_info), type_info)
+    return to_arrow(given_values(values, type_info), type_info)
 
 
 def _pickled(values: Values) -> bytes | list[bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from operators.chain.operator import OperatorContext
+from operators.common.arguments import require_text
 from operators.common.identify_value import UnidentifiableError, identify_value
 from operators.connectors.source import Source
 from operators.files.filesystem import find_files
@@ -58,7 +59,7 @@ class FileSource(Source):
         super().__init__()
         if not isinstance(file_format, FileFormat):
             raise TypeError(f"found {type(file_format).__name__} instead of a StreamFormat or BulkFormat")
-        if not paths:
+        if not paths or not all(require_text(path, "a path") for path in paths):
             raise ValueError("paths must not be empty")
         self.file_format, self.paths, self.splittable = file_format, paths, splittable
         self.type_info = file_format.type_info

@@ -10,27 +10,28 @@ import numpy as np
 import pyarrow as pa
 
 from operators.chain.operator import OperatorContext
+from operators.common.arguments import require_integer
 from operators.common.typeinfo import Types
 from operators.connectors.source import Source
 from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 _BATCH_ROWS = 65_536
-_LONGS = range(-(2**63), 2**63)
 
 
 class NumberSequenceSource(Source):
     """The longs from `start` to `end`, both inclusive; a subtask's own are one range, in order.
 
-    ValueError where `start` is above `end` or one of them is no long. The record batches of `batches()` have
-    one column `value`. Flink gives a range to whichever subtask asks first; here range i is subtask i's.
+    TypeError where one of them is no int, ValueError where it is no long or `start` is above `end`. The
+    record batches of `batches()` have one column `value`. Flink gives a range to whichever subtask asks
+    first; here range i is subtask i's.
     """
 
     has_batches = True
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__()
-        if start not in _LONGS or end not in _LONGS:
-            raise ValueError(f"'from' and 'to' must be longs: found {start} and {end}")
+        require_integer(start, "'from'")
+        require_integer(end, "'to'")
         if start > end:
             raise ValueError(f"'from' must be <= 'to': found {start} and {end}")
         self.start, self.end = start, end

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import IO, Any, NamedTuple, cast
 
 from operators.chain.operator import MIN_WATERMARK, Timestamps, Values
-from operators.common.hashable_key import hashable_key
+from operators.common.serialized_keys import dictionary_key
 
 _CHUNK = 4096
 
@@ -65,10 +65,10 @@ class KeySorter:
             kept = values if timestamps is None else zip(_without_none(timestamps), values, strict=True)
             for key, value in zip(keys, kept, strict=True):
                 kind = type(key)
-                lists[key if kind is int or kind is str else hashable_key(key)].append(value)
+                lists[key if kind is int or kind is str else dictionary_key(key)].append(value)
         else:
             self._to_entries()
-            self._add_entries(input_number, map(hashable_key, keys), values, timestamps)
+            self._add_entries(input_number, map(dictionary_key, keys), values, timestamps)
         self._bytes += size_bytes
         if self._bytes > self._memory_bytes:
             self._to_entries()

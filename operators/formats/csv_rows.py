@@ -59,12 +59,18 @@ def parse_records(lines: Iterable[str], settings: CsvSettings, before: int = 0) 
 
 
 class _Lines:
-    """Lines for csv.reader: without comments, and with escapes as Jackson has them."""
+    """Lines for csv.reader: without comments or blanks after closing quotes, and with Jackson's escapes.
+
+    Source: com.fasterxml.jackson.dataformat.csv.impl.CsvDecoder._nextQuotedString.
+    """
 
     def __init__(self, lines: Iterable[str], settings: CsvSettings, before: int) -> None:
         self._lines = iter(lines)
         self._comments = settings.allow_comments
         self._escapes = None if settings.escape is None else re.compile(f"({re.escape(settings.escape)})(.)")
+        self._quote, self._escape = settings.quote, settings.escape
+        self._separator = settings.column_separator
+        self._in_quotes = False
         self.between_records = True
         self.number = before
 
@@ -78,9 +84,45 @@ class _Lines:
             line = next(self._lines)
             self.number += 1
         self.between_records = False
+        if self._quote is not None and (self._in_quotes or self._quote in line):
+            line = self._without_blanks(line, self._quote)
         if self._escapes is not None:
             line = self._escapes.sub(lambda found: found[1] + _UNESCAPED.get(found[2], found[2]), line)
         return line
+
+    def _without_blanks(self, line: str, quote: str) -> str:
+        """The line without blanks between a closing quote and the separator or line end that follows."""
+        parts, at = [], 0
+        while at < len(line):
+            if not self._in_quotes:
+                opens = line[at] == quote
+                end = at + 1 if opens else line.find(self._separator, at) + 1 or len(line)
+                self._in_quotes = opens
+                parts.append(line[at:end])
+                at = end
+                continue
+            end, closed = self._end_of_quoted(line, at, quote)
+            parts.append(line[at:end])
+            at = end
+            self._in_quotes = not closed
+            if closed:
+                rest = line[at:].lstrip(" \t".replace(self._separator, ""))
+                if not rest or rest[0] in ("\r", "\n", self._separator):
+                    at = len(line) - len(rest)
+        return "".join(parts)
+
+    def _end_of_quoted(self, line: str, at: int, quote: str) -> tuple[int, bool]:
+        """The place after the closing quote, or the line's end if there is none; whether there is one."""
+        while at < len(line):
+            if line[at] == self._escape:
+                at += 2
+            elif line[at] != quote:
+                at += 1
+            elif line[at + 1 : at + 2] == quote:
+                at += 2
+            else:
+                return at + 1, True
+        return len(line), False
 
 
 def parsers(schema: CsvSchema) -> list[Parse]:

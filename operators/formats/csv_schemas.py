@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
+from operators.common.arguments import require_kind, require_text
 from operators.common.arrow_types import element_type, is_bytes
 from operators.common.row import create_row
 from operators.common.typeinfo import (
@@ -62,7 +63,7 @@ class _Builder:
 
     def set_null_literal(self, null_literal: str) -> Self:
         """What stands for null."""
-        return self._set(null_value=null_literal)
+        return self._set(null_value=require_text(null_literal, "null_literal"))
 
     def _set(self, **settings: Any) -> Self:
         self._settings = replace(self._settings, **settings)
@@ -141,7 +142,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
             """What is wrong becomes null."""
-            self._ignore_parse_errors = ignore_parse_errors
+            self._ignore_parse_errors = require_kind(ignore_parse_errors, bool, "ignore_parse_errors")
             return self
 
         def build(self) -> CsvRowDeserializationSchema:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NoReturn
 from operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
 from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
 from operators.chain.results import Results
+from operators.common.serialized_keys import dictionary_key, dictionary_keys
 from operators.functions.runtime_context import RuntimeContext
 from operators.records.key_selection import keys_of_records, opened_functions
 from operators.state.keyed_state_backend import KeyedStateBackend
-from operators.state.keys import dictionary_key, dictionary_keys
 from operators.state.timer_queue import TimerQueue
 
 #: How many results of timers, and of keys in BATCH mode, are put out together.
@@ -158,6 +158,10 @@ class KeyedOperator(Operator):
     def register_processing_time_timer(self, timestamp: int, namespace: Any) -> None:
         """Register a timer of the current key and `namespace`, unless it exists."""
         self.processing_timers.add(timestamp, (self.backend.key, namespace))
+
+    def postpone_event_time_timer(self, timestamp: int, namespace: Any) -> None:
+        """Let the timer that is firing, of the current key and `namespace`, fire at a later time instead."""
+        self.event_timers.postpone(timestamp, (self.backend.key, namespace))
 
     def delete_event_time_timer(self, timestamp: int, namespace: Any) -> None:
         """Delete a timer of the current key and `namespace`, if it exists."""

@@ -6,10 +6,10 @@ Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.HeapBroa
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from operators.state.checked_state import checked_state
 from operators.state.descriptors import MapStateDescriptor
 from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
 from operators.state.removing_iterator import removing_items, removing_keys, removing_values
+from operators.state.value_check import entry_check, no_check, value_check
 
 
 class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
@@ -48,18 +48,40 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
 
 
 class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
-    """A broadcast state."""
+    """A broadcast state. Raises where a key or value is not of the declared type."""
+
+    def __init__(self, entries: dict[Any, Any], descriptor: MapStateDescriptor) -> None:
+        super().__init__(entries)
+        type_info: Any = descriptor.type_info
+        check_key = value_check(type_info._key_type_info)
+        self._check_key = check_key or no_check
+        self._check_entry = entry_check(check_key, value_check(type_info._value_type_info))
+
+    def get(self, key: Any) -> Any:
+        """The value of `key`, or None."""
+        self._check_key(key)
+        return super().get(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether `key` has a value other than None (as PyFlink has it)."""
+        self._check_key(key)
+        return super().contains(key)
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of `key`."""
+        self._check_entry(key, value)
         self._entries[key] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """Set several values."""
-        self._entries.update(dict_value)
+        entries = dict(dict_value)
+        for key, value in entries.items():
+            self._check_entry(key, value)
+        self._entries.update(entries)
 
     def remove(self, key: Any) -> None:
         """Forget `key`, if it is there."""
+        self._check_key(key)
         self._entries.pop(key, None)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
@@ -95,7 +117,7 @@ class BroadcastStates:
         known = self._states.get(descriptor.name)
         if known is None:
             entries: dict[Any, Any] = {}
-            writable = checked_state(WritableBroadcastState(entries), descriptor)
+            writable = WritableBroadcastState(entries, descriptor)
             known = descriptor, writable, ReadOnlyBroadcastView(entries)
             self._states[descriptor.name] = known
         elif known[0] is not descriptor and known[0].type_info != descriptor.type_info:

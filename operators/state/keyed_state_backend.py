@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from operators.chain.operator import OperatorContext
-from operators.state.checked_state import checked_state
+from operators.common.serialized_keys import original_key
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -18,7 +18,6 @@ from operators.state.descriptors import (
 )
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from operators.state.keyed_state_store import KeyedStateStore
-from operators.state.keys import original_key
 from operators.state.make_state import make_state
 from operators.state.spilled_entries import SpilledEntries
 from operators.state.state_table import StateTable
@@ -91,10 +90,12 @@ class KeyedStateBackend:
         if known is None:
             table = self.table(descriptor.name, namespaced)
             scope = self.namespace if namespaced else self
-            made = make_state(descriptor, table, scope, self._context.processing_time)
-            if not namespaced or isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
-                # not the records that a window keeps: they are of the stream's type
-                checked_state(made, descriptor, table)
+            # not the records that a window keeps: they are of the stream's type
+            checked = not namespaced or isinstance(
+                descriptor, ReducingStateDescriptor | AggregatingStateDescriptor
+            )
+            clock = self._context.processing_time
+            made = make_state(descriptor, table, scope, clock, checked=checked)
             self._states[descriptor.name, namespaced] = descriptor, made
             return made
         first, state = known

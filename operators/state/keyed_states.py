@@ -1,9 +1,15 @@
-"""Keyed state over plain dictionaries.
+"""Keyed state over plain dictionaries, which may expire and takes only what its declared types can hold.
 
 A handle finds its value under the key of its scope: the backend (whose key is that of the record at hand), or
 the backend's namespace scope (whose key is that and a window).
 
-Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.heap.
+PyFlink encodes what a function has put into state at the end of a bundle, and fails where a value is not of
+the declared type. Here state mostly stays in memory as Python objects. Elements of lists and entries of maps
+are checked when they are put in. Of a single value (value, reducing and aggregating state) the last one
+counts: the table checks it about as often as PyFlink ends a bundle, so that `update(None)` is an error unless
+another value or `clear` follows.
+
+Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.{heap,ttl}.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,9 +17,11 @@ from operator import concat
 from typing import Any, Protocol
 
 from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
+from operators.state.lifetime import Lifetime
 from operators.state.reducer_and_aggregator import Aggregator
 from operators.state.removing_iterator import removing_items, removing_keys, removing_values
 from operators.state.state_table import StateTable
+from operators.state.value_check import Check, entry_check, no_check
 
 
 class Scope(Protocol):
@@ -25,112 +33,170 @@ class Scope(Protocol):
         """The key of another namespace of the same stream key, its state loaded."""
 
 
-class KeyedValueState(ValueState[Any]):
-    """One value. Source: HeapValueState."""
+class _KeyedState:
+    """Table, scope and lifetime (None: for ever) of a state."""
 
-    def __init__(self, table: StateTable, scope: Scope) -> None:
-        self._table, self._scope = table, scope
+    def __init__(self, table: StateTable, scope: Scope, lifetime: Lifetime | None = None) -> None:
+        self._table, self._scope, self._lifetime = table, scope, lifetime
+
+    def clear(self) -> None:
+        """Forget what is kept for the current key."""
+        self._table.entries.pop(self._scope.key, None)
+
+    def _read(self) -> Any:
+        """The current key's value, or None."""
+        if self._lifetime is None:
+            return self._table.entries.get(self._scope.key)
+        return self._lifetime.read(self._table.entries, self._scope.key)
+
+    def _read_checked(self) -> Any:
+        """As `_read`. Values of windows are checked before, as most are cleared before the next commit."""
+        if self._table.namespaced and self._table.check is not None:
+            self._table.commit()
+        return self._read()
+
+    def _write(self, value: Any) -> None:
+        """Keep `value` for the current key, and have the table check it where it checks values."""
+        table, key = self._table, self._scope.key
+        table.entries[key] = value if self._lifetime is None else self._lifetime.stamp(value)
+        if table.check is not None:
+            table.written.add(key)
+
+    def _merge(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+        """Move what is kept in the namespaces `sources` of the current key into the namespace `target`.
+
+        `merge` makes one value of two. The sources are merged with one another first, as in Flink.
+        """
+        keys = [self._scope.key_of(namespace) for namespace in sources]
+        into = self._scope.key_of(target)
+        entries = self._table.entries
+        merged = None
+        for key in keys:
+            value = entries.pop(key, None)
+            if value is not None:
+                merged = value if merged is None else merge(merged, value)
+        if merged is not None:
+            current = entries.get(into)
+            entries[into] = merged if current is None else merge(current, merged)
+        if self._table.check is not None:
+            self._table.written.add(into)
+
+    def _merge_values(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+        self._merge(target, sources, merge if self._lifetime is None else self._lifetime.merge(merge))
+
+
+class KeyedValueState(_KeyedState, ValueState[Any]):
+    """One value. Source: HeapValueState, TtlValueState."""
 
     def value(self) -> Any:
         """The current key's value, or None."""
-        return self._table.entries.get(self._scope.key)
+        if self._lifetime is None:  # `_read` in one call: it is made for each record
+            return self._table.entries.get(self._scope.key)
+        return self._lifetime.read(self._table.entries, self._scope.key)
 
     def update(self, value: Any) -> None:
-        """Keep `value`; None forgets."""
-        if value is None:
-            self._table.entries.pop(self._scope.key, None)
-        else:
-            self._table.entries[self._scope.key] = value
-
-    def keep_none(self) -> None:
-        """Let None be what is kept for the current key, so that it is checked as other values are."""
-        self._table.entries[self._scope.key] = None
-
-    def clear(self) -> None:
-        """Forget the current key's value."""
-        self._table.entries.pop(self._scope.key, None)
+        """Keep `value`; None forgets, unless None is to be checked as other values are."""
+        table, key = self._table, self._scope.key
+        if table.check is not None:
+            table.written.add(key)
+        elif value is None:
+            table.entries.pop(key, None)
+            return
+        table.entries[key] = value if self._lifetime is None else self._lifetime.stamp(value)
 
 
-class KeyedListState(ListState[Any]):
-    """A list. Source: HeapListState."""
+class KeyedListState(_KeyedState, ListState[Any]):
+    """A list. Source: HeapListState, TtlListState."""
 
-    def __init__(self, table: StateTable, scope: Scope) -> None:
-        self._table, self._scope = table, scope
+    def __init__(
+        self,
+        table: StateTable,
+        scope: Scope,
+        lifetime: Lifetime | None = None,
+        check: Check | None = None,
+    ) -> None:
+        super().__init__(table, scope, lifetime)
+        self._check = check
 
     def get(self) -> Iterable[Any]:
         """A copy of the current key's list."""
-        some = self._table.entries.get(self._scope.key)
-        return some.copy() if some else []
+        if self._lifetime is not None:
+            return self._lifetime.read_list(self._table.entries, self._scope.key)
+        elements = self._table.entries.get(self._scope.key)
+        return elements.copy() if elements else []
 
     def add(self, value: Any) -> None:
-        """Append one element."""
-        some = self._table.entries.get(self._scope.key)
-        if some is None:
-            self._table.entries[self._scope.key] = [value]
+        """Append one element. Raises where it is not of the declared type."""
+        if self._check is not None:
+            self._check(value)
+        entry = value if self._lifetime is None else self._lifetime.stamp(value)
+        elements = self._table.entries.get(self._scope.key)
+        if elements is None:
+            self._table.entries[self._scope.key] = [entry]
         else:
-            some.append(value)
+            elements.append(entry)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append all elements."""
-        some = self._table.entries.get(self._scope.key)
-        if some is None:
-            self.update(values)
-        else:
-            some.extend(values)
+        """Append all elements. Raises where one is not of the declared type."""
+        new = self._checked(values)
+        if new:
+            self._table.entries.setdefault(self._scope.key, []).extend(new)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace the list."""
-        elements = list(values)
-        if elements:
-            self._table.entries[self._scope.key] = elements
+        """Replace the list. Raises where an element is not of the declared type."""
+        new = self._checked(values)
+        if new:
+            self._table.entries[self._scope.key] = new
         else:
             self.clear()
 
-    def clear(self) -> None:
-        """Forget the list."""
-        self._table.entries.pop(self._scope.key, None)
-
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Append the lists of the namespaces `sources`, which lose them, to that of `target`."""
-        merge_namespaces(self._table, self._scope, target, sources, concat)
+        self._merge(target, sources, concat)
+
+    def _checked(self, values: Iterable[Any]) -> list[Any]:
+        elements = list(values)
+        if self._check is not None:
+            for element in elements:
+                self._check(element)
+        return elements if self._lifetime is None else list(map(self._lifetime.stamp, elements))
 
 
-class KeyedReducingState(ReducingState[Any]):
-    """The reduced value. Source: HeapReducingState."""
+class KeyedReducingState(_KeyedState, ReducingState[Any]):
+    """The reduced value. Source: HeapReducingState, TtlReducingState."""
 
-    def __init__(self, table: StateTable, scope: Scope, reduce_function: Any) -> None:
-        self._table, self._scope = table, scope
+    def __init__(
+        self, table: StateTable, scope: Scope, lifetime: Lifetime | None, reduce_function: Any
+    ) -> None:
+        super().__init__(table, scope, lifetime)
         self._reduce = reduce_function.reduce
 
     def get(self) -> Any:
         """The value, or None."""
-        return self._table.entries.get(self._scope.key)
+        return self._read_checked()
 
     def add(self, value: Any) -> None:
         """Reduce what is there with `value`."""
-        entries, key = self._table.entries, self._scope.key
-        current = entries.get(key)
-        entries[key] = value if current is None else self._reduce(current, value)
-
-    def clear(self) -> None:
-        """Forget the value."""
-        self._table.entries.pop(self._scope.key, None)
+        current = self._read()
+        self._write(value if current is None else self._reduce(current, value))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Reduce the values of the namespaces `sources`, which lose them, into that of `target`."""
-        merge_namespaces(self._table, self._scope, target, sources, self._reduce)
+        self._merge_values(target, sources, self._reduce)
 
 
-class KeyedAggregatingState(AggregatingState[Any, Any]):
-    """An accumulator. Source: HeapAggregatingState."""
+class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
+    """An accumulator. Source: HeapAggregatingState, TtlAggregatingState."""
 
-    def __init__(self, table: StateTable, scope: Scope, agg_function: Aggregator) -> None:
-        self._table, self._scope = table, scope
+    def __init__(
+        self, table: StateTable, scope: Scope, lifetime: Lifetime | None, agg_function: Aggregator
+    ) -> None:
+        super().__init__(table, scope, lifetime)
         self._function = agg_function
 
     def get(self) -> Any:
         """The function's result, or None if nothing was added."""
-        accumulator = self._table.entries.get(self._scope.key)
+        accumulator = self._read_checked()
         return None if accumulator is None else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
@@ -138,97 +204,100 @@ class KeyedAggregatingState(AggregatingState[Any, Any]):
         if value is None:
             self.clear()
             return
-        entries, key = self._table.entries, self._scope.key
-        accumulator = entries.get(key)
+        accumulator = self._read()
         if accumulator is None:
             accumulator = self._function.create_accumulator()
-        entries[key] = self._function.add(value, accumulator)
-
-    def clear(self) -> None:
-        """Forget the accumulator."""
-        self._table.entries.pop(self._scope.key, None)
+        self._write(self._function.add(value, accumulator))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Merge the accumulators of the namespaces `sources`, which lose them, into that of `target`."""
-        merge_namespaces(self._table, self._scope, target, sources, self._function.merge)
+        self._merge_values(target, sources, self._function.merge)
 
 
-class KeyedMapState(MapState[Any, Any]):
-    """A dictionary. Source: HeapMapState."""
+class KeyedMapState(_KeyedState, MapState[Any, Any]):
+    """A dictionary. Source: HeapMapState, TtlMapState."""
 
-    def __init__(self, table: StateTable, scope: Scope) -> None:
-        self._table, self._scope = table, scope
+    def __init__(
+        self,
+        table: StateTable,
+        scope: Scope,
+        lifetime: Lifetime | None = None,
+        check_key: Check | None = None,
+        check_item: Check | None = None,
+    ) -> None:
+        super().__init__(table, scope, lifetime)
+        self._check_key = check_key or no_check
+        self._check_entry = entry_check(check_key, check_item)
 
     def get(self, key: Any) -> Any:
-        """The value of `key`, or None."""
-        some = self._table.entries.get(self._scope.key)
-        return None if some is None else some.get(key)
+        """The value of `key`, or None. Raises where the key is not of the declared type."""
+        self._check_key(key)
+        entries = self._table.entries.get(self._scope.key)
+        if entries is None:
+            return None
+        if self._lifetime is None:
+            return entries.get(key)
+        value = self._lifetime.read(entries, key)
+        if not entries:
+            self.clear()
+        return value
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of `key`."""
-        some = self._table.entries.get(self._scope.key)
-        if some is None:
-            self._table.entries[self._scope.key] = {key: value}
+        """Set the value of `key`. Raises where one of them is not of the declared type."""
+        self._check_entry(key, value)
+        entry = value if self._lifetime is None else self._lifetime.stamp(value)
+        entries = self._table.entries.get(self._scope.key)
+        if entries is None:
+            self._table.entries[self._scope.key] = {key: entry}
         else:
-            some[key] = value
+            entries[key] = entry
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set several values."""
-        if dict_value:
-            self._table.entries.setdefault(self._scope.key, {}).update(dict_value)
+        """Set several values. Raises where one is not of the declared type."""
+        new = dict(dict_value)
+        for key, value in new.items():
+            self._check_entry(key, value)
+        if self._lifetime is not None:
+            new = {key: self._lifetime.stamp(value) for key, value in new.items()}
+        if new:
+            self._table.entries.setdefault(self._scope.key, {}).update(new)
 
     def remove(self, key: Any) -> None:
-        """Forget `key`, if it is there."""
-        some = self._table.entries.get(self._scope.key)
-        if some is not None and key in some:
-            del some[key]
-            if not some:
+        """Forget `key`, if it is there. Raises where it is not of the declared type."""
+        self._check_key(key)
+        entries = self._table.entries.get(self._scope.key)
+        if entries is not None and key in entries:
+            del entries[key]
+            if not entries:
                 self.clear()
 
     def contains(self, key: Any) -> bool:
         """Whether `key` has a value other than None (as PyFlink has it)."""
-        some = self._table.entries.get(self._scope.key)
-        return some is not None and some.get(key) is not None
+        return self.get(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries as they are now."""
-        return removing_items(self._table.entries.get(self._scope.key, _NOTHING).items(), self.remove)
+        return removing_items(self._seen(), self.remove)
 
     def keys(self) -> Iterator[Any]:
         """All keys as they are now."""
-        return removing_keys(self._table.entries.get(self._scope.key, _NOTHING), self.remove)
+        return removing_keys([key for key, _ in self._seen()], self.remove)
 
     def values(self) -> Iterator[Any]:
         """All values as they are now."""
-        return removing_values(self._table.entries.get(self._scope.key, _NOTHING).items(), self.remove)
+        return removing_values(self._seen(), self.remove)
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Whether there is no entry, expired ones that nobody has read included (as in Flink)."""
         return self._scope.key not in self._table.entries
 
-    def clear(self) -> None:
-        """Forget the dictionary."""
-        self._table.entries.pop(self._scope.key, None)
-
-
-_NOTHING: dict[Any, Any] = {}
-
-
-def merge_namespaces(
-    table: StateTable, scope: Scope, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]
-) -> None:
-    """Move what `table` has in the namespaces `sources` of the current key into the namespace `target`.
-
-    `merge` makes one value of two. The sources are merged with one another first, as in Flink.
-    """
-    keys = [scope.key_of(namespace) for namespace in sources]
-    into = scope.key_of(target)
-    entries = table.entries
-    merged = None
-    for key in keys:
-        value = entries.pop(key, None)
-        if value is not None:
-            merged = value if merged is None else merge(merged, value)
-    if merged is not None:
-        current = entries.get(into)
-        entries[into] = merged if current is None else merge(current, merged)
+    def _seen(self) -> Iterable[tuple[Any, Any]]:
+        entries: dict[Any, Any] | None = self._table.entries.get(self._scope.key)
+        if entries is None:
+            return ()
+        if self._lifetime is None:
+            return entries.items()
+        seen = self._lifetime.read_items(entries)
+        if not entries:
+            self.clear()
+        return seen

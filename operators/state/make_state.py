@@ -1,6 +1,7 @@
-"""The state object for a descriptor."""
+"""Makes the state that a descriptor describes."""
 
 from collections.abc import Callable
+from typing import Any
 
 from operators.state.descriptors import (
     AggregatingStateDescriptor,
@@ -19,57 +20,42 @@ from operators.state.keyed_states import (
     KeyedValueState,
     Scope,
 )
+from operators.state.lifetime import Lifetime
 from operators.state.state_table import StateTable
-from operators.state.ttl_config import StateTtlConfig
-from operators.state.ttl_states import (
-    ExpiringAggregatingState,
-    ExpiringListState,
-    ExpiringMapState,
-    ExpiringReducingState,
-    ExpiringValueState,
-)
+from operators.state.value_check import Check, value_check
 
 
 def make_state(
-    descriptor: StateDescriptor, table: StateTable, scope: Scope, clock: Callable[[], int]
+    descriptor: StateDescriptor, table: StateTable, scope: Scope, clock: Callable[[], int], *, checked: bool
 ) -> State:
-    """State over `table`, expiring by `clock` if the descriptor says so.
+    """State over `table`, expiring by `clock` if the descriptor says so; TypeError for an unknown descriptor.
 
-    Raises TypeError: a descriptor of no known kind.
+    `checked`: it raises where it is given a value that is not of the descriptor's type. Values of
+    single-valued state are checked by `table.commit`.
     """
     config = descriptor._ttl_config
-    if config is not None and config.is_enabled():
-        return _make_expiring(descriptor, table, scope, config, clock)
+    lifetime = Lifetime(config, clock) if config is not None and config.is_enabled() else None
+    type_info: Any = descriptor.type_info
+
+    def check(part: Any) -> Check | None:
+        return value_check(part) if checked else None
+
+    match descriptor:
+        case ListStateDescriptor():
+            return KeyedListState(table, scope, lifetime, check(type_info.elem_type))
+        case MapStateDescriptor():
+            of_key, of_item = check(type_info._key_type_info), check(type_info._value_type_info)
+            return KeyedMapState(table, scope, lifetime, of_key, of_item)
+    table.check = _of_entries(check(type_info), stamped=lifetime is not None)
     match descriptor:
         case ValueStateDescriptor():
-            return KeyedValueState(table, scope)
-        case ListStateDescriptor():
-            return KeyedListState(table, scope)
-        case MapStateDescriptor():
-            return KeyedMapState(table, scope)
+            return KeyedValueState(table, scope, lifetime)
         case ReducingStateDescriptor():
-            return KeyedReducingState(table, scope, descriptor.get_reduce_function())
+            return KeyedReducingState(table, scope, lifetime, descriptor.get_reduce_function())
         case AggregatingStateDescriptor():
-            return KeyedAggregatingState(table, scope, descriptor.get_agg_function())
+            return KeyedAggregatingState(table, scope, lifetime, descriptor.get_agg_function())
     raise TypeError(f"{type(descriptor).__name__} describes no state")
 
 
-def _make_expiring(
-    descriptor: StateDescriptor,
-    table: StateTable,
-    scope: Scope,
-    config: StateTtlConfig,
-    clock: Callable[[], int],
-) -> State:
-    match descriptor:
-        case ValueStateDescriptor():
-            return ExpiringValueState(table, scope, config, clock)
-        case ListStateDescriptor():
-            return ExpiringListState(table, scope, config, clock)
-        case MapStateDescriptor():
-            return ExpiringMapState(table, scope, config, clock)
-        case ReducingStateDescriptor():
-            return ExpiringReducingState(table, scope, config, clock, descriptor.get_reduce_function())
-        case AggregatingStateDescriptor():
-            return ExpiringAggregatingState(table, scope, config, clock, descriptor.get_agg_function())
-    raise TypeError(f"{type(descriptor).__name__} describes no state")
+def _of_entries(check: Check | None, *, stamped: bool) -> Check | None:
+    return (lambda entry: check(entry[0])) if check is not None and stamped else check

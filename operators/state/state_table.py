@@ -11,7 +11,7 @@ from typing import Any
 
 from operators.chain.describe_error import describe_record
 from operators.common.entry_size import entry_bytes
-from operators.state.keys import original_key
+from operators.common.serialized_keys import original_key
 from operators.state.spilled_entries import SpilledEntries
 from operators.state.value_check import Check
 

@@ -11,7 +11,7 @@ org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator.a
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, count, groupby
 from operator import index, itemgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from operators.state.spilled_timers import SpilledTimers
 #: How many times, or entries of one time, are taken out at once.
 _AHEAD = 1024
 _NEVER = MIN_WATERMARK - 1
+_order = count()
 
 #: Told some entries before they come.
 Prepare = Callable[[list[Any]], None]
@@ -34,6 +35,7 @@ class TimerQueue:
         "_entries",
         "_firing_until",
         "_heap",
+        "_postponed",
         "_spilled",
         "_spilled_from",
         "accepting",
@@ -48,6 +50,7 @@ class TimerQueue:
         self.count = 0  #: how many timers are in memory
         self._firing_until = _NEVER  #: the limit of the round under way
         self._added: dict[tuple[int, Any], None] = {}  #: registered for a time within the round under way
+        self._postponed: list[tuple[int, int, Any]] = []  #: a heap: they fire later in the round under way
         self._spilled: SpilledTimers | None = None
         self._spilled_from: int | None = None  #: the first time of which timers are on disk
 
@@ -77,6 +80,13 @@ class TimerQueue:
         else:
             self._entries[timestamp] = {some[0]: None, entry: None}
         self.count += 1
+
+    def postpone(self, timestamp: int, entry: Any) -> None:
+        """Let a timer that `due` has just given fire at a later time instead, maybe in the same round."""
+        if timestamp <= self._firing_until:
+            heappush(self._postponed, (timestamp, next(_order), entry))
+        else:
+            self._insert(timestamp, entry)
 
     def remove(self, timestamp: int, entry: Any) -> None:
         """Delete, if it is there and not part of the round under way."""
@@ -114,6 +124,7 @@ class TimerQueue:
                 yield from self._take(self._spilled_from - 1, prepare)
                 self._load_spilled()
             yield from self._take(limit, prepare)
+            yield from self._take_postponed(limit)
             self._firing_until = _NEVER
             added, self._added = self._added, {}
             for timestamp, entry in added:
@@ -168,6 +179,8 @@ class TimerQueue:
             if prepare is not None:
                 prepare([some[0] for _, some in portion if type(some) is tuple])
             for time, some in portion:
+                if self._postponed:
+                    yield from self._take_postponed(time - 1)
                 if type(some) is tuple:
                     yield time, some[0]
                     continue
@@ -179,9 +192,15 @@ class TimerQueue:
                     for entry in slice_:
                         yield time, entry
 
+    def _take_postponed(self, limit: int) -> Iterator[tuple[int, Any]]:
+        while self._postponed and self._postponed[0][0] <= limit:
+            timestamp, _, entry = heappop(self._postponed)
+            yield timestamp, entry
+
     def clear(self) -> None:
         """Forget all timers."""
         self._heap.clear()
+        self._postponed.clear()
         self._entries.clear()
         self._added.clear()
         self.count = 0

@@ -44,6 +44,24 @@ def value_check(type_info: TypeInformation | None) -> Check | None:
     return next(checks, None) or _single(type_info)
 
 
+def no_check(value: Any) -> None:
+    """Takes any value."""
+
+
+def entry_check(check_key: Check | None, check_item: Check | None) -> Callable[[Any, Any], None]:
+    """The check of entries of a map, whose values may be None."""
+    if check_key is None and check_item is None:
+        return lambda key, item: None
+
+    def check(key: Any, item: Any) -> None:
+        if check_key is not None:
+            check_key(key)
+        if check_item is not None and item is not None:
+            check_item(item)
+
+    return check
+
+
 def _single(type_info: TypeInformation) -> Check:
     kind, convert, _ = conversion_of(type_info)
     bits = INTEGER_BITS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None

@@ -7,9 +7,9 @@ from typing import Any
 from operators.chain.copies import copies
 from operators.chain.describe_error import Described, describe_record
 from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from operators.common.serialized_keys import original_key
 from operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 from operators.state.descriptors import ListStateDescriptor
-from operators.state.keys import original_key
 from operators.windows.assigner import no_timestamp
 from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from operators.windows.fold import fold_of

@@ -1,8 +1,8 @@
 """Event-time sessions with the default trigger, kept without trigger calls.
 
 Records need no window object and no timer of their own. A key's sessions are a list. A session has one timer,
-set when it opens; if the session has grown when that fires, it is set again for the new end. Results are
-those of the window operator's general way.
+set when it opens; if the session has grown when that fires, it is postponed to the new end. Results are those
+of the window operator's general way.
 
 Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,MergingWindowSet} with
 EventTimeTrigger, for what happens; keeping sessions like this is our own.
@@ -122,12 +122,14 @@ class Sessions(WindowKeeper):
         if self.operator.context.batch:
             # At the end of a key timers cannot be set anew.
             return
-        due = session[_END] - 1
-        if session[_FIRED]:
-            due += self.operator.allowed_lateness
+        due = self._due(session)
         if due < session[_TIMER]:
             session[_TIMER] = due
             self.operator.register_event_time_timer(due, session[_NUMBER])
+
+    def _due(self, session: _Session) -> int:
+        end: int = session[_END] - 1
+        return min(end + self.operator.allowed_lateness, MAX_WATERMARK) if session[_FIRED] else end
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
         """The timer of the current key's session with the number `namespace`."""
@@ -148,7 +150,9 @@ class Sessions(WindowKeeper):
             else:
                 del self._table.entries[operator.backend.key]
         else:
-            self._set_timer(session)
+            # in the order of all sessions' ends, as if the timer had always been there
+            session[_TIMER] = self._due(session)
+            operator.postpone_event_time_timer(session[_TIMER], session[_NUMBER])
 
     def end_key(self) -> None:
         """BATCH mode: fire all sessions of the only key in the order of their ends, and forget it."""

@@ -66,11 +66,13 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the user's function."""
-        self._wrapped_function.open(runtime_context)
+        if hasattr(self._wrapped_function, "open"):
+            self._wrapped_function.open(runtime_context)
 
     def close(self) -> None:
         """Close the user's function."""
-        self._wrapped_function.close()
+        if hasattr(self._wrapped_function, "close"):
+            self._wrapped_function.close()
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
         """Nothing to clear."""

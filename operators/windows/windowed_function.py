@@ -100,11 +100,18 @@ def aggregated(
     return WindowedFunction(descriptor, _wrapped(window_function, _SINGLE_VALUE))
 
 
-def buffered(window_function: Any, element_type: TypeInformation | None = None) -> WindowedFunction:
-    """All records are kept for `window_function` (of `apply` or `process`). Raises TypeError as `reduced`."""
+def buffered(
+    window_function: Any, element_type: TypeInformation | None = None, kind: type | None = None
+) -> WindowedFunction:
+    """All records are kept for `window_function` (of `apply` or `process`). Raises TypeError as `reduced`.
+
+    `kind` is the class whose methods it has; None: its own.
+    """
     descriptor = ListStateDescriptor(WINDOW_STATE_NAME, element_type or _any_type())
     if window_function is None:
         raise TypeError("A window function is needed")
+    if kind is not None:
+        return WindowedFunction(descriptor, _ITERABLE[kind](window_function))
     return WindowedFunction(descriptor, _wrapped(window_function, _ITERABLE))
 
 

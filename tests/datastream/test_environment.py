@@ -19,6 +19,7 @@ from engine.datastream.environment_settings import (
     use_settings,
 )
 from engine.machine.machine import cores
+from engine.runtime import no_effect
 from engine.runtime.job import CachedFile, Job, topology_of
 from operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.datastream.helpers import environment, pairs
@@ -162,12 +163,25 @@ def test_cached_files() -> None:
     }
 
 
-def test_nothing_of_java() -> None:
+def test_what_has_no_effect_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(no_effect, "_said", set())
     env = environment()
-    with pytest.raises(NotImplementedError, match=r"add_jars\(file:///a.jar\): nothing of Java"):
-        env.add_jars("file:///a.jar")
-    with pytest.raises(NotImplementedError, match=r"add_classpaths\(file:///a\): nothing of Java"):
-        env.add_classpaths("file:///a")
+    env.add_jars("file:///a.jar", "file:///b.jar")
+    env.add_jars("file:///c.jar")
+    env.add_classpaths("file:///a")
+    env.enable_checkpointing(1000)
+    env.set_buffer_timeout(5)
+    assert env.options()["pipeline.jars"] == "file:///a.jar;file:///b.jar;file:///c.jar"
+    for _ in range(2):
+        no_effect.say_without_effect(env.options())
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(", because")[0] for line in said] == [
+        "warning: execution.checkpointing.interval: no effect",
+        "warning: pipeline.classpaths, pipeline.jars: no effect",
+    ]
+    assert "nothing of Java runs" in said[1]
 
 
 def test_checkpoints_are_settings_only() -> None:

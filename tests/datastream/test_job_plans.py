@@ -147,7 +147,7 @@ def test_side_outputs() -> None:
     main = numbers(env).process(Split(), Types.LONG())
     main.get_side_output(tag).map(str).name("side")
     main.map(str).name("main")
-    assert set(Plan(env).parallelism) == {"Source: numbers -> PROCESS -> (side, main)"}
+    assert set(Plan(env).parallelism) == {"Source: numbers -> PROCESS -> (Map -> side, main)"}
 
 
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])

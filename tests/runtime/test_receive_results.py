@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 import pytest
 
 from engine.runtime import receive_results
+from engine.runtime.errors import JobExecutionError
 from engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
 from engine.runtime.receive_results import ResultReceiver
 from operators.chain.piece_size import PieceSize
@@ -131,3 +132,20 @@ def test_idle_and_half_strangers_do_not_keep_subtasks_out(receiver):
         assert receiver.next_records() == [*b"a"]
     for one in strangers:
         one.close()
+
+
+def test_a_subtask_that_spark_has_not_run_has_no_records(receiver):
+    with sender_of_one(receiver) as run:
+        run.finish()
+        receiver.wake(all_sent=True)
+        assert receiver.next_records() == [*b"a"]
+        assert receiver.next_records() == []
+
+
+def test_a_subtask_that_has_begun_and_not_ended_is_missed(receiver, monkeypatch):
+    monkeypatch.setattr(receive_results, "SILENT_SECONDS", 0.01)
+    with sender_of_one(receiver):
+        receiver.wake(all_sent=True)
+        assert receiver.next_records() == [*b"a"]
+        with pytest.raises(JobExecutionError, match="not all of its records have arrived"):
+            receiver.next_records()

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.chain.operator import OperatorContext
+from operators.common.serialized_keys import dictionary_key
 from operators.common.time import Time
 from operators.common.typeinfo import Types
 from operators.functions.functions import AggregateFunction
@@ -17,7 +18,6 @@ from operators.state.descriptors import (
     ValueStateDescriptor,
 )
 from operators.state.keyed_state_backend import KeyedStateBackend
-from operators.state.keys import dictionary_key
 from operators.state.ttl_config import StateTtlConfig
 
 

@@ -125,3 +125,20 @@ def test_at_last_everything_fires_but_what_is_deleted():
     assert fired == [(3, "c"), (5, "b"), (9, "e")]
     assert queue.next_time() is None
     assert queue.count == 0
+
+
+def test_a_postponed_timer_fires_in_its_place():
+    queue = TimerQueue()
+    for time, entry in ((10, "a"), (20, "b"), (25, "c"), (30, "d")):
+        queue.add(time, entry)
+    fired = []
+    for time, entry in queue.due(26):
+        fired.append((time, entry))
+        if (time, entry) == (10, "a"):
+            queue.postpone(22, "a")
+        elif (time, entry) == (22, "a"):
+            queue.postpone(26, "a")
+        elif (time, entry) == (20, "b"):
+            queue.postpone(40, "b")
+    assert fired == [(10, "a"), (20, "b"), (22, "a"), (25, "c"), (26, "a")]
+    assert list(queue.due(100)) == [(30, "d"), (40, "b")]

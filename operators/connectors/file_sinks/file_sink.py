@@ -11,6 +11,7 @@ import warnings
 from typing import Any, Self
 
 from operators.chain.operator import OperatorContext
+from operators.common.arguments import require_text
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.base import StreamTransformer, SupportsPreprocessing
 from operators.connectors.file_sinks.compaction import (
@@ -50,7 +51,8 @@ class BucketedFileSink(Sink):
 
     def __init__(self, base_path: str, part_format: PartFormat, rolling_policy: RollingPolicy) -> None:
         super().__init__()
-        self.base_path, self.part_format, self.rolling_policy = base_path, part_format, rolling_policy
+        self.base_path = require_text(base_path, "base_path")
+        self.part_format, self.rolling_policy = part_format, rolling_policy
         self.columnar = part_format.columnar
         self.bucket_assigner: BucketAssigner = DateTimeBucketAssigner()
         self.output_file_config = OutputFileConfig("part", "")

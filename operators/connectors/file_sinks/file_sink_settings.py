@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from operators.common.arguments import require_integer, require_text
 from operators.common.no_java import NoJavaError
 from operators.connectors.file_sinks.java_dates import JavaDateFormat
 
@@ -103,6 +104,8 @@ class DefaultRollingPolicy(RollingPolicy):
         rollover_interval: int = 60 * 1000,
         inactivity_interval: int = 60 * 1000,
     ) -> None:
+        for given in (part_size, rollover_interval, inactivity_interval):
+            require_integer(given, "part_size, rollover_interval and inactivity_interval")
         if min(part_size, rollover_interval, inactivity_interval) <= 0:
             raise ValueError("part_size, rollover_interval and inactivity_interval must be positive")
         self.part_size = part_size
@@ -143,12 +146,12 @@ class OutputFileConfig:
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
             """What names start with."""
-            self.part_prefix = prefix
+            self.part_prefix = require_text(prefix, "prefix")
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
             """What names end in."""
-            self.part_suffix = suffix
+            self.part_suffix = require_text(suffix, "suffix")
             return self
 
         def build(self) -> OutputFileConfig:

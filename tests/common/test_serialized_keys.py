@@ -1,10 +1,14 @@
+import collections
 import datetime
 import enum
 import math
 import pickle
+import zoneinfo
 from array import array
 from collections import namedtuple
 from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.common.hashable_key import hashable_key
-from operators.common.pickled_keys import pickled_key
 from operators.common.row import Row, RowKind
+from operators.common.serialized_keys import dictionary_key, serialized_key
 from operators.common.time import Instant
 
 STEADY = settings(derandomize=True, deadline=None)
@@ -42,6 +45,23 @@ class WithHash(WithState):
         return hash(self.value)
 
 
+class AllEqual(WithState):
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+def noted(text, note):
+    word = Word(text)
+    word.note = note
+    return word
+
+
+ordered = collections.OrderedDict
+
+
 class WithSlots:
     __slots__ = ("value",)
 
@@ -58,31 +78,39 @@ DIFFERENT: list[Any] = [
     Row.of_kind(RowKind.DELETE, 1, 2), Row(1, True), array("i", [1]), array("q", [1]), np.array([1]),
     np.array([1.0]), np.array([[1]]), np.array([1], dtype=object), datetime.date(2020, 1, 1),
     datetime.datetime(2020, 1, 1), Instant(1, 0), WithState(1), WithState(True), WithHash(1), WithSlots(1),
-    int, len,
+    int, len, ("operators.common.row.Row", 0, None, 1, 2), (..., "builtins.set", b"1"), {2: 1, 1: 2},
+    {1: 2, 2: 1},
+    datetime.datetime(2020, 1, 1, fold=1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+    datetime.datetime(2020, 1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
+    datetime.datetime(2020, 1, 1, tzinfo=zoneinfo.ZoneInfo("UTC")), datetime.time(1),
+    datetime.time(1, tzinfo=datetime.UTC),
+    datetime.time(2, tzinfo=datetime.timezone(datetime.timedelta(hours=1))), Fraction(1),
+    partial(len, 1), partial(int, 1), AllEqual(1), AllEqual(2), (AllEqual(1), 1), (AllEqual(2), 1), Ellipsis,
+    noted("1", 1), noted("1", 2), ordered(a=1, b=2), ordered(b=2, a=1),
 ]  # fmt: skip
 
 
 def test_different_keys_stay_different():
-    forms = [hashable_key(key) for key in DIFFERENT]
+    forms = [dictionary_key(key) for key in DIFFERENT]
     assert len(set(forms)) == len(forms)
 
 
 def test_different_keys_have_different_pickles():
-    pickles = [pickled_key(key) for key in DIFFERENT]
+    pickles = [serialized_key(key) for key in DIFFERENT]
     assert len(set(pickles)) == len(pickles)
 
 
 @pytest.mark.parametrize("key", DIFFERENT, ids=repr)
 def test_copies_of_a_key_are_the_same_key(key):
     again = pickle.loads(pickle.dumps(key))
-    assert hashable_key(again) == hashable_key(key)
-    assert hash(hashable_key(again)) == hash(hashable_key(key))
-    assert pickled_key(again) == pickled_key(key)
+    assert dictionary_key(again) == dictionary_key(key)
+    assert hash(dictionary_key(again)) == hash(dictionary_key(key))
+    assert serialized_key(again) == serialized_key(key)
 
 
 @pytest.mark.parametrize("key", ["a", 5, b"x", None, 1.5, ("a", 1), (), (1, ("b",)), Instant(1, 2)])
 def test_plain_keys_are_their_own_form(key):
-    assert hashable_key(key) is key or key == (1, ("b",))
+    assert dictionary_key(key) is key or key == (1, ("b",))
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3)
@@ -107,7 +135,7 @@ def same(one, other):
             return math.isnan(one) and math.isnan(other)
         return one == other and math.copysign(1, one) == math.copysign(1, other)
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+        return same(list(one), list(other)) and same(list(one.values()), list(other.values()))
     if isinstance(one, (list, tuple, Row)):
         return len(one) == len(other) and all(map(same, one, other))
     return one == other
@@ -116,14 +144,14 @@ def same(one, other):
 @STEADY
 @given(KEYS, KEYS)
 def test_equality_is_that_of_classes_and_values(one, other):
-    assert (hashable_key(one) == hashable_key(other)) == same(one, other)
-    assert (pickled_key(one) == pickled_key(other)) == same(one, other)
+    assert (dictionary_key(one) == dictionary_key(other)) == same(one, other)
+    assert (serialized_key(one) == serialized_key(other)) == same(one, other)
 
 
 @STEADY
 @given(KEYS)
 def test_forms_are_hashable_and_stable(key):
     again = pickle.loads(pickle.dumps(key))
-    assert hash(hashable_key(key)) == hash(hashable_key(again))
-    assert hashable_key(key) == hashable_key(again)
-    assert pickled_key(key) == pickled_key(again)
+    assert hash(dictionary_key(key)) == hash(dictionary_key(again))
+    assert dictionary_key(key) == dictionary_key(again)
+    assert serialized_key(key) == serialized_key(again)

@@ -1,0 +1,35 @@
+"""Arguments of constructors and setters, checked when they are given: what Java's signatures would refuse.
+
+Source: the signatures of Flink's methods that PyFlink calls, which take a Python int for an int or a long, a
+Python float for a double, and nothing else for either.
+"""
+
+from typing import Any
+
+
+def require_integer(value: Any, what: str, bits: int = 64) -> int:
+    """`value`. TypeError for what is no int, such as True and NumPy's; ValueError where it has more bits."""
+    if type(value) is not int:
+        raise TypeError(f"{what} must be an int, not {_described(value)}")
+    if value >> (bits - 1) not in (0, -1):
+        raise ValueError(f"{what} must be an int of {bits} bits, not {value}")
+    return value
+
+
+def require_text(value: Any, what: str) -> str:
+    """`value`. TypeError unless it is a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {_described(value)}")
+    return value
+
+
+def require_kind(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
+    """`value`. TypeError unless it is an object of one of the classes."""
+    if not isinstance(value, kinds):
+        names = " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise TypeError(f"{what} must be a {names}, not {_described(value)}")
+    return value
+
+
+def _described(value: Any) -> str:
+    return "None" if value is None else f"{value!r:.100} of class {type(value).__name__}"

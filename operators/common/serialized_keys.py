@@ -1,0 +1,186 @@
+"""Which keys are the same: those with the same serialised form, wherever keys are compared.
+
+In PyFlink a key of no declared type is the byte array of its pickle, and only that is compared and hashed:
+1, 1.0 and True are three keys, a moment in two time zones is two, and the `__eq__` of an author's class does
+not count. (A key of a declared type has been through the coder of its type before it comes here:
+`key_selection.TypedKeys`.) What chance decides in pickles is decided here by the value: whether equal strings
+are one object, and the order of a set.
+
+Source: org.apache.flink.streaming.api.functions.python.KeyByKeySelector,
+pyflink.fn_execution.coder_impl_fast.CloudPickleCoderImpl.
+"""
+
+import datetime
+import pickle
+from array import array
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from math import isnan
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from operators.common.row import Row
+from operators.common.time import Instant
+
+#: Types of keys that are the same key exactly where Python takes them for equal.
+_PLAIN = frozenset({str, int, bytes, type(None), datetime.date, datetime.timedelta, UUID, Instant})
+_WORDS = frozenset({str, bytes})
+_ALIKE = frozenset({int, bool, type(None)})
+_FLAT = _ALIKE | _WORDS
+_SINGLE = frozenset({datetime.date, datetime.timedelta, Decimal, UUID})
+_MOMENTS = frozenset({datetime.datetime, datetime.time})
+_NAMED = (type, FunctionType, BuiltinFunctionType)
+
+
+class SerializedKey:
+    """A key that a dictionary would refuse or confuse with others: its serialised form beside the key."""
+
+    __slots__ = ("_hash", "original", "serialized")
+
+    def __init__(self, serialized: bytes, original: Any) -> None:
+        self.serialized, self.original = serialized, original
+        self._hash = hash(serialized)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is SerializedKey and self.serialized == other.serialized
+
+    def __reduce__(self) -> tuple[type["SerializedKey"], tuple[bytes, Any]]:
+        return SerializedKey, (self.serialized, self.original)
+
+
+def dictionary_key(key: Any) -> Hashable:
+    """`key` itself where dictionaries tell it from others as they should, else a SerializedKey.
+
+    TypeError for a key that cannot be serialised.
+    """
+    return key if _is_plain(key) else SerializedKey(serialized_key(key), key)
+
+
+def dictionary_keys(keys: list[Any]) -> Sequence[Any]:
+    """`dictionary_key` of each; the list itself where all are plain."""
+    if _PLAIN.issuperset(map(type, keys)):
+        return keys
+    return [dictionary_key(key) for key in keys]
+
+
+def original_key(key: Any) -> Any:
+    """What the key selector gave, of a `dictionary_key`."""
+    return key.original if type(key) is SerializedKey else key
+
+
+def serialized_key(key: Any) -> bytes:
+    """The serialised form of `key`: PyFlink's, for what is neither an object nor has a set in it.
+
+    TypeError for a key that cannot be serialised.
+    """
+    kind = type(key)
+    if kind is SerializedKey:
+        return key.serialized  # type: ignore[no-any-return]
+    if kind in _WORDS or kind is int or (kind is tuple and _is_flat(key)):
+        return pickle.dumps(key, protocol=5)
+    with suppress(RecursionError):  # a key that contains itself is pickled as it is
+        key = _normalized(key, {})
+    return pickle.dumps(key, protocol=5)
+
+
+def _is_plain(key: Any) -> bool:
+    kind = type(key)
+    if kind in _PLAIN:
+        return True
+    if kind is tuple:
+        return _PLAIN.issuperset(map(type, key)) or all(map(_is_plain, key))
+    return kind is float and not (key.is_integer() or isnan(key))
+
+
+def _is_flat(key: tuple[Any, ...]) -> bool:
+    # such that pickle's bytes depend on the values only
+    words = [one for one in key if type(one) in _WORDS]
+    return len(set(words)) == len(words) and _FLAT.issuperset(map(type, key))
+
+
+def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
+    """What is pickled for `value`. `seen` has one object for equal ones, which pickle writes out once."""
+    kind = type(value)
+    if kind in _ALIKE:
+        return value
+    if kind in _WORDS:
+        return seen.setdefault((kind, value), value)
+    if kind in _SINGLE or (kind in _MOMENTS and type(value.tzinfo) in _ZONES):
+        return seen.setdefault((kind, repr(value)), value)
+    if kind in _REBUILT:
+        return _REBUILT[kind](value, seen)
+    if isinstance(value, _NAMED):
+        return _form(value, (), seen)
+    if isinstance(value, Enum):
+        return _form(kind, (value.value,), seen)
+    if isinstance(value, np.generic):
+        return _form(kind, (value.item(),), seen)
+    return _form(kind, _state(value), seen)
+
+
+def _form(kind: Any, parts: Sequence[Any], seen: dict[Any, Any]) -> Any:
+    """What stands for a value of `kind`: with `...`, which no tuple has then."""
+    return (..., f"{kind.__module__}.{kind.__qualname__}", *[_normalized(part, seen) for part in parts])
+
+
+def _state(value: Any) -> tuple[Any, ...]:
+    """What pickle would rebuild `value` from, except its class. TypeError if it cannot be pickled."""
+    reduced = value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return (reduced,)
+    arguments = tuple(one for one in reduced[1] if one is not type(value))
+    return (arguments, *(list(one) if hasattr(one, "__next__") else one for one in reduced[2:]))
+
+
+def _tuple(value: tuple[Any, ...], seen: dict[Any, Any]) -> Any:
+    return tuple([_normalized(one, seen) for one in value])
+
+
+def _list(value: list[Any], seen: dict[Any, Any]) -> Any:
+    return [_normalized(one, seen) for one in value]
+
+
+def _dict(value: dict[Any, Any], seen: dict[Any, Any]) -> Any:
+    if _FLAT.issuperset(map(type, value)):
+        return {_normalized(key, seen): _normalized(one, seen) for key, one in value.items()}
+    return _form(dict, [part for entry in value.items() for part in entry], seen)
+
+
+def _set(value: Any, seen: dict[Any, Any]) -> Any:
+    return _form(type(value), sorted(map(serialized_key, value)), seen)
+
+
+def _row(value: Row, seen: dict[Any, Any]) -> Any:
+    names = None if value._names is None else tuple(value._names)
+    return _form(Row, (value._row_kind.value, names, *value._values), seen)
+
+
+def _ndarray(value: Any, seen: dict[Any, Any]) -> Any:
+    content = value.tolist() if value.dtype.hasobject else value.tobytes()
+    return _form(np.ndarray, (value.dtype.str, value.shape, content), seen)
+
+
+_ZONES = (type(None), datetime.timezone)
+_REBUILT: dict[type, Callable[[Any, dict[Any, Any]], Any]] = {
+    float: lambda value, seen: float("nan") if isnan(value) else value,
+    tuple: _tuple,
+    list: _list,
+    dict: _dict,
+    set: _set,
+    frozenset: _set,
+    bytearray: lambda value, seen: _form(bytearray, (bytes(value),), seen),
+    complex: lambda value, seen: _form(complex, (repr(value),), seen),
+    array: lambda value, seen: _form(array, (value.typecode, value.tobytes()), seen),
+    Row: _row,
+    np.ndarray: _ndarray,
+    partial: lambda value, seen: _form(partial, (value.func, value.args, value.keywords), seen),
+}
