@@ -78,7 +78,7 @@ def test_a_bucket_on_another_file_system(tmp_path, monkeypatch):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    monkeypatch.setattr(durable_files.os, "rename", across)
+    monkeypatch.setattr(os, "rename", across)
     refused(file_sink(tmp_path / "out", "bucket/part"), "no file can be renamed to it")
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -26,7 +26,8 @@ def _no_links(monkeypatch, request):
 def test_one_of_several_decides(tmp_path):
     system = fs.LocalFileSystem()
     for race in range(100):
-        path, won = str(tmp_path / str(race)), []
+        path = str(tmp_path / str(race))
+        won: list[int] = []
         start = threading.Barrier(3)
 
         def decide(side, path=path, won=won, start=start):

@@ -89,7 +89,7 @@ def test_a_source_of_rows_can_give_batches_and_rows_again():
 
 def test_sources_of_java_classes_are_refused():
     with pytest.raises(NoJavaError, match="Java"):
-        Source("org.example.MySource")
+        Source("org.example.MySource")  # type: ignore[abstract]
 
 
 def test_chunks_are_bounded():
