@@ -32,8 +32,15 @@ class Pass(NamedTuple):
 PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
-        "resolved_inputs",
+        "expanded_transformations",
         ("transformations",),
+        "a sink of the Sink V2 API is the operators that Flink makes of it, with ids of their own",
+        "SinkTransformationTranslator, GlobalCommitterTransformationTranslator",
+    ),
+    Pass(
+        Layer.STREAM_GRAPH,
+        "resolved_inputs",
+        ("expanded_transformations",),
         "one row per stream edge, numbered at both ends; "
         "each virtual transformation is replaced by the physical ones above it",
         "StreamGraph.addEdgeInternal, TransformationTranslator",
@@ -42,7 +49,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.STREAM_GRAPH,
         "inherited_groups",
         (
-            "transformations",
+            "expanded_transformations",
             "resolved_inputs",
         ),
         "every node has a slot sharing group",
@@ -52,7 +59,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.STREAM_GRAPH,
         "stream_nodes",
         (
-            "transformations",
+            "expanded_transformations",
             "job_settings",
             "resolved_inputs",
             "inherited_groups",
@@ -105,7 +112,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.STREAM_GRAPH,
         "stream_graph_refusals",
         (
-            "transformations",
+            "expanded_transformations",
             "resolved_inputs",
             "marked_edges",
             "stream_edges",

@@ -48,6 +48,7 @@ STREAM_NODES = table(
     ("function_class", STR, "binary class name of the user's function; null = none, or not known", True),
     ("output_type", STR, "type information of its output, as Flink prints it; null = not known", True),
     ("consumes_data_set", STR, "cached data set that it reads: 32 hex digits; null = none", True),
+    ("transformation", INT, "the transformation that it was made of; null in a graph that was given", True),
 )
 
 STREAM_EDGES = table(

@@ -42,6 +42,7 @@ _NODE_COLUMNS: dict[str, pa.DataType] = {
     "function_class": _STRING,
     "output_type": _STRING,
     "consumes_data_set": _STRING,
+    "transformation": _INT32,
 }
 _EDGE_COLUMNS: dict[str, pa.DataType] = {
     "source": _INT32,

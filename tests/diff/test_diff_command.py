@@ -24,6 +24,8 @@ def run(*arguments):
 
 
 def differences(*arguments) -> dict[str, Any]:
+    if "--stateful" not in arguments:
+        arguments = (*arguments, "--stateful", "*")
     code, out, said = run(*arguments, "--json")
     assert (code, said) == (0, "")
     found = json.loads(out)

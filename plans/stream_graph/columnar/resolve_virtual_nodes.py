@@ -31,7 +31,7 @@ _SINK, _ONE_INPUT = map(KINDS.index, (Kind.SINK, Kind.ONE_INPUT))
 _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 
 
-def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
+def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
     As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
@@ -47,9 +47,9 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
         4   partition  [3]     hash
         5   one_input  [4]     -
     """
-    given = input_rows(transformations)
+    given = input_rows(expanded_transformations)
     order, bounds, inputs, kinds = given
-    expansions = expand_virtual_nodes(transformations, given)
+    expansions = expand_virtual_nodes(expanded_transformations, given)
     virtual = kinds >= FIRST_VIRTUAL
     starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
     edges = np.where(virtual, np.diff(starts), kinds != _SINK)
@@ -67,7 +67,7 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
     at = pl.Series(way.view(np.uint32))
     labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
-    topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
+    topologies, ids = (expanded_transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     return pl.DataFrame(
         {
             TOPOLOGY: topologies[target],

@@ -27,6 +27,8 @@ _COPIED = (
     "managed_memory",
     "min_resources",
     "preferred_resources",
+    "transformation",
+    "concurrent_attempts",
 )
 _KIND_NUMBER = pl.col("kind").cast(pl.Enum(list(OPERATOR_KINDS))).to_physical().alias("kind_number")
 _WITH_STATE_BACKEND = (
@@ -39,7 +41,7 @@ _REQUIREMENTS = pl.Map(pl.Int32, pl.String)
 
 
 def translate_nodes(
-    transformations: pl.DataFrame,
+    expanded_transformations: pl.DataFrame,
     job_settings: pl.DataFrame,
     resolved_inputs: pl.DataFrame,
     inherited_groups: pl.DataFrame,
@@ -69,9 +71,9 @@ def translate_nodes(
         3   Sink: k    3            false                   default             ALWAYS
     """
     rows = inherited_groups["row"].to_numpy()
-    keyed = np.zeros(len(transformations), bool)
+    keyed = np.zeros(len(expanded_transformations), bool)
     keyed[resolved_inputs["target_row"].filter(resolved_inputs["keyed"]).to_numpy()] = True
-    operators = _taken(transformations.select(_COPIED), rows)
+    operators = _taken(expanded_transformations.select(_COPIED), rows)
     settings = look_up(operators.select(TOPOLOGY), job_settings.select(_SETTINGS).rechunk(), {})
     translated = (
         operators.hstack(
@@ -79,7 +81,7 @@ def translate_nodes(
                 *settings.drop(TOPOLOGY),
                 pl.Series("keyed", keyed[rows]),
                 inherited_groups["slot_sharing_group"],
-                _slot_scopes(transformations.select("slot_scope"), keyed, rows),
+                _slot_scopes(expanded_transformations.select("slot_scope"), keyed, rows),
             ]
         )
         .with_columns(_KIND_NUMBER)
@@ -135,14 +137,14 @@ def _node_columns() -> list[pl.Expr]:
         .otherwise(chaining),
         "source": is_kind(Kind.SOURCE),
         "legacy_source": is_kind(Kind.LEGACY_SOURCE),
-        "yielding": is_kind(Kind.ASYNC),
+        "yielding": is_kind(Kind.ASYNC, Kind.WRITER),
         "coordinated": is_kind(Kind.SOURCE),
         "invokable": _of_kind("invokable"),
         "operator_factory": _of_kind("operator_factory"),
         "input_format": pl.lit(False),
         "output_format": pl.lit(False),
         "no_output_until_end_of_input": pl.lit(False),
-        "supports_concurrent_execution_attempts": pl.lit(True),
+        "supports_concurrent_execution_attempts": pl.col("concurrent_attempts"),
         "managed_memory": pl.when(sorts_with_memory & (pl.col("managed_memory").map.len() == 0))
         .then(pl.concat_list(weight).cast(_WEIGHTS))
         .otherwise("managed_memory"),

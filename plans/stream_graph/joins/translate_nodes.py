@@ -21,7 +21,7 @@ def _of_kind(attribute: str) -> Column:
 
 
 def translate_nodes(
-    transformations: DataFrame,
+    expanded_transformations: DataFrame,
     job_settings: DataFrame,
     resolved_inputs: DataFrame,
     inherited_groups: DataFrame,
@@ -29,7 +29,7 @@ def translate_nodes(
 ) -> DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    In: transformations, job_settings, resolved_inputs, inherited_groups (see inherit_slot_sharing_groups),
+    In: expanded_transformations, job_settings, resolved_inputs, inherited_groups (see inherit_slot_sharing_groups),
     given_stream_nodes (schema STREAM_NODES). Out: stream_nodes. Sources without a reader are left out.
 
     Source: the translators in org.apache.flink.streaming.runtime.translators, SimpleTransformationTranslator,
@@ -54,7 +54,7 @@ def translate_nodes(
         2   m          7            true                    default             ALWAYS
         3   Sink: k    3            false                   default             ALWAYS
     """
-    physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
+    physical = expanded_transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     read = resolved_inputs.select(TOPOLOGY, "source").distinct()
     sources = join_local(
         physical.filter(F.col("kind").isin(*SOURCE_KINDS)), read, {"id": "source"}, "left_semi"
@@ -107,14 +107,14 @@ def _node_columns() -> list[Column | str]:
         .alias("chaining"),
         (kind == Kind.SOURCE).alias("source"),
         (kind == Kind.LEGACY_SOURCE).alias("legacy_source"),
-        (kind == Kind.ASYNC).alias("yielding"),
+        kind.isin(Kind.ASYNC, Kind.WRITER).alias("yielding"),
         (kind == Kind.SOURCE).alias("coordinated"),
         _of_kind("invokable").alias("invokable"),
         _of_kind("operator_factory").alias("operator_factory"),
         F.lit(False).alias("input_format"),
         F.lit(False).alias("output_format"),
         F.lit(False).alias("no_output_until_end_of_input"),
-        F.lit(True).alias("supports_concurrent_execution_attempts"),
+        F.col("concurrent_attempts").alias("supports_concurrent_execution_attempts"),
         F.when(
             sorts_with_memory,
             F.coalesce(F.when(F.size("managed_memory") > 0, F.col("managed_memory")), sorting_weight),
@@ -132,4 +132,5 @@ def _node_columns() -> list[Column | str]:
         kind.isin(*SOURCE_KINDS).alias("among_sources"),
         F.coalesce("keyed", F.lit(False)).alias("keyed"),
         *(F.lit(None).cast("string").alias(name) for name in ONLY_GIVEN),
+        "transformation",
     ]
