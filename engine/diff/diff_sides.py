@@ -27,8 +27,8 @@ def diff_sides(
     """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
 
     `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
-    none: keyed operators, sources and sinks have. `in_both`: how many equal topologies both sides have beside these. One slice is in memory
-    at a time. Raises what the sides' plans raise.
+    none: keyed operators, sources and sinks have. `in_both`: how many equal topologies both sides have beside
+    these. One slice is in memory at a time. Raises what the sides' plans raise.
     """
     counts.topologies[Change.EQUAL] += in_both
     for part in pair_topologies(old, new, in_both):

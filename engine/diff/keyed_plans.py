@@ -11,7 +11,6 @@ from plans.savepoint.restore_savepoint import Failure
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ManagedMemoryUseCase
 
-
 _STATE_BACKEND = pl.col("slot_scope").list.contains(str(ManagedMemoryUseCase.STATE_BACKEND))
 _OF_SINKS = pl.col("operator_factory").is_in(["SinkWriterOperatorFactory", "CommitterOperatorFactory"])
 HAS_STATE = (
@@ -20,7 +19,8 @@ HAS_STATE = (
     | pl.col("read").is_null()
     | _OF_SINKS.fill_null(value=False)
 )
-"""Keyed operators, sources (their offsets or splits) and sinks (their transactions); `read`: some edge leaves."""
+"""Keyed operators, sources (their offsets or splits) and sinks (their transactions); `read`: some edge
+leaves it."""
 
 
 class KeyedPlans(NamedTuple):

@@ -160,7 +160,7 @@ class _Expansion:
         return row
 
     def _fail_over_region(self) -> dict[str, Any]:
-        """In BATCH mode all of what it reads is written before it is read (SinkExpander.addFailOverRegion)."""
+        """In BATCH mode all that it reads is written before it is read (SinkExpander.addFailOverRegion)."""
         forward, batch = str(Partitioner.FORWARD), str(StreamExchangeMode.BATCH)
         return self._new(Kind.PARTITION, partitioner=forward, exchange_mode=batch)
 

@@ -52,7 +52,10 @@ def to_topology_lines(tables: Tables) -> pl.DataFrame:
 
 def _of_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.filter(pl.col(TOPOLOGY).is_in(topologies[TOPOLOGY].implode()))
-    members = listed(rows, ["id"], json_object(_values(rows, TRANSFORMATIONS.names[1:])))
+    names = [name for name in TRANSFORMATIONS.names[1:] if name != "sink_topology"]
+    text, sink = json_object(_values(rows, names)), pl.col("sink_topology")
+    with_sink = pl.concat_str(text.str.head(-1), pl.lit(","), sink.str.slice(1))
+    members = listed(rows, ["id"], pl.when(sink.is_null()).then(text).otherwise(with_sink))
     own = _values(topologies, _OF_TOPOLOGY)
     own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
     heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))

@@ -27,7 +27,7 @@ class InputRows(NamedTuple):
 
 
 def input_rows(transformations: pl.DataFrame) -> InputRows:
-    """The inputs of all transformations, whose ids are 1, 2, … in each topology unless a sink was expanded."""
+    """The inputs of all transformations. Ids are 1, 2, … in each topology of which no sink was expanded."""
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     lengths = transformations["inputs"].list.len().to_numpy()
     inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()

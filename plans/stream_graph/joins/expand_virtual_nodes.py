@@ -12,8 +12,8 @@ from plans.vocabulary import VIRTUAL_KINDS, Kind
 def start(expanded_transformations: DataFrame) -> DataFrame:
     """One row per virtual transformation and input: the expansion by one step.
 
-    In: expanded_transformations. Out (key topology_id, node, path): node (the virtual id), path (array of union input
-    positions, the order among a node's rows), input (the id reached), open (input is virtual itself), and the
+    In: expanded_transformations. Out (key topology_id, node, path): node (the virtual id), path (array of
+    union input positions, the order among a node's rows), input (the id reached), open (input is virtual itself), and the
     labels picked up on the way: partition (id of the transformation that decides the partitioner),
     partitioner, exchange_mode, output_tag, selected_names.
     """

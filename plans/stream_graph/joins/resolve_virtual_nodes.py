@@ -37,8 +37,8 @@ def resolve_virtual_nodes(expanded_transformations: DataFrame, virtual_expansion
         F.col("position").alias("translated"),
         F.posexplode("inputs").alias("position", "input"),
     )
-    # A sink's translator gives no stream node ids to transformations that have it as an input; a sink that was
-    # expanded is a union of nothing.
+    # A sink's translator gives no stream node ids to transformations that have it as an input; a sink that
+    # was expanded is a union of nothing.
     gives_none = (F.col("kind") == Kind.SINK) | ((F.col("kind") == Kind.UNION) & (F.size("inputs") == 0))
     sinks = expanded_transformations.filter(gives_none).select(TOPOLOGY, "id", F.lit(True).alias("sink"))
     behind_virtual = join_local(
