@@ -5,11 +5,11 @@ id order, each ending in a newline. The digest is over the header and the hex di
 lines, so that no topology is ever one string. A header is
 `transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its
 TRANSFORMATIONS columns after topology_id, in order, joined by `|` (sink_topology only where it is set). A
-string is written as its length in UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false; null, an empty list and
-an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory is
-`USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above), without keys
-that begin with CAPTURE_NOTES. Resources
-are nano-cores and three byte counts, joined by commas.
+string is written as its length in UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true
+or false; null, an empty list and an empty map as nothing. Lists are joined by commas (slot_scope sorted),
+managed_memory is `USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings
+above), without keys that begin with CAPTURE_NOTES. Resources are nano-cores and three byte counts, joined by
+commas.
 
 A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted
 keys. The text has no defaults left out: an absent key and its default are the same topology.

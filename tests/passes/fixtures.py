@@ -63,10 +63,14 @@ class Case(NamedTuple):
 
         They stand side by side if a docstring is wide enough for that.
         """
-        known = {*reads, *(_BEFORE[table] for table in reads if table in _BEFORE)}
-        before = [shown.text() for shown in self.tables[:-1] if shown.table in known]
+        before = [shown.text() for shown in self.tables[:-1] if shown.table in shown_instead(reads)]
         after = self.tables[-1].text()
         return _side_by_side(before, after) or "\n\n".join([*before, f"{ARROW} {after}"])
+
+
+def shown_instead(reads: Iterable[str]) -> set[str]:
+    """The tables that fixtures of a pass show of those that it reads."""
+    return {_BEFORE.get(table, table) for table in reads}
 
 
 def read_cases(produces: str) -> list[Case]:

@@ -16,6 +16,19 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
 
     Example: a sink that commits becomes a writer and a committer
     (tests/passes/fixtures/expanded_transformations.txt).
+
+        transformations
+        id  kind    inputs  name   uid  sink_topology
+        1   source  []      s      -    -
+        2   sink    [1]     Files  out  {"committer":{},"writer":{}}
+
+        -> expanded_transformations
+        id  kind       inputs  name              uid
+        1   source     []      s                 -
+        2   union      []      Files             -
+        3   writer     [1]     Files: Writer     out
+        4   partition  [3]     ""                -
+        5   committer  [4]     Files: Committer  Sink Committer: out
     """
     plain = transformations.with_columns(
         position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)

@@ -22,6 +22,19 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
 
     Example: a sink that commits becomes a writer and a committer
     (tests/passes/fixtures/expanded_transformations.txt).
+
+        transformations
+        id  kind    inputs  name   uid  sink_topology
+        1   source  []      s      -    -
+        2   sink    [1]     Files  out  {"committer":{},"writer":{}}
+
+        -> expanded_transformations
+        id  kind       inputs  name              uid
+        1   source     []      s                 -
+        2   union      []      Files             -
+        3   writer     [1]     Files: Writer     out
+        4   partition  [3]     ""                -
+        5   committer  [4]     Files: Committer  Sink Committer: out
     """
     sinks = transformations.filter(F.col("sink_topology").isNotNull()).select(TOPOLOGY).distinct()
     columns = [

@@ -54,8 +54,8 @@ def inherit_slot_sharing_groups(expanded_transformations: DataFrame, resolved_in
     """One row per physical transformation of the topologies that name any group.
 
     In: expanded_transformations, resolved_inputs. Out (key topology_id, id): slot_sharing_group. Nodes of
-    other topologies are all in the group "default". A node without inputs and without a group of its own is in
-    "default", as is one whose inputs disagree.
+    other topologies are all in the group "default". A node without inputs and without a group of its own is
+    in "default", as is one whose inputs disagree.
 
     Source: StreamGraphGenerator.determineSlotSharingGroup.
 

@@ -30,8 +30,8 @@ def refuse_stream_graphs(
     """One row per refused topology (see first_refusals).
 
     In: expanded_transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates
-    operators in creation order, each one's sources just before it; it raises what it meets first on that way. What only
-    some settings refuse is not looked for where no job has them.
+    operators in creation order, each one's sources just before it; it raises what it meets first on that way.
+    What only some settings refuse is not looked for where no job has them.
 
     Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
     MultipleInputSelectionHandler.checkSupportedInputCount,

@@ -30,7 +30,8 @@ def translate_nodes(
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
     In: expanded_transformations, job_settings, resolved_inputs, inherited_groups (see
-    inherit_slot_sharing_groups), given_stream_nodes (schema STREAM_NODES). Out: stream_nodes. Sources without a reader are left out.
+    inherit_slot_sharing_groups), given_stream_nodes (schema STREAM_NODES). Out: stream_nodes. Sources without
+    a reader are left out.
 
     Source: the translators in org.apache.flink.streaming.runtime.translators, SimpleTransformationTranslator,
     BatchExecutionUtils (keyed operators of BATCH jobs sort their input, head a chain and weigh memory).
