@@ -14,8 +14,8 @@ def start(expanded_transformations: DataFrame) -> DataFrame:
 
     In: expanded_transformations. Out (key topology_id, node, path): node (the virtual id), path (array of
     union input positions, the order among a node's rows), input (the id reached), open (input is virtual
-    itself), and the labels picked up on the way: partition (id of the transformation that decides the partitioner),
-    partitioner, exchange_mode, output_tag, selected_names.
+    itself), and the labels picked up on the way: partition (id of the transformation that decides the
+    partitioner), partitioner, exchange_mode, output_tag, selected_names.
     """
     virtual = expanded_transformations.filter(F.col("kind").isin(*VIRTUAL_KINDS))
     is_partition = F.col("kind") == Kind.PARTITION
