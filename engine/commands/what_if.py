@@ -12,6 +12,7 @@ from engine.store.open_plan import StoredPlan
 from plans.choices import Choices
 from plans.columnar.frames import from_arrow
 from plans.job_graph.columnar.is_chained import IS_CHAINED
+from plans.stream_graph.columnar.expand_sinks import expand_sinks
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
@@ -120,7 +121,7 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: Reason) -> pl.DataFrame:
     edges = frames["stream_edges"].filter(has & _alone(reason))
     if reason is Reason.DIFFERENT_PARALLELISM:
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
-        implied = resolve_virtual_nodes(ordered).filter(pl.col("partitioner").is_null())
+        implied = resolve_virtual_nodes(expand_sinks(ordered)).filter(pl.col("partitioner").is_null())
         edges = edges.join(
             implied.select(TOPOLOGY, "target", "in_index"), on=[TOPOLOGY, "target", "in_index"]
         )
@@ -139,11 +140,11 @@ def _planned(
     elif reason in (Reason.DIFFERENT_PARALLELISM, Reason.DIFFERENT_SLOT_SHARING_GROUP):
         column = "parallelism" if reason is Reason.DIFFERENT_PARALLELISM else "slot_sharing_group"
         values = _followed(nodes.select(TOPOLOGY, "id", value=column), edges, chosen)
-        frames["transformations"] = _with(frames["transformations"], values, column)
+        frames["transformations"] = _with(frames["transformations"], _given(values, nodes), column)
     else:
         end = "source" if reason is Reason.UPSTREAM_NEVER_CHAINS else "target"
         always = chosen.select(TOPOLOGY, id=end, value=pl.lit(ChainingStrategy.ALWAYS.value)).unique()
-        frames["transformations"] = _with(frames["transformations"], always, "chaining")
+        frames["transformations"] = _with(frames["transformations"], _given(always, nodes), "chaining")
     frames["stream_nodes"], frames["stream_edges"] = nodes.clear(), edges.clear()
     frames["rejected"] = frames["rejected"].clear()
     options = plan.version.options
@@ -151,6 +152,13 @@ def _planned(
     choices = Choices(SlotSharingStrategy(options["slot_sharing"]), network, task_manager)
     planned = plan_frames(frames, len(frames["topologies"]), Layer.SLOTS, choices, lambda stage: None)
     return StoredPlan(plan.version, lambda table: from_arrow(planned.tables[table]).lazy())
+
+
+def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """`values` of nodes as those of the transformations that they were made of, the first of each."""
+    made = nodes.select(TOPOLOGY, "id", "transformation")
+    of_transformations = values.join(made, on=[TOPOLOGY, "id"]).select(TOPOLOGY, "value", id="transformation")
+    return of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
 
 
 def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:
