@@ -64,18 +64,39 @@ final class SinkTopology implements InvocationHandler, Serializable {
             case "addPreWriteTopology" -> steps.add((DataStream<?>) arguments[0], node.get("pre_write"));
             case "addPreCommitTopology" -> steps.add((DataStream<?>) arguments[0], node.get("pre_commit"));
             case "addPostCommitTopology" -> postCommit((DataStream<?>) arguments[0]);
+            case "getCommittableSerializer", "getWriteResultSerializer" -> new NoCommittables();
             case "hashCode" -> System.identityHashCode(proxy);
             case "equals" -> proxy == arguments[0];
             case "toString" -> "a sink that is planned";
-            default -> throw new UnsupportedOperationException("sinks are planned and not run");
+            default ->
+                    throw new UnsupportedOperationException(
+                            method.getName() + ": sinks are planned and not run");
         };
+    }
+
+    /** Of committables, of which there are none. */
+    static final class NoCommittables implements SimpleVersionedSerializer<Long>, Serializable {
+        @Override
+        public int getVersion() {
+            return 1;
+        }
+
+        @Override
+        public byte[] serialize(Long committable) {
+            return new byte[0];
+        }
+
+        @Override
+        public Long deserialize(int version, byte[] serialized) {
+            return 0L;
+        }
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})
     private Object postCommit(DataStream<?> committed) {
         if (node.path("global_committer").asBoolean()) {
             StandardSinkTopologies.addGlobalCommitter(
-                    (DataStream) committed, context -> null, () -> (SimpleVersionedSerializer) null);
+                    (DataStream) committed, context -> null, NoCommittables::new);
         } else {
             steps.add(committed, node.get("post_commit"));
         }

@@ -63,8 +63,8 @@ final class StreamGraphTranslation {
     private final Configuration configuration = new Configuration();
     private final ExecutionConfig executionConfig;
 
-    /** Where sinks of the Sink V2 API make the operators that they become. */
-    private final StreamExecutionEnvironment environment;
+    /** Where sinks of the Sink V2 API make the operators that they become; made for the first of them. */
+    private StreamExecutionEnvironment environment;
 
     /** By id - 1. */
     private final List<Transformation<Long>> transformations = new ArrayList<>();
@@ -83,8 +83,6 @@ final class StreamGraphTranslation {
         executionConfig = new ExecutionConfig(configuration);
         executionConfig.setParallelism(topology.path("parallelism").asInt(1));
         given(topology, "max_parallelism", value -> executionConfig.setMaxParallelism(value.asInt()));
-        environment = new StreamExecutionEnvironment(configuration);
-        environment.setParallelism(executionConfig.getParallelism());
     }
 
     StreamGraph translate() {
@@ -180,6 +178,10 @@ final class StreamGraphTranslation {
 
     /** A sink of the Sink V2 API, which SinkTransformationTranslator expands. */
     private Transformation<Long> sink(JsonNode node, String name, int parallelism, boolean configured) {
+        if (environment == null) {
+            environment = new StreamExecutionEnvironment(configuration);
+            environment.setParallelism(executionConfig.getParallelism());
+        }
         CustomSinkOperatorUidHashes.SinkOperatorUidHashesBuilder hashes = CustomSinkOperatorUidHashes.builder();
         given(node.path("writer"), "uid_hash", value -> hashes.setWriterUidHash(value.asText()));
         given(node.path("committer"), "uid_hash", value -> hashes.setCommitterUidHash(value.asText()));
