@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engine.diff.read_pairs import Pair
+from engine.diff.savepoint_verdicts import savepoint_verdicts
 from engine.planning.plan_in_process import plan_in_process
 from plans.columnar.frames import from_arrow
 from plans.plan_json.columnar.to_topology_lines import to_topology_lines
@@ -135,3 +137,14 @@ def test_a_fleet_may_have_some_topologies_with_such_sinks():
         assert rows(planned.tables, table) == sorted(
             row for one in alone for row in rows(one.tables, table)
         ), table
+
+
+@pytest.mark.parametrize(
+    ("stateful", "verdict"), [(None, "allow-non-restored"), ({1}, "restores"), ({2}, "allow-non-restored")]
+)
+def test_the_state_of_a_sink_is_that_of_all_that_it_becomes(stateful, verdict):
+    old, new = job(**COMMITTING, uid="files"), job(writer={}, uid="files")
+    for topology in (old, new):
+        topology["transformations"][0]["uid"], topology["transformations"][2]["uid"] = "in", "out"
+    pair = Pair("pair", old, new, None if stateful is None else frozenset(stateful))
+    assert [found.verdict for found in savepoint_verdicts([pair])] == [verdict]
