@@ -1,3 +1,4 @@
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,6 +13,7 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.PipelineOptions;
@@ -19,6 +21,7 @@ import org.apache.flink.core.memory.ManagedMemoryUseCase;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.streaming.api.datastream.CustomSinkOperatorUidHashes;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.CheckpointConfig;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -187,7 +190,7 @@ final class StreamGraphTranslation {
         given(node.path("committer"), "uid_hash", value -> hashes.setCommitterUidHash(value.asText()));
         SinkTransformation<Long, Long> sink =
                 new SinkTransformation<>(
-                        new DataStream<>(environment, input(node, 0)),
+                        stream(input(node, 0)),
                         SinkTopology.of(node, this::addSteps),
                         LONG,
                         name,
@@ -206,7 +209,7 @@ final class StreamGraphTranslation {
         for (JsonNode step : steps) {
             Transformation<Long> input = (Transformation<Long>) (Transformation) last.getTransformation();
             if (step.get("kind").asText().equals("partition")) {
-                last = new DataStream<>(environment, partition(step, input));
+                last = stream(partition(step, input));
                 continue;
             }
             SingleOutputStreamOperator<Long> operator =
@@ -215,10 +218,30 @@ final class StreamGraphTranslation {
                     (OneInputTransformation<Long, Long>) operator.getTransformation();
             given(step, "parallelism", value -> one.setParallelism(value.asInt()));
             configure(one, step);
-            key(one, input);
             last = operator;
         }
         return last;
+    }
+
+    /** As keyBy gives it where the transformation is a hash partition: what reads it is keyed. */
+    @SuppressWarnings("unchecked")
+    private DataStream<Long> stream(Transformation<Long> transformation) {
+        DataStream<Long> stream = new DataStream<>(environment, transformation);
+        if (!isHashPartition(transformation)) {
+            return stream;
+        }
+        try {
+            Constructor<?> keyed =
+                    KeyedStream.class.getDeclaredConstructor(
+                            DataStream.class,
+                            PartitionTransformation.class,
+                            KeySelector.class,
+                            TypeInformation.class);
+            keyed.setAccessible(true);
+            return (DataStream<Long>) keyed.newInstance(stream, transformation, new Operators.Key(), LONG);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("not the KeyedStream class of Flink 2.3", e);
+        }
     }
 
     private static PartitionTransformation<Long> partition(JsonNode node, Transformation<Long> input) {

@@ -116,7 +116,7 @@ def _add_operator(
     if kind == "multi_input":
         _check_input_count(len(t["inputs"]))
     inputs = [translated[i] for i in t.get("inputs", ())]
-    first = by_id[t["inputs"][0]] if kind == "one_input" else None
+    first = by_id[t["inputs"][0]] if kind == "one_input" or t.get("writes") else None
     keyed = first is not None and first["kind"] == "partition" and first["partitioner"] == "hash"
     node = StreamNode(
         id=t["id"],
@@ -189,7 +189,13 @@ def _parts_of_sink(sink: Transformation) -> Iterator[dict[str, Any]]:
             yield {**step, "uid": f"{uid}: {step['uid']}"} if "uid" in step else step
 
     def part(kind: str, name: str, own_uid: str | None) -> dict[str, Any]:
-        return {"kind": kind, "name": name, **({"uid": own_uid} if uid else {}), **_hash(sink[name.lower()])}
+        return {
+            "kind": kind,
+            "name": name,
+            "writes": True,
+            **({"uid": own_uid} if uid else {}),
+            **_hash(sink[name.lower()]),
+        }
 
     yield from steps("pre_write")
     yield part("async", "Writer", uid)

@@ -8,7 +8,7 @@ from plans.compiled import run_loop
 from plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
 from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
 from plans.stream_graph.expand_virtual_nodes import LABELS
-from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind
 
@@ -27,7 +27,8 @@ _FOUND = (
 )
 
 
-_SINK, _ONE_INPUT = map(KINDS.index, (Kind.SINK, Kind.ONE_INPUT))
+_SINK = KINDS.index(Kind.SINK)
+_KEYED = np.array([kind in KEYED_BEHIND_HASH for kind in KINDS])
 _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 
 
@@ -74,8 +75,7 @@ def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFram
             "target": ids[target],
             "source": ids[source],
             **labels[LABELS].to_dict(),
-            "keyed": labels["right_behind_hash"].fill_null(False)
-            & pl.Series(values=kinds[target] == _ONE_INPUT),
+            "keyed": labels["right_behind_hash"].fill_null(False) & pl.Series(values=_KEYED[kinds[target]]),
             "source_row": source,
             "target_row": target,
             **edge,

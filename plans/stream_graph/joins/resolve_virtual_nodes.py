@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from operators.kinds import OPERATOR_KINDS
 from plans.joins.blocks import by_number
 from plans.joins.frames import join_local
-from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind, Partitioner
 
@@ -45,7 +45,7 @@ def resolve_virtual_nodes(expanded_transformations: DataFrame, virtual_expansion
         virtual_expansions.drop("open").withColumnRenamed("input", "behind"), sinks, {"behind": "id"}, "left"
     ).withColumnRenamed("sink", "behind_is_sink")
     keyed = (
-        (F.col("kind") == Kind.ONE_INPUT)
+        F.col("kind").isin(*KEYED_BEHIND_HASH)
         & (F.col("partition") == F.col("input"))
         & (F.col("partitioner") == Partitioner.HASH)
     )
