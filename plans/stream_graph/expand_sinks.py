@@ -36,7 +36,16 @@ _GLOBAL_COMMITTER = "Global Committer"
 _WITH_A_NODE_OF_ITS_OWN = (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
 _EMPTY: dict[str, Any] = {"inputs": [], "managed_memory": [], "slot_scope": []}
 _OF_THE_SINK = ("parallelism", "max_parallelism", "slot_sharing_group")
-_UIDS = {Kind.WRITER: "{}", Kind.COMMITTER: "Sink Committer: {}"}
+_GLOBAL: dict[str, Any] = {
+    **{"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)},
+    # Of the sink it has the name and the uid only.
+    **{"slot_sharing_group": None, "co_location_group": None},
+}
+_UIDS = {
+    Kind.WRITER: "{}",
+    Kind.COMMITTER: "Sink Committer: {}",
+    Kind.GLOBAL_COMMITTER: "Sink {} Global Committer",
+}
 
 Row = Mapping[str, Any]
 
@@ -133,13 +142,7 @@ class _Expansion:
         if given.get("global_committer"):
             partition = self._new(Kind.PARTITION, partitioner=str(Partitioner.GLOBAL))
             yield partition
-            yield self._new(
-                Kind.GLOBAL_COMMITTER,
-                name=_GLOBAL_COMMITTER,
-                parallelism=1,
-                max_parallelism=1,
-                chaining=str(ChainingStrategy.ALWAYS),
-            )
+            yield self._operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {}) | _GLOBAL
             self.counter += 1  # the virtual node of the partition
 
     def _new(self, kind: str, **keys: Any) -> dict[str, Any]:

@@ -265,7 +265,7 @@ def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
 KIND_RULES: dict[str, Rules] = {
     str(kind): _VIRTUAL[kind]
     if kind in VIRTUAL_KINDS
-    else _PHYSICAL | (SINK_TOPOLOGY if kind == Kind.SINK else {})
+    else {**_PHYSICAL, **(SINK_TOPOLOGY if kind == Kind.SINK else {})}
     for kind in WRITTEN_KINDS
 }
 """Kind to the rules of the keys it takes."""

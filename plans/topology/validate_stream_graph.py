@@ -36,6 +36,12 @@ from plans.topology.rules import (
 from plans.vocabulary import GlobalStreamExchangeMode, JobType, StreamExchangeMode
 
 _HEX_32 = re.compile(r"[0-9a-f]{32}").fullmatch
+
+
+def _is_data_set(value: str) -> bool:
+    return _HEX_32(value) is not None
+
+
 _ANY_ID = integer(-(2**31), INT32_MAX, "a stream node id")
 
 
@@ -75,7 +81,7 @@ SETTING_RULES: Rules = {
 
 OPTIONAL_SETTINGS = ("partitioners_compared", "slot_sharing_group_resources")
 _CLASS_NAME = text("a binary class name", bool)
-_DATA_SET = text("the id of a data set, 32 lower-case hex digits", _HEX_32)
+_DATA_SET = text("the id of a data set, 32 lower-case hex digits", _is_data_set)
 
 _GRAPH_RULES: Rules = {
     **SETTING_RULES,

@@ -140,15 +140,16 @@ class _Builder:
             if rng.random() < 0.4:
                 steps.append({"kind": "partition", "partitioner": rng.choice(_PARTITIONERS)})
                 continue
-            step = {"kind": "one_input", "name": f"step {place}"}
-            for key, values in (
+            step: dict[str, Any] = {"kind": "one_input", "name": f"step {place}"}
+            choices: tuple[tuple[str, tuple[Any, ...]], ...] = (
                 ("parallelism", (1, 2, 3)),
                 ("max_parallelism", (7, 128)),
                 ("chaining", _CHAINING),
                 ("slot_sharing_group", ("a", "b")),
                 ("co_location_group", ("left", "right")),
                 ("buffer_timeout", (0, 5)),
-            ):
+            )
+            for key, values in choices:
                 if rng.random() < 0.1:
                     step[key] = rng.choice(values)
             steps.append(step)

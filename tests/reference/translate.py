@@ -175,7 +175,9 @@ def _expand_sink(
         _translate_part(graph, part, by_id, translated, virtual, new_ids)
     if sink.get("global_committer"):
         add({"kind": "partition", "partitioner": "global"})
-        add({"kind": "one_input", "name": "Global Committer", "parallelism": 1, "max_parallelism": 1})
+        kept = {"uid": f"Sink {sink['uid']} Global Committer"} if "uid" in sink else {}
+        name = f"{sink.get('name', '')}: Global Committer"
+        add({"kind": "one_input", "name": name, **kept, "parallelism": 1, "max_parallelism": 1})
         for part in made[-2:]:
             _translate_part(graph, part, by_id, translated, virtual, new_ids)
 
