@@ -46,4 +46,4 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
             made += expand(rows[start:end])
             start = end
     expanded = from_arrow(pa.Table.from_pylist(made, EXPANDED))
-    return pl.concat([plain.filter(~has_sinks), expanded.select(plain.columns).cast(dict(plain.schema))])
+    return pl.concat([plain.filter(~has_sinks), expanded.select(plain.columns).cast(plain.schema)])
