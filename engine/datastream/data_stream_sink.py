@@ -22,7 +22,7 @@ class DataStreamSink:
         self._transformation = transformation
 
     def expand(self, writer: dict[str, Any], committer: dict[str, Any] | None) -> None:
-        """Plan it as a sink of the Sink V2 API: a writer, and a committer behind it unless that is None."""
+        """Plan it as a sink of the Sink V2 API: a writer, and a committer after it unless that is None."""
         self._transformation.writer, self._transformation.committer = writer, committer
 
     def name(self, name: str) -> DataStreamSink:

@@ -53,7 +53,7 @@ Row = Mapping[str, Any]
 def expand_sinks(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The rows of one topology (TRANSFORMATIONS) in the order of their ids, as rows of EXPANDED.
 
-    What a sink becomes stands in its place and has ids behind those of all transformations, counted as
+    What a sink becomes stands in its place and has ids after those of all transformations, counted as
     Flink's counter does; the sink itself stays as a union of nothing, so that what reads it reads nothing.
     """
     ways = _count_ways(rows)

@@ -5,4 +5,4 @@ from plans.vocabulary import Kind
 
 MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
 KEYED_BEHIND_HASH = (Kind.ONE_INPUT, Kind.WRITER, Kind.COMMITTER)
-"""Kinds that are keyed right behind a hash partition: KeyedStream.doTransform makes their operators."""
+"""Kinds that are keyed right after a hash partition: KeyedStream.doTransform makes their operators."""
