@@ -2,7 +2,8 @@
 
 Source: the translators in `org.apache.flink.streaming.runtime.translators`, and the operator (factory)
 classes that they and the DataStream API use: SourceOperatorFactory, StreamSource, StreamMap,
-AsyncWaitOperatorFactory, CoStreamMap, StreamSink.
+AsyncWaitOperatorFactory, CoStreamMap, StreamSink, SinkWriterOperatorFactory, CommitterOperatorFactory,
+GlobalCommitterOperator.
 """
 
 from typing import NamedTuple
@@ -41,4 +42,7 @@ OPERATOR_KINDS: dict[str, OperatorKind] = {
         multiple_inputs=True,
     ),
     "sink": OperatorKind("Sink: ", "OneInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS"),
+    "writer": OperatorKind("", "OneInputStreamTask", "SinkWriterOperatorFactory", "ALWAYS", yielding=True),
+    "committer": OperatorKind("", "OneInputStreamTask", "CommitterOperatorFactory", "ALWAYS"),
+    "global_committer": OperatorKind("", "OneInputStreamTask", "SimpleOperatorFactory", "ALWAYS"),
 }

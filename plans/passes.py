@@ -28,8 +28,15 @@ class Pass(NamedTuple):
 PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
-        "resolved_inputs",
+        "expanded_transformations",
         ("transformations",),
+        "a sink of the Sink V2 API is the operators that Flink makes of it, with ids of their own",
+        "SinkTransformationTranslator, GlobalCommitterTransformationTranslator",
+    ),
+    Pass(
+        Layer.STREAM_GRAPH,
+        "resolved_inputs",
+        ("expanded_transformations",),
         "one row per stream edge, numbered at both ends; "
         "each virtual transformation is replaced by the physical ones above it",
         "StreamGraph.addEdgeInternal, TransformationTranslator",
@@ -37,14 +44,20 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "inherited_groups",
-        ("transformations", "resolved_inputs"),
+        ("expanded_transformations", "resolved_inputs"),
         "every node has a slot sharing group",
         "StreamGraphGenerator.determineSlotSharingGroup",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "stream_nodes",
-        ("transformations", "job_settings", "resolved_inputs", "inherited_groups", "given_stream_nodes"),
+        (
+            "expanded_transformations",
+            "job_settings",
+            "resolved_inputs",
+            "inherited_groups",
+            "given_stream_nodes",
+        ),
         "physical transformations are nodes",
         "TransformationTranslator, BatchExecutionUtils",
     ),
@@ -80,7 +93,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "stream_graph_refusals",
-        ("transformations", "resolved_inputs", "marked_edges", "stream_edges", "job_settings"),
+        ("expanded_transformations", "resolved_inputs", "marked_edges", "stream_edges", "job_settings"),
         "at most one refusal per topology, the first that Flink raises",
         "StreamGraph.createActualEdge, StreamGraphGenerator.validateTransformationUid",
     ),

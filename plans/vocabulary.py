@@ -34,6 +34,9 @@ class Kind(StrEnum):
     TWO_INPUT = "two_input"  #: operator with two inputs
     MULTI_INPUT = "multi_input"  #: operator with any number of inputs, into which sources can be chained
     SINK = "sink"  #: nothing reads it
+    WRITER = "writer"  #: what a sink with a `writer` becomes; in no topology file
+    COMMITTER = "committer"  #: the same, with a `committer`
+    GLOBAL_COMMITTER = "global_committer"  #: the same, with a `global_committer`
     UNION = "union"  #: virtual: its users get an edge from each of its inputs
     PARTITION = "partition"  #: virtual: sets partitioner and exchange mode of the edge
     SIDE_OUTPUT = "side_output"  #: virtual: sets the output tag of the edge
@@ -41,6 +44,12 @@ class Kind(StrEnum):
 
 
 VIRTUAL_KINDS = frozenset({Kind.UNION, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT})
+EXPANDED_KINDS = frozenset({Kind.WRITER, Kind.COMMITTER, Kind.GLOBAL_COMMITTER})
+"""Kinds that only expand_sinks makes."""
+
+WRITTEN_KINDS = tuple(kind for kind in Kind if kind not in EXPANDED_KINDS)
+"""Kinds that topology files may have."""
+
 SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
 
 

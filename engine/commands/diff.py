@@ -60,7 +60,7 @@ def command(
             "--stateful",
             metavar="PATTERN",
             help="Only operators with such a name or uid have state (* and ? stand for characters); may be "
-            "given several times. Default: all have.",
+            "given several times. Default: keyed operators, sources and sinks have; '*' stands for all.",
         ),
     ] = None,
     json: Annotated[

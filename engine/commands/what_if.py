@@ -14,6 +14,7 @@ from plans.job_graph.columnar.is_chained import IS_CHAINED
 from plans.layers import Choices
 from plans.not_chainable_reasons import NotChainableReason
 from plans.reason_records import ChainAlways, FollowProducer, SwitchOn
+from plans.stream_graph.columnar.expand_sinks import expand_sinks
 from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
@@ -112,7 +113,7 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.D
     if isinstance(change := CHANGES[reason], FollowProducer) and change.implies:
         # What an edge has for this reason goes with it; what a partition transformation has given stays.
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
-        implied = resolve_virtual_nodes(ordered).filter(pl.col("partitioner").is_null())
+        implied = resolve_virtual_nodes(expand_sinks(ordered)).filter(pl.col("partitioner").is_null())
         edges = edges.join(
             implied.select(TOPOLOGY, "target", "in_index"), on=[TOPOLOGY, "target", "in_index"]
         )
@@ -129,10 +130,10 @@ def _planned(
             frames["job_settings"] = frames["job_settings"].with_columns(pl.lit(True).alias(setting))
         case FollowProducer(attribute):
             values = _followed(nodes.select(TOPOLOGY, "id", value=attribute), edges, chosen)
-            frames["transformations"] = _with(frames["transformations"], values, attribute)
+            frames["transformations"] = _with(frames["transformations"], _given(values, nodes), attribute)
         case ChainAlways(end):
             always = chosen.select(TOPOLOGY, id=end, value=pl.lit(ChainingStrategy.ALWAYS.value)).unique()
-            frames["transformations"] = _with(frames["transformations"], always, "chaining")
+            frames["transformations"] = _with(frames["transformations"], _given(always, nodes), "chaining")
     frames["stream_nodes"], frames["stream_edges"] = nodes.clear(), edges.clear()
     frames["rejected"] = frames["rejected"].clear()
     options = plan.version.options
@@ -140,6 +141,13 @@ def _planned(
     choices = Choices(SlotSharingStrategy(options["slot_sharing"]), network, task_manager)
     planned = plan_frames(frames, len(frames["topologies"]), Layer.SLOTS, choices, lambda stage: None)
     return StoredPlan(plan.version, lambda table: from_arrow(planned.tables[table]).lazy())
+
+
+def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """`values` of nodes as those of the transformations that they were made of, the first of each."""
+    made = nodes.select(TOPOLOGY, "id", "transformation")
+    of_transformations = values.join(made, on=[TOPOLOGY, "id"]).select(TOPOLOGY, "value", id="transformation")
+    return of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
 
 
 def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -5,6 +5,8 @@ Source: org.apache.flink.streaming.api.datastream.DataStreamSink.
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.operator_settings import check_parallelism, check_uid_hash
 from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
@@ -20,6 +22,10 @@ class DataStreamSink:
         self._environment = environment
         self._transformation = transformation
 
+    def expand(self, writer: dict[str, Any], committer: dict[str, Any] | None) -> None:
+        """Plan it as a sink of the Sink V2 API: a writer, and a committer after it unless that is None."""
+        self._transformation.writer, self._transformation.committer = writer, committer
+
     def name(self, name: str) -> DataStreamSink:
         """Name the sink."""
         self._transformation.name = require_text(name, "name")
@@ -31,7 +37,14 @@ class DataStreamSink:
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
-        """Set the sink's id itself: 32 hex digits. ValueError for anything else."""
+        """Set the sink's id itself: 32 hex digits. ValueError for anything else.
+
+        TypeError for a sink of `sink_to`, as in Flink: it becomes operators with ids of their own.
+        """
+        if self._transformation.writer is not None:
+            raise TypeError(
+                "set_uid_hash: only sink functions (add_sink) take a uid hash, not sink_to; use uid"
+            )
         self._transformation.uid_hash = check_uid_hash(uid_hash)
         return self
 

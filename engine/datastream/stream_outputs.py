@@ -38,7 +38,9 @@ class StreamOutputs(RecordOperations):
         """Write the records to a sink, after the transformer that the sink may bring."""
         transformer = sink.get_transformer() if hasattr(sink, "get_transformer") else None
         stream = self if transformer is None else transformer.apply(self)
-        return stream._sink_to(sink, "Writer")
+        ended = stream._sink_to(sink, "Sink")
+        ended.expand(sink.planned_writer, sink.planned_committer)
+        return ended
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print one line for each record on the driver's standard output.

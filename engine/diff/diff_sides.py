@@ -27,8 +27,8 @@ def diff_sides(
     """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
 
     `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
-    none: all have. `in_both`: how many equal topologies both sides have beside these. One slice is in memory
-    at a time. Raises what the sides' plans raise.
+    none: keyed operators, sources and sinks have. `in_both`: how many equal topologies both sides have beside
+    these. One slice is in memory at a time. Raises what the sides' plans raise.
     """
     counts.topologies[Change.EQUAL] += in_both
     for part in pair_topologies(old, new, in_both):
@@ -68,7 +68,7 @@ def _diff_slice(
     changed = changed_plans(before, after, matched)
     with_state = _with_state(before.operators, stateful)
     lost = lost_operators(with_state, after, matched)
-    verdicts = _verdicts(before, after, pairs["name"], with_state if stateful else None, lost)
+    verdicts = _verdicts(before, after, pairs["name"], with_state, lost)
     fingerprints = [
         dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
         for side in (before, after)
@@ -116,7 +116,7 @@ def _changed(
 
 def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFrame:
     if not stateful:
-        return operators
+        return operators.filter("has_state")
     matching = re.compile("|".join(map(translate, stateful)))
     known = pl.concat([operators["name"], operators["uid"]]).drop_nulls().unique()
     chosen = [name for name in known if matching.match(name)]
@@ -125,9 +125,9 @@ def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFram
 
 @without_garbage_collection()
 def _verdicts(
-    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame | None, lost: LostOperators
+    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame, lost: LostOperators
 ) -> Mapping[int, Restored]:
-    """Of topologies that both sides planned. `with_state`: the operators that have state; None: all have.
+    """Of topologies that both sides planned. `with_state`: the operators that have state.
 
     Where every state has an operator that it fits, Flink has nothing to say, unless uid hashes give an
     operator a second id: only the other jobs are restored one by one.
@@ -138,15 +138,14 @@ def _verdicts(
     doubtful = {*lost.lost, *lost.mismatched, *has_second_id}
     before, after = _jobs(old, doubtful), _jobs(new, doubtful)
     nodes: dict[int, set[int]] = {}
-    if with_state is not None:
-        for topology, node in with_state.select(TOPOLOGY, "node").iter_rows():
-            nodes.setdefault(topology, set()).add(node)
+    for topology, node in with_state.select(TOPOLOGY, "node").iter_rows():
+        nodes.setdefault(topology, set()).add(node)
     return {
         number: restored(
             names[number],
             before[number],
             after[number],
-            None if with_state is None else frozenset(nodes.get(number, ())),
+            frozenset(nodes.get(number, ())),
         )
         if number in doubtful
         else Restored(names[number])

@@ -9,13 +9,26 @@ from engine.diff.side import Plans
 from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from plans.savepoint.restore_savepoint import Failure
 from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import ManagedMemoryUseCase
+
+_STATE_BACKEND = pl.col("slot_scope").list.contains(str(ManagedMemoryUseCase.STATE_BACKEND))
+_OF_SINKS = pl.col("operator_factory").is_in(["SinkWriterOperatorFactory", "CommitterOperatorFactory"])
+HAS_STATE = (
+    pl.col("keyed").fill_null(_STATE_BACKEND)
+    | pl.col("among_sources")
+    | pl.col("read").is_null()
+    | _OF_SINKS.fill_null(value=False)
+)
+"""Keyed operators, sources (their offsets or splits) and sinks (their transactions); `read`: some edge
+leaves it."""
 
 
 class KeyedPlans(NamedTuple):
     """The plans of one side; topology_id is the number of the pair in its slice.
 
     `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
-    uids, its vertex, the vertex's subtasks and effective max parallelism, and whether that is derived.
+    uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived, and
+    whether it `has_state` as far as the topology says.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -47,7 +60,9 @@ def _operators(tables: Plans) -> pl.DataFrame:
     given = tables["job_vertices"].select(
         TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == NOT_DECIDED
     )
-    nodes = tables["stream_nodes"].rename({"id": "node"})
+    writers = tables["stream_edges"].select(TOPOLOGY, pl.col("source").alias("id"), read=True).unique()
+    nodes = tables["stream_nodes"].join(writers, on=[TOPOLOGY, "id"], how="left").rename({"id": "node"})
+    nodes = nodes.with_columns(has_state=HAS_STATE)
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
     return operators.join(given, on=[TOPOLOGY, "vertex"], how="left")

@@ -1,8 +1,10 @@
 """Whether the state of old topologies can be restored in new ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from engine.diff.read_pairs import Pair
 from engine.planning.plan_in_process import plan_in_process
@@ -15,6 +17,7 @@ from plans.savepoint.restore_savepoint import (
     restore_savepoint,
     take_savepoint,
 )
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from plans.vocabulary import Layer
 
@@ -79,6 +82,7 @@ def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEF
     jobs = jobs_to_restore(
         {name: from_arrow(planned[name].select(JOB_COLUMNS[name])) for name in JOB_COLUMNS}
     )
+    made = _nodes_by_transformation(planned)
     rejected = from_arrow(planned["rejected"].select(["name", "error", "message"]))
     refusals = {name: Failure(error, message) for name, error, message in rejected.iter_rows()}
     for number, pair in enumerate(pairs):
@@ -86,7 +90,21 @@ def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEF
         if (refusal := refusals.get(old) or refusals.get(new)) is not None:
             yield Restored(pair.name, refusal)
             continue
-        yield restored(pair.name, jobs[old], jobs[new], pair.stateful)
+        stateful = pair.stateful
+        if stateful is not None:
+            stateful = frozenset(node for one in stateful for node in made.get((old, one), ()))
+        yield restored(pair.name, jobs[old], jobs[new], stateful)
+
+
+def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str, int], list[int]]:
+    """(topology's name, transformation) to the stream nodes that it was made into: of a sink, several."""
+    names = dict(from_arrow(planned["topologies"].select([TOPOLOGY, "name"])).iter_rows())
+    found: dict[tuple[str, int], list[int]] = {}
+    nodes = from_arrow(planned["stream_nodes"].select([TOPOLOGY, "id", "transformation"]))
+    for topology, node, transformation in nodes.iter_rows():
+        one = node if transformation is None else transformation
+        found.setdefault((names[topology], one), []).append(node)
+    return found
 
 
 def restored(name: str, old: Job, new: Job, stateful: frozenset[int] | None = None) -> Restored:

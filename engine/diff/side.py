@@ -11,7 +11,11 @@ from plans.tables.column_types import TOPOLOGY
 PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
     "topologies": (TOPOLOGY, "name", "fingerprint"),
     "rejected": (TOPOLOGY, "name", "error", "message"),
-    "stream_nodes": (TOPOLOGY, "id", "name", "parallelism", "uid", "uid_hash"),
+    "stream_nodes": (
+        *(TOPOLOGY, "id", "name", "parallelism", "uid", "uid_hash"),
+        *("among_sources", "keyed", "slot_scope", "operator_factory"),
+    ),
+    "stream_edges": (TOPOLOGY, "source"),
     "job_vertices": (TOPOLOGY, "vertex", "vertex_id", "max_parallelism", "topological_order"),
     "chained_operators": (
         *(TOPOLOGY, "vertex", "node", "operator_id", "user_defined_operator_id", "operator_order"),

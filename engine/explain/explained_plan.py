@@ -3,10 +3,14 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from engine.draw.chaining_reasons import stream_edges_with_reasons
 from engine.draw.drawn_plan import DrawnPlan, Row
 from plans.vocabulary import TopologyForm
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _NODE = (
     *("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "uid", "uid_hash"),
@@ -45,8 +49,18 @@ class ExplainedPlan:
 
     @cached_property
     def given(self) -> dict[int, Row]:
-        """Transformations by id; none of a StreamGraph."""
-        return {row["id"]: row for row in self.plan.rows("transformations", *_GIVEN)}
+        """Transformations by id, with what sinks become; none of a StreamGraph."""
+        frame = self._expanded
+        if frame is None:
+            return {}
+        return {row["id"]: row for row in frame.select(_GIVEN).iter_rows(named=True)}
+
+    @cached_property
+    def _expanded(self) -> "pl.DataFrame | None":
+        from plans.stream_graph.columnar.expand_sinks import expand_sinks
+
+        frame = self.plan.table("transformations")
+        return None if frame is None else expand_sinks(frame.sort("id").collect())
 
     @cached_property
     def edges(self) -> list[tuple[Row, str]]:
@@ -116,10 +130,8 @@ class ExplainedPlan:
             return {}
         from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 
-        frame = self.plan.table("transformations")
+        frame = self._expanded
         if frame is None:
             return {}
-        resolved = resolve_virtual_nodes(frame.sort("id").collect()).select(
-            "target", "in_index", "partitioner"
-        )
+        resolved = resolve_virtual_nodes(frame).select("target", "in_index", "partitioner")
         return {(target, index): name for target, index, name in resolved.iter_rows()}

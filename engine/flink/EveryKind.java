@@ -25,7 +25,8 @@ final class EveryKind {
               {"id": 19, "kind": "partition", "partitioner": "custom", "inputs": [14]},
               {"id": 20, "kind": "sink", "name": "sink", "inputs": [19]},
               {"id": 21, "kind": "partition", "partitioner": "rescale", "inputs": [14]},
-              {"id": 22, "kind": "sink", "name": "sink", "inputs": [21], "parallelism": 4}]}
+              {"id": 22, "kind": "sink", "name": "sink", "inputs": [21], "parallelism": 4},
+              {"id": 23, "kind": "sink", "name": "sink", "inputs": [14], "writer": {}, "committer": {}}]}
             """;
 
     private EveryKind() {}

@@ -1,3 +1,4 @@
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,12 +13,18 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.PipelineOptions;
 import org.apache.flink.core.memory.ManagedMemoryUseCase;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.streaming.api.datastream.CustomSinkOperatorUidHashes;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.CheckpointConfig;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.streaming.api.graph.StreamGraphGenerator;
 import org.apache.flink.streaming.api.operators.ChainingStrategy;
@@ -28,6 +35,7 @@ import org.apache.flink.streaming.api.transformations.OneInputTransformation;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
 import org.apache.flink.streaming.api.transformations.PhysicalTransformation;
 import org.apache.flink.streaming.api.transformations.SideOutputTransformation;
+import org.apache.flink.streaming.api.transformations.SinkTransformation;
 import org.apache.flink.streaming.api.transformations.SourceTransformation;
 import org.apache.flink.streaming.api.transformations.StreamExchangeMode;
 import org.apache.flink.streaming.api.transformations.TwoInputTransformation;
@@ -57,6 +65,9 @@ final class StreamGraphTranslation {
     private final JsonNode topology;
     private final Configuration configuration = new Configuration();
     private final ExecutionConfig executionConfig;
+
+    /** Where sinks of the Sink V2 API make the operators that they become; made for the first of them. */
+    private StreamExecutionEnvironment environment;
 
     /** By id - 1. */
     private final List<Transformation<Long>> transformations = new ArrayList<>();
@@ -101,11 +112,7 @@ final class StreamGraphTranslation {
         Transformation<Long> input = input(node, 0);
         return switch (node.get("kind").asText()) {
             case "union" -> new UnionTransformation<>(inputs(node));
-            case "partition" ->
-                    new PartitionTransformation<>(
-                            input,
-                            partitioner(node.path("partitioner").asText()),
-                            StreamExchangeMode.valueOf(node.path("exchange_mode").asText("UNDEFINED")));
+            case "partition" -> partition(node, input);
             case "side_output" ->
                     new SideOutputTransformation<>(input, new OutputTag<>(node.path("tag").asText(), LONG));
             default -> throw new IllegalArgumentException(node.get("kind").asText());
@@ -116,6 +123,9 @@ final class StreamGraphTranslation {
         boolean configured = node.has("parallelism");
         int parallelism = configured ? node.get("parallelism").asInt() : executionConfig.getParallelism();
         String name = node.path("name").asText();
+        if (node.has("writer")) {
+            return sink(node, name, parallelism, configured);
+        }
         PhysicalTransformation<Long> transformation = operator(node, name, parallelism, configured);
         configure(transformation, node);
         switch (node.get("kind").asText()) {
@@ -147,10 +157,7 @@ final class StreamGraphTranslation {
                 OneInputTransformation<Long, Long> one =
                         new OneInputTransformation<>(
                                 input(node, 0), name, Operators.map(), LONG, parallelism, configured);
-                if (isHashPartition(input(node, 0))) {
-                    one.setStateKeySelector(new Operators.Key());
-                    one.setStateKeyType(LONG);
-                }
+                key(one, input(node, 0));
                 return one;
             case "async":
                 return new OneInputTransformation<>(
@@ -172,11 +179,94 @@ final class StreamGraphTranslation {
         }
     }
 
-    private static void configure(PhysicalTransformation<Long> to, JsonNode node) {
+    /** A sink of the Sink V2 API, which SinkTransformationTranslator expands. */
+    private Transformation<Long> sink(JsonNode node, String name, int parallelism, boolean configured) {
+        if (environment == null) {
+            environment = new StreamExecutionEnvironment(configuration);
+            environment.setParallelism(executionConfig.getParallelism());
+        }
+        CustomSinkOperatorUidHashes.SinkOperatorUidHashesBuilder hashes = CustomSinkOperatorUidHashes.builder();
+        given(node.path("writer"), "uid_hash", value -> hashes.setWriterUidHash(value.asText()));
+        given(node.path("committer"), "uid_hash", value -> hashes.setCommitterUidHash(value.asText()));
+        SinkTransformation<Long, Long> sink =
+                new SinkTransformation<>(
+                        stream(input(node, 0)),
+                        SinkTopology.of(node, this::addSteps),
+                        LONG,
+                        name,
+                        parallelism,
+                        configured,
+                        hashes.build());
+        configureAny(sink, node);
+        given(node, "chaining", value -> sink.setChainingStrategy(ChainingStrategy.valueOf(value.asText())));
+        registered.add(sink);
+        return sink;
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private DataStream<?> addSteps(DataStream<?> stream, JsonNode steps) {
+        DataStream<?> last = stream;
+        for (JsonNode step : steps) {
+            Transformation<Long> input = (Transformation<Long>) (Transformation) last.getTransformation();
+            if (step.get("kind").asText().equals("partition")) {
+                last = stream(partition(step, input));
+                continue;
+            }
+            SingleOutputStreamOperator<Long> operator =
+                    ((DataStream<Long>) last).transform(step.path("name").asText(), LONG, Operators.map());
+            OneInputTransformation<Long, Long> one =
+                    (OneInputTransformation<Long, Long>) operator.getTransformation();
+            given(step, "parallelism", value -> one.setParallelism(value.asInt()));
+            configure(one, step);
+            last = operator;
+        }
+        return last;
+    }
+
+    /** As keyBy gives it where the transformation is a hash partition: what reads it is keyed. */
+    @SuppressWarnings("unchecked")
+    private DataStream<Long> stream(Transformation<Long> transformation) {
+        DataStream<Long> stream = new DataStream<>(environment, transformation);
+        if (!isHashPartition(transformation)) {
+            return stream;
+        }
+        try {
+            Constructor<?> keyed =
+                    KeyedStream.class.getDeclaredConstructor(
+                            DataStream.class,
+                            PartitionTransformation.class,
+                            KeySelector.class,
+                            TypeInformation.class);
+            keyed.setAccessible(true);
+            return (DataStream<Long>) keyed.newInstance(stream, transformation, new Operators.Key(), LONG);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("not the KeyedStream class of Flink 2.3", e);
+        }
+    }
+
+    private static PartitionTransformation<Long> partition(JsonNode node, Transformation<Long> input) {
+        return new PartitionTransformation<>(
+                input,
+                partitioner(node.path("partitioner").asText()),
+                StreamExchangeMode.valueOf(node.path("exchange_mode").asText("UNDEFINED")));
+    }
+
+    private static void key(OneInputTransformation<Long, Long> one, Transformation<Long> input) {
+        if (isHashPartition(input)) {
+            one.setStateKeySelector(new Operators.Key());
+            one.setStateKeyType(LONG);
+        }
+    }
+
+    private static void configureAny(Transformation<Long> to, JsonNode node) {
         given(node, "max_parallelism", value -> to.setMaxParallelism(value.asInt()));
         given(node, "slot_sharing_group", value -> to.setSlotSharingGroup(value.asText()));
         given(node, "co_location_group", value -> to.setCoLocationGroupKey(value.asText()));
         given(node, "uid", value -> to.setUid(value.asText()));
+    }
+
+    private static void configure(PhysicalTransformation<Long> to, JsonNode node) {
+        configureAny(to, node);
         given(node, "uid_hash", value -> to.setUidHash(value.asText()));
         given(node, "buffer_timeout", value -> to.setBufferTimeout(value.asLong()));
         given(node, "chaining", value -> to.setChainingStrategy(ChainingStrategy.valueOf(value.asText())));

@@ -1,3 +1,4 @@
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
@@ -28,6 +29,8 @@ final class TopologyJson {
                     "slot_scope",
                     "min_resources",
                     "preferred_resources");
+    private static final Set<String> SINK_KEYS =
+            Set.of("writer", "committer", "global_committer", "pre_write", "pre_commit", "post_commit");
     private static final Map<String, Set<String>> VIRTUAL_KEYS =
             Map.of(
                     "union", Set.of(),
@@ -84,7 +87,11 @@ final class TopologyJson {
         if (transformation.path("id").asInt() != id) {
             throw input(where + ": has id " + transformation.path("id") + ", ids are 1..n in creation order");
         }
-        requireKeys(where, transformation, COMMON_KEYS, physical ? PHYSICAL_KEYS : VIRTUAL_KEYS.get(kind));
+        Set<String> common = new HashSet<>(COMMON_KEYS);
+        if (kind.equals("sink")) {
+            common.addAll(SINK_KEYS);
+        }
+        requireKeys(where, transformation, common, physical ? PHYSICAL_KEYS : VIRTUAL_KEYS.get(kind));
         JsonNode inputs = transformation.path("inputs");
         for (JsonNode input : inputs) {
             if (!input.isInt() || input.asInt() < 1 || input.asInt() >= id) {

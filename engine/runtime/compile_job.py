@@ -4,7 +4,7 @@ Nothing is decided here: vertices, chains, parallelism, partitioners and who rea
 the plan does not know (functions, selectors, types) is looked up in the transformations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,13 @@ from engine.runtime.errors import JobCompileError
 from engine.runtime.resolve_inputs import StreamInput, inputs_of
 from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
 from operators.connectors.sink import CollectSink, Sink
+from operators.kinds import OPERATOR_KINDS
 from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from operators.task.build_chain import chain_order
 from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from operators.task.sink_operators import terminal_operator
+from operators.task.sink_operators import CommitterOperator, terminal_operator
+
+_COMMITTER = OPERATOR_KINDS["committer"].operator_factory
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,13 @@ def compile_job(
     Raises JobCompileError where plan and transformations do not belong together, or cannot run.
     """
     rows = {name: tables[name].to_pylist() for name in _READ}
-    by_node = dict(enumerate(transformations, 1))
-    inputs = {node: inputs_of(one) for node, one in by_node.items() if one.kind not in VIRTUAL_KINDS}
-    nodes = {one.created: node for node, one in by_node.items()}
+    by_node = {row["id"]: transformations[row["transformation"] - 1] for row in rows["stream_nodes"]}
+    committers = {row["id"] for row in rows["stream_nodes"] if row["operator_factory"] == _COMMITTER}
+    inputs = {
+        node: [StreamInput(one, None, None, 1)] if node in committers else inputs_of(one)
+        for node, one in by_node.items()
+    }
+    nodes = {one.created: node for node, one in by_node.items() if node not in committers}
     stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
     given: dict[tuple[int, int], StreamInput] = {}
     for (target, in_index), edge in stream_edges.items():
@@ -75,7 +82,9 @@ def compile_job(
     sizes = {row["vertex"]: row for row in rows["execution_job_vertices"]}
     readers = readers_of(rows)
     wants_batches = _columnar_sources(by_node, stream_edges)
-    terminals = _terminals(by_node, rows["chained_operators"])
+    wants_batches |= dict.fromkeys(committers, False)
+    written = [row for row in rows["chained_operators"] if row["node"] not in committers]
+    terminals = _terminals(by_node, written)
     read = {edge["source"] for edge in stream_edges.values()}
     if len(inputs.keys() - read) > 1:
         for terminal in terminals.values():
@@ -106,7 +115,14 @@ def compile_job(
             if row["target_vertex"] == key
         )
         operators, edges = _chain(
-            members, given, stream_edges, by_node, sizes[key]["parallelism"], terminals, wants_batches
+            members,
+            committers,
+            given,
+            stream_edges,
+            by_node,
+            sizes[key]["parallelism"],
+            terminals,
+            wants_batches,
         )
         chain = ChainSpec(
             vertex=key,
@@ -133,6 +149,7 @@ def compile_job(
 
 
 _READ = (
+    "stream_nodes",
     "stream_edges",
     "job_vertices",
     "chained_operators",
@@ -193,6 +210,7 @@ def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None
 
 def _chain(
     members: Rows,
+    committers: Collection[int],
     given: Mapping[tuple[int, int], StreamInput],
     stream_edges: Mapping[tuple[int, int], dict[str, Any]],
     by_node: Mapping[int, Transformation],
@@ -220,7 +238,7 @@ def _chain(
     for node, name in names.items():
         one = by_node[node]
         source = "source" in one.kind
-        operator: Any = one.pickled or one.operator
+        operator: Any = CommitterOperator() if node in committers else one.pickled or one.operator
         if source and columnar[node]:
             operator = operator.batches()
         if node in terminals:

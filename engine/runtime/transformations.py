@@ -62,6 +62,10 @@ class Transformation:
         None  #: custom: key and number of channels to channel
     )
 
+    # kind sink: what sink_to makes of it; None: a sink function
+    writer: dict[str, Any] | None = None
+    committer: dict[str, Any] | None = None
+
     # kind side_output
     tag: str | None = None
 
@@ -114,6 +118,10 @@ _PLAIN_KEYS = (
 )
 
 
+_OF_SINKS = ("writer", "committer")
+"""Keys that count even where they are empty."""
+
+
 def to_topology(
     name: str,
     transformations: list[Transformation],
@@ -135,6 +143,7 @@ def to_topology(
             value = getattr(one, key)
             if value is not None and value not in ({}, []):
                 row[key] = value
+        row |= {key: given for key in _OF_SINKS if (given := getattr(one, key)) is not None}
         if one.kind not in VIRTUAL_KINDS and one.default_parallelism not in (None, parallelism):
             row.setdefault("parallelism", one.default_parallelism)
         rows.append(row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -71,6 +71,10 @@ class Sink:
 
     #: Whether writers take record batches as well.
     columnar: bool = False
+    #: What Flink makes of it in `sink_to`: the `writer` and the `committer` of a topology file
+    #: (docs/topology-files.md); no committer: None.
+    planned_writer: ClassVar[dict[str, Any]] = {}
+    planned_committer: ClassVar[dict[str, Any] | None] = {}
     #: Tells this run of the sink from every other; set by `start`.
     write_id: str = ""
     #: How often `commit` was begun before with these committables (CommitRequest.getNumberOfRetries in
@@ -143,6 +147,8 @@ class DiscardSink(Sink):
     """
 
     columnar = True
+    planned_writer: ClassVar[dict[str, Any]] = {"supports_concurrent_execution_attempts": True}
+    planned_committer: ClassVar[dict[str, Any] | None] = None
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer that does nothing."""

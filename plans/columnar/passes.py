@@ -50,6 +50,7 @@ from plans.slots.columnar.create_slot_sharing_groups import (
 )
 from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
+from plans.stream_graph.columnar.expand_sinks import expand_sinks
 from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
 from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs, refuse_transformations
@@ -105,6 +106,7 @@ def _parameters(derive: Derive) -> tuple[str, ...]:
 
 
 _ALWAYS: dict[str, Derive] = {
+    "expanded_transformations": expand_sinks,
     "resolved_inputs": resolve_virtual_nodes,
     "inherited_groups": inherit_slot_sharing_groups,
     "stream_nodes": translate_nodes,

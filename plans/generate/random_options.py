@@ -5,7 +5,7 @@ from typing import NamedTuple
 import polars as pl
 
 from plans.generate.fleet import ID, INDEX, Spec, draws, hexadecimal, pick
-from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, ManagedMemoryUseCase
+from plans.vocabulary import VIRTUAL_KINDS, WRITTEN_KINDS, ChainingStrategy, Kind, ManagedMemoryUseCase
 
 DEFAULT_SHARE_OF_UIDS = 0.165
 SHARE_OF_UID_HASHES = 0.043
@@ -13,7 +13,7 @@ SHARE_OF_UIDS_USED_TWICE = 0.05
 """Of the operators with a uid; times `rarity`, as Flink refuses the topology when two operators get it."""
 
 
-_OPERATORS = tuple(kind for kind in Kind if kind not in VIRTUAL_KINDS)
+_OPERATORS = tuple(kind for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS)
 
 
 class Option(NamedTuple):

@@ -2,4 +2,4 @@
 
 from plans.vocabulary import HYBRID_TYPES, ResultPartitionType
 
-REUSABLE = (ResultPartitionType.BLOCKING, *HYBRID_TYPES)
+REUSABLE = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT, *HYBRID_TYPES)

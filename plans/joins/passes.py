@@ -51,6 +51,7 @@ from plans.slots.joins.create_slot_sharing_groups import grouped_slots, required
 from plans.slots.strategies import STRATEGIES
 from plans.stream_graph.joins import expand_virtual_nodes
 from plans.stream_graph.joins.choose_partitioners import choose_partitioners
+from plans.stream_graph.joins.expand_sinks import expand_sinks
 from plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
 from plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
@@ -166,6 +167,7 @@ def stages(until: Layer) -> int:
 
 
 _ALWAYS: dict[str, Step] = {
+    "expanded_transformations": Checkpointed(expand_sinks),
     "resolved_inputs": Checkpointed(resolve_virtual_nodes),
     "inherited_groups": Walk(inherit_slot_sharing_groups),
     "stream_nodes": Checkpointed(translate_nodes),

@@ -56,6 +56,12 @@ TRANSFORMATIONS = table(
     ("exchange_mode", STR, "StreamExchangeMode, on partition; null = UNDEFINED", True),
     ("tag", STR, "output tag, on side_output", True),
     ("names", STRINGS, "selected outputs, on select", True),
+    (
+        "sink_topology",
+        STR,
+        "JSON of what a sink of the Sink V2 API becomes, on sink; null = one operator",
+        True,
+    ),
 )
 
 REJECTED = table(

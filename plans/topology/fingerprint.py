@@ -4,11 +4,12 @@ The canonical text of a `transformations` topology is one header line, then one 
 id order, each ending in a newline. The digest is over the header and the hex digests of blocks of BLOCK
 lines, so that no topology is ever one string. A header is
 `transformations|name|parallelism|max_parallelism|chaining|config`, a transformation's line its
-TRANSFORMATIONS columns after topology_id, in order, joined by `|`. A string is written as its length in
-UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true or false; null, an empty list and
-an empty map as nothing. Lists are joined by commas (slot_scope sorted), managed_memory is
-`USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings above). Resources
-are nano-cores and three byte counts, joined by commas.
+TRANSFORMATIONS columns after topology_id, in order, joined by `|` (sink_topology only where it is set). A
+string is written as its length in UTF-8 bytes, a colon and itself; an integer in decimal; a boolean as true
+or false; null, an empty list and an empty map as nothing. Lists are joined by commas (slot_scope sorted),
+managed_memory is `USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings
+above), without keys that begin with CAPTURE_NOTES. Resources are nano-cores and three byte counts, joined by
+commas.
 
 A `stream_graph` topology is its header (with `stream_graph` in front), then the graph as JSON with sorted
 keys. The text has no defaults left out: an absent key and its default are the same topology.
@@ -23,6 +24,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+
+CAPTURE_NOTES = "penstock.capture."
+"""Keys of `config` that say how a topology was captured: no part of what it is."""
 
 BLOCK = 4096
 """Transformations whose lines are digested together: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
@@ -47,8 +51,9 @@ def header(topology: Mapping[str, Any], form: str) -> bytes:
 
 
 def config_text(config: Mapping[str, str]) -> str:
-    """A configuration in a header."""
-    return ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in config.items()))
+    """A configuration in a header, without what `penstock capture` notes of itself."""
+    kept = ((k, v) for k, v in config.items() if not k.startswith(CAPTURE_NOTES))
+    return ",".join(sorted(f"{_text(k)}={_text(v)}" for k, v in kept))
 
 
 def header_text(

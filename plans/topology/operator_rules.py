@@ -11,6 +11,7 @@ from plans.topology.rules import (
     INT64_MAX,
     Rule,
     Rules,
+    boolean,
     explain_keys,
     integer,
     keys_hold,
@@ -22,6 +23,7 @@ from plans.topology.rules import (
 )
 from plans.vocabulary import (
     VIRTUAL_KINDS,
+    WRITTEN_KINDS,
     ChainingStrategy,
     Kind,
     ManagedMemoryUseCase,
@@ -61,17 +63,17 @@ RESOURCE_RULES: Rules = {
 _REQUIRED_RESOURCES = ("cpu_cores", "task_heap_memory_bytes")
 
 
-def _resources() -> Rule:
-    """A ResourceSpec: CPU cores and task heap are required, the other two default to 0."""
-    allowed = "an object of " + ", ".join(RESOURCE_RULES)
+def _resources(rules: Rules) -> Rule:
+    """A ResourceSpec or ResourceProfile: CPU cores and task heap are required, others default to none."""
+    allowed = "an object of " + ", ".join(rules)
 
     def accepts(value: Any) -> bool:
-        return type(value) is dict and keys_hold(value, RESOURCE_RULES, _REQUIRED_RESOURCES)
+        return type(value) is dict and keys_hold(value, rules, _REQUIRED_RESOURCES)
 
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:
         if type(value) is not dict:
             return [wrong_type(location, key, value, allowed)]
-        return explain_keys(value, RESOURCE_RULES, _REQUIRED_RESOURCES, f"{location}, {key}")
+        return explain_keys(value, rules, _REQUIRED_RESOURCES, f"{location}, {key}")
 
     return Rule(accepts, explain, allowed)
 
@@ -87,11 +89,22 @@ MANAGED_MEMORY = mapping(
     "an object of operator-scope use case (OPERATOR) to weight",
 )
 SLOT_SCOPE_RULE = list_of(one_of(SLOT_SCOPE), "a list of STATE_BACKEND, PYTHON")
-RESOURCES = _resources()
+RESOURCES = _resources(RESOURCE_RULES)
+GROUP_RESOURCES = _resources(
+    {
+        **RESOURCE_RULES,
+        "external_resources": mapping(
+            text("the name of a resource", bool),
+            _amount("an amount above 0", positive=True),
+            "an object of resource name to amount",
+        ),
+    }
+)
+"""What each slot of a slot sharing group has."""
 
 _ALL_KINDS: Rules = {
     "id": integer(1, INT32_MAX, "1..n in creation order"),
-    "kind": one_of(Kind, ErrorKind.UNKNOWN_KIND),
+    "kind": one_of(WRITTEN_KINDS, ErrorKind.UNKNOWN_KIND),
     "inputs": list_of(integer(1, INT32_MAX, "the id of an earlier transformation"), "a list of ids"),
     "name": text(),
 }
@@ -123,12 +136,145 @@ _VIRTUAL: dict[Kind, Rules] = {
         "names": list_of(text(), "a list of output names"),
     },
 }
+STEP_RULES: dict[str, Rules] = {
+    str(kind): {key: rule for key, rule in rules.items() if key not in ("id", "inputs")}
+    for kind, rules in ((Kind.ONE_INPUT, _PHYSICAL), (Kind.PARTITION, _VIRTUAL[Kind.PARTITION]))
+}
+"""Kind of a step of a sink's own topology to the rules of the keys it takes."""
+
+
+def _steps() -> Rule:
+    allowed = "a list of steps, objects of kind " + " or ".join(STEP_RULES)
+
+    def accepts(value: Any) -> bool:
+        return type(value) is list and all(not _step_errors(step, "") for step in value)
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is not list:
+            return [wrong_type(location, key, value, allowed)]
+        return [
+            error
+            for position, step in enumerate(value)
+            for error in _step_errors(step, f"{location}, {key}[{position}]")
+        ]
+
+    return Rule(accepts, explain, allowed)
+
+
+def _step_errors(step: Any, where: str) -> list[TopologyError]:
+    if type(step) is not dict:
+        return [wrong_type(where, "step", step, "an object")]
+    kind = step.get("kind")
+    if type(kind) is not str or kind not in STEP_RULES:
+        return explain_keys(
+            {"kind": kind} if "kind" in step else {},
+            {"kind": one_of(STEP_RULES, ErrorKind.UNKNOWN_KIND)},
+            ("kind",),
+            where,
+        )
+    required = ("kind", "partitioner") if kind == Kind.PARTITION else ("kind",)
+    return explain_keys(step, STEP_RULES[kind], required, where)
+
+
+def _object_of(rules: Rules) -> Rule:
+    """An object whose keys are all optional."""
+    allowed = "an object of " + ", ".join(rules)
+
+    def accepts(value: Any) -> bool:
+        return type(value) is dict and keys_hold(value, rules, ())
+
+    def explain(location: str, key: str, value: Any) -> list[TopologyError]:
+        if type(value) is not dict:
+            return [wrong_type(location, key, value, allowed, "write {} where nothing is set")]
+        return explain_keys(value, rules, (), f"{location}, {key}")
+
+    return Rule(accepts, explain, allowed)
+
+
+SINK_TOPOLOGY: Rules = {
+    "writer": _object_of({"uid_hash": UID_HASH, "supports_concurrent_execution_attempts": boolean()}),
+    "committer": _object_of({"uid_hash": UID_HASH}),
+    "global_committer": boolean(),
+    "pre_write": _steps(),
+    "pre_commit": _steps(),
+    "post_commit": _steps(),
+}
+"""What a sink of the Sink V2 API expands into; all of it needs `writer`."""
+
+_NOT_BESIDE_WRITER = (
+    *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
+    *("min_resources", "preferred_resources"),
+)
+
+
+def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
+    """Keys of a sink that do not go together (SinkTransformationTranslator, DataStreamSink)."""
+    if entry.get("kind") != Kind.SINK or not any(key in entry for key in SINK_TOPOLOGY):
+        return []
+    committing = ("global_committer", "pre_commit", "post_commit")
+    needs = {"writer": ("committer", "pre_write", *committing), "committer": committing}
+    errors = [
+        TopologyError(
+            ErrorKind.MISSING_KEY, where, f"{key} without {needed}", f"{key} beside {needed}", f"add {needed}"
+        )
+        for needed, keys in needs.items()
+        if needed not in entry
+        for key in keys
+        if key in entry
+    ]
+    if entry.get("global_committer") and entry.get("post_commit"):
+        errors.append(
+            TopologyError(
+                ErrorKind.KEY_NOT_ALLOWED,
+                where,
+                "global_committer and post_commit",
+                "one of the two",
+                "a global committer is the post-commit topology",
+            )
+        )
+    errors += [
+        TopologyError(
+            ErrorKind.KEY_NOT_ALLOWED,
+            where,
+            f"key {key} on a sink with a writer",
+            ", ".join(key for key in KIND_RULES[Kind.SINK] if key not in _NOT_BESIDE_WRITER),
+            "uid_hash belongs into writer and committer" if key == "uid_hash" else "",
+        )
+        for key in _NOT_BESIDE_WRITER
+        if key in entry
+    ]
+    with_uid = [
+        f"{key}[{position}]"
+        for key in ("pre_write", "pre_commit", "post_commit")
+        for position, step in enumerate(entry.get(key) or ())
+        if type(step) is dict and step.get("uid")
+    ]
+    if with_uid and not entry.get("uid"):
+        errors.append(
+            TopologyError(
+                ErrorKind.MISSING_KEY,
+                where,
+                f"uid of {', '.join(with_uid)} without a uid of the sink",
+                "a uid of the sink, with which those of its steps begin",
+                "add uid",
+            )
+        )
+    return errors
+
+
 KIND_RULES: dict[str, Rules] = {
-    str(kind): _VIRTUAL[kind] if kind in VIRTUAL_KINDS else _PHYSICAL for kind in Kind
+    str(kind): _VIRTUAL[kind]
+    if kind in VIRTUAL_KINDS
+    else {**_PHYSICAL, **(SINK_TOPOLOGY if kind == Kind.SINK else {})}
+    for kind in WRITTEN_KINDS
 }
 """Kind to the rules of the keys it takes."""
 
-TRANSFORMATION_RULES: Rules = {**_PHYSICAL, **{k: r for rules in _VIRTUAL.values() for k, r in rules.items()}}
+TRANSFORMATION_RULES: Rules = {
+    **_PHYSICAL,
+    **SINK_TOPOLOGY,
+    **{k: r for rules in _VIRTUAL.values() for k, r in rules.items()},
+}
 """Every key any kind takes."""
 
 _REQUIRED: dict[Kind, tuple[str, ...]] = {
@@ -139,7 +285,7 @@ _REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.SELECT: ("inputs", "names"),
 }
 REQUIRED_KEYS: dict[str, tuple[str, ...]] = {
-    str(kind): ("id", "kind", *_REQUIRED.get(kind, ("inputs",))) for kind in Kind
+    str(kind): ("id", "kind", *_REQUIRED.get(kind, ("inputs",))) for kind in WRITTEN_KINDS
 }
 
 _MANY = INT32_MAX
@@ -150,7 +296,9 @@ _INPUT_COUNTS: dict[Kind, tuple[int, int]] = {
     Kind.MULTI_INPUT: (1, _MANY),
     Kind.UNION: (1, _MANY),
 }
-INPUT_COUNTS: dict[str, tuple[int, int]] = {str(kind): _INPUT_COUNTS.get(kind, (1, 1)) for kind in Kind}
+INPUT_COUNTS: dict[str, tuple[int, int]] = {
+    str(kind): _INPUT_COUNTS.get(kind, (1, 1)) for kind in WRITTEN_KINDS
+}
 """Kind to the smallest and largest number of inputs."""
 
 

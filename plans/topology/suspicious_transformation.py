@@ -1,8 +1,8 @@
 """Which kinds are physical, and which columns only operators have."""
 
-from plans.vocabulary import VIRTUAL_KINDS, Kind
+from plans.vocabulary import VIRTUAL_KINDS, WRITTEN_KINDS
 
-PHYSICAL = [str(kind) for kind in Kind if kind not in VIRTUAL_KINDS]
+PHYSICAL = [str(kind) for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS]
 OPERATOR_COLUMNS = (
     "parallelism",
     "max_parallelism",

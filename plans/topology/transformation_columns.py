@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from plans.topology.operator_rules import SINK_TOPOLOGY
 
 _STRING, _INT32, _INT64 = pa.string(), pa.int32(), pa.int64()
 RESOURCES_TYPE = pa.struct(
@@ -88,21 +91,36 @@ COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
     "exchange_mode": plain_array(_STRING),
     "tag": plain_array(_STRING),
     "names": plain_array(pa.list_(_STRING)),
+    "sink_topology": plain_array(_STRING),
 }
+_IF_SET = "sink_topology"
+"""Left out of a row's canonical text where it is null: no topology had it once."""
 
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
     """Valid transformations as one struct array: the columns of TRANSFORMATIONS after topology_id."""
     values = cells(rows, COLUMNS)
+    values["sink_topology"] = list(map(sink_topology, rows))
     return pa.StructArray.from_arrays(
         [build(values[key]) for key, build in COLUMNS.items()], names=list(COLUMNS)
     )
 
 
+def sink_topology(row: dict[str, Any]) -> str | None:
+    """What a sink expands into as JSON with sorted keys; null for a sink function and all other kinds."""
+    if "writer" not in row:
+        return None
+    given = {key: row[key] for key in SINK_TOPOLOGY if key in row}
+    return orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+
+
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
     """One line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
-    fields = [canonical_column(name, columns.field(name)) for name in COLUMNS]
+    fields = [canonical_column(name, columns.field(name)) for name in COLUMNS if name != _IF_SET]
     row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
+    if columns.field(_IF_SET).null_count < len(columns):
+        longer = pc.binary_join_element_wise(row, canonical_column(_IF_SET, columns.field(_IF_SET)), "|")
+        row = pc.coalesce(longer, row)
     return pc.binary_join_element_wise(row, "", "\n")
 
 

@@ -13,6 +13,7 @@ from plans.topology.operator_rules import (
     RESOURCE_RULES,
     TRANSFORMATION_RULES,
     input_count_text,
+    sink_errors,
 )
 from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
 
@@ -58,6 +59,7 @@ def _holds(entry: Any, position: int) -> bool:
         and all([key in entry for key in required])  # noqa: C419
         and ("min_resources" in entry) == ("preferred_resources" in entry)
         and not ("min_resources" in entry and resource_errors(entry, ""))
+        and not (kind == "sink" and sink_errors(entry, ""))
     )
 
 
@@ -107,6 +109,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
         of_entry += _id_errors(entry, position, position_of, where)
         of_entry += _input_errors(entry, position, position_of, where)
         of_entry += resource_errors(entry, where)
+        of_entry += sink_errors(entry, where)
         if len(errors) >= KEPT:
             of_entry = [alike.setdefault(_sort(error), error) for error in of_entry]
         errors += of_entry

@@ -210,7 +210,7 @@ def test_graphs_as_json() -> None:
     assert [node["name"] for node in graph["nodes"]] == [SOURCE, "Map", SINK]
     assert [(edge["source"], edge["target"], edge["partitioner"]) for edge in graph["edges"]] == [
         (1, 2, "REBALANCE"),
-        (2, 3, "FORWARD"),
+        (2, 4, "FORWARD"),
     ]
     job = env.get_job_graph()
     assert sorted(vertex["name"] for vertex in job["vertices"]) == ["Map -> Sink: Writer", SOURCE]

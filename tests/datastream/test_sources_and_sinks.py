@@ -109,7 +109,7 @@ def test_sinks() -> None:
         "slot_sharing_group": "g",
         "chaining": "NEVER",
     }
-    assert [row["name"] for row in rows[2:]] == ["Writer", "Unnamed"]
+    assert [row["name"] for row in rows[2:]] == ["Sink", "Unnamed"]
     with pytest.raises(TypeError, match="no sink of Penstock"):
         stream.sink_to(1)  # type: ignore[arg-type]
 
@@ -127,7 +127,7 @@ class Preparing(DiscardSink):
 def test_a_sink_may_prepare_its_records() -> None:
     env = environment()
     pairs(env).sink_to(Preparing())
-    assert [name for _, name, _ in shape(env)] == ["Collection Source", "Map", "Writer"]
+    assert [name for _, name, _ in shape(env)] == ["Collection Source", "Map", "Sink"]
 
 
 def test_limits_are_positive() -> None:

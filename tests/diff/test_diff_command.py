@@ -24,6 +24,8 @@ def run(*arguments):
 
 
 def differences(*arguments) -> dict[str, Any]:
+    if "--stateful" not in arguments:
+        arguments = (*arguments, "--stateful", "*")
     code, out, said = run(*arguments, "--json")
     assert (code, said) == (0, "")
     found = json.loads(out)
@@ -333,3 +335,20 @@ def test_a_store_without_an_execution_graph_is_told(fleets, tmp_path):
     penstock.plan(fleets / "old.jsonl", until="job_graph").write(tmp_path / "short")
     code, _, said = run(tmp_path / "short", fleets / "store")
     assert (code, "plan again without --until" in said) == (4, True)
+
+
+def test_keyed_operators_sources_and_sinks_have_state_unless_told_otherwise(tmp_path):
+    keyed = ({"name": "Filter"}, {"kind": "partition", "partitioner": "hash"}, {"name": "Count"})
+    old, new = job("j", *keyed), job("j", {"name": "Other"})
+    new["transformations"][0]["uid"] = "another"
+    sides = (written(tmp_path / "old.jsonl", old), written(tmp_path / "new.jsonl", new))
+
+    def lost(*options):
+        code, out, _ = run(*sides, "--json", *options)
+        assert code == 0
+        (found,) = json.loads(out)["topologies"]
+        return [one["operator"] for one in found["lost"]]
+
+    assert lost() == ["Source: In", "Count"]
+    assert lost("--stateful", "*") == ["Source: In", "Filter", "Count"]
+    assert lost("--stateful", "Filter") == ["Filter"]

@@ -24,7 +24,7 @@ Derived = Callable[[str, Choices, str], list[dict[str, Any]]]
 """(table, how the cluster is configured, name of a topology) to its rows."""
 
 _BESIDE = {
-    "inherited_groups": ("transformations", "id", "id"),
+    "inherited_groups": ("expanded_transformations", "id", "id"),
     "walked": ("stream_nodes", "id", "node"),
     "sorted_vertices": ("vertices", "vertex", "vertex"),
 }

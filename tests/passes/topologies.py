@@ -38,9 +38,15 @@ def topology_of(case: Case) -> dict[str, Any]:
     }
     rows = [
         {"name": f"n{row['id']}", **{key: value for key, value in row.items() if value is not None}}
-        for row in _objects(transformations, TRANSFORMATIONS)
+        for row in map(_with_sink_topology, _objects(transformations, TRANSFORMATIONS))
     ]
     return {"name": case.name, "config": settings, "transformations": rows, **own}
+
+
+def _with_sink_topology(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the keys that its sink_topology stands for."""
+    given = row.pop("sink_topology", None) or "{}"
+    return {**row, **json.loads(given)}
 
 
 def for_flink() -> Iterator[dict[str, Any]]:

@@ -49,7 +49,8 @@ def exported(topologies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_every_key_of_a_topology_file_is_described():
-    of_transformations = described_keys(section(TOPOLOGY_FILES, "Keys of a transformation"))
+    headings = ("Keys of a transformation", "Sinks")
+    of_transformations = set().union(*(described_keys(section(TOPOLOGY_FILES, h)) for h in headings))
     assert of_transformations == set(TRANSFORMATION_RULES)
     assert set(RESOURCE_RULES) <= set(
         re.findall(r"`(\w+)`", section(TOPOLOGY_FILES, "Keys of a transformation"))

@@ -89,6 +89,8 @@ class _Builder:
             options["parallelism"] = parallelism
         effective = parallelism or self.parallelism
         self._set_options(options, kind, new_id, effective)
+        if kind == "sink" and self.rng.random() < 0.4:
+            self._expand(options)
         self.edges[new_id] = 1
         self.parallelisms[new_id] = {effective}
         self.forward[new_id] = False
@@ -114,6 +116,44 @@ class _Builder:
             options["managed_memory"] = {"OPERATOR": rng.choice((1, 3, 7, 128, 200))}
         if self.chance("slot_scope"):
             options["slot_scope"] = rng.sample(("STATE_BACKEND", "PYTHON"), rng.choice((1, 2)))
+
+    def _expand(self, options: dict[str, Any]) -> None:
+        """Make it a sink of the Sink V2 API, with any of the parts that such sinks have."""
+        rng = self.rng
+        for key in ("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"):
+            options.pop(key, None)
+        options["writer"] = {"uid_hash": f"{rng.getrandbits(128):032x}"} if rng.random() < 0.1 else {}
+        if rng.random() < 0.3:
+            options["pre_write"] = self._steps(rng.randint(0, 3))
+        if rng.random() < 0.7:
+            options["committer"] = {}
+            if rng.random() < 0.3:
+                options["pre_commit"] = self._steps(rng.randint(0, 3))
+            if rng.random() < 0.2:
+                options["global_committer"] = True
+            elif rng.random() < 0.3:
+                options["post_commit"] = self._steps(rng.randint(0, 3))
+
+    def _steps(self, count: int) -> list[dict[str, Any]]:
+        rng, steps = self.rng, list[dict[str, Any]]()
+        for place in range(count):
+            if rng.random() < 0.4:
+                steps.append({"kind": "partition", "partitioner": rng.choice(_PARTITIONERS)})
+                continue
+            step: dict[str, Any] = {"kind": "one_input", "name": f"step {place}"}
+            choices: tuple[tuple[str, tuple[Any, ...]], ...] = (
+                ("parallelism", (1, 2, 3)),
+                ("max_parallelism", (7, 128)),
+                ("chaining", _CHAINING),
+                ("slot_sharing_group", ("a", "b")),
+                ("co_location_group", ("left", "right")),
+                ("buffer_timeout", (0, 5)),
+            )
+            for key, values in choices:
+                if rng.random() < 0.1:
+                    step[key] = rng.choice(values)
+            steps.append(step)
+        return steps
 
     def source(self, parallelism: int | None = None) -> int:
         return self.operator("legacy_source" if self.chance("legacy") else "source", [], parallelism)

@@ -1,7 +1,7 @@
 """Transformations to a StreamGraph (StreamGraphGenerator and its translators)."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.reference.refusal import FlinkRefusalError
@@ -41,7 +41,7 @@ def translate(topology: Mapping[str, Any]) -> StreamGraph:
     unbounded = _reaches_legacy_source(by_id, registered)
     graph = StreamGraph(settings_of_transformations(topology, unbounded))
     virtual: dict[int, VirtualNode] = {}
-    virtual_ids = itertools.count(max(by_id, default=0) + 1)
+    new_ids = itertools.count(max(by_id, default=0) + 1)
     translated: dict[int, list[int]] = {}
     for operator in registered:
         pending = [operator["id"]]
@@ -53,7 +53,10 @@ def translate(topology: Mapping[str, Any]) -> StreamGraph:
             elif missing:
                 pending.extend(reversed(missing))
             elif t["kind"] in _VIRTUAL:
-                translated[t["id"]] = list(_virtual_nodes(graph, t, translated, virtual, virtual_ids))
+                translated[t["id"]] = list(_virtual_nodes(graph, t, translated, virtual, new_ids))
+            elif "writer" in t:
+                _expand_sink(graph, t, by_id, translated, virtual, new_ids)
+                translated[t["id"]] = []
             else:
                 _add_operator(graph, t, by_id, translated, virtual)
                 translated[t["id"]] = [] if t["kind"] == "sink" else [t["id"]]
@@ -113,7 +116,7 @@ def _add_operator(
     if kind == "multi_input":
         _check_input_count(len(t["inputs"]))
     inputs = [translated[i] for i in t.get("inputs", ())]
-    first = by_id[t["inputs"][0]] if kind == "one_input" else None
+    first = by_id[t["inputs"][0]] if kind == "one_input" or t.get("writes") else None
     keyed = first is not None and first["kind"] == "partition" and first["partitioner"] == "hash"
     node = StreamNode(
         id=t["id"],
@@ -139,6 +142,93 @@ def _add_operator(
     if keyed and settings.batch:
         _apply_batch_execution_settings(graph, node)
     _configure(graph, node, t, keyed)
+
+
+def _expand_sink(
+    graph: StreamGraph,
+    sink: Transformation,
+    by_id: dict[int, Transformation],
+    translated: dict[int, list[int]],
+    virtual: dict[int, VirtualNode],
+    new_ids: Iterator[int],
+) -> None:
+    """SinkTransformationTranslator: all parts are made, then translated one after the other."""
+    made: list[dict[str, Any]] = []
+
+    def add(part: Mapping[str, Any]) -> None:
+        made.append({**part, "id": next(new_ids), "inputs": [made[-1]["id"] if made else sink["inputs"][0]]})
+
+    inherited = {k: sink[k] for k in ("parallelism", "max_parallelism", "slot_sharing_group") if k in sink}
+    for part in _parts_of_sink(sink):
+        if part["kind"] == "partition":
+            add(part)
+            continue
+        groups = [p["co_location_group"] for p in (sink, part) if "co_location_group" in p]
+        own = inherited | part | {"name": f"{sink.get('name', '')}: {part.get('name', '')}"}
+        own |= {"co_location_group": ": ".join(groups)} if groups else {}
+        own |= {"chaining": sink["chaining"]} if "chaining" in sink else {}
+        add(own)
+    if sink.get("global_committer"):
+        next(new_ids)
+    last = max(i for i, part in enumerate(made) if part["kind"] != "partition")
+    for part in made if sink.get("global_committer") else made[: last + 1]:
+        _translate_part(graph, part, by_id, translated, virtual, new_ids)
+    if sink.get("global_committer"):
+        add({"kind": "partition", "partitioner": "global"})
+        kept = {"uid": f"Sink {sink['uid']} Global Committer"} if "uid" in sink else {}
+        name = f"{sink.get('name', '')}: Global Committer"
+        add({"kind": "one_input", "name": name, **kept, "parallelism": 1, "max_parallelism": 1})
+        for part in made[-2:]:
+            _translate_part(graph, part, by_id, translated, virtual, new_ids)
+
+
+def _parts_of_sink(sink: Transformation) -> Iterator[dict[str, Any]]:
+    uid = sink.get("uid")
+    fail_over_region = {"kind": "partition", "partitioner": "forward", "exchange_mode": "BATCH"}
+
+    def steps(key: str) -> Iterator[dict[str, Any]]:
+        for step in sink.get(key, ()):
+            yield {**step, "uid": f"{uid}: {step['uid']}"} if "uid" in step else step
+
+    def part(kind: str, name: str, own_uid: str | None) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "name": name,
+            "writes": True,
+            **({"uid": own_uid} if uid else {}),
+            **_hash(sink[name.lower()]),
+        }
+
+    yield from steps("pre_write")
+    yield part("async", "Writer", uid)
+    if "committer" not in sink:
+        return
+    yield fail_over_region
+    yield from steps("pre_commit")
+    yield part("one_input", "Committer", f"Sink Committer: {uid}")
+    if sink.get("post_commit") or sink.get("global_committer"):
+        yield fail_over_region
+        yield from steps("post_commit")
+
+
+def _hash(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"uid_hash": given["uid_hash"]} if "uid_hash" in given else {}
+
+
+def _translate_part(
+    graph: StreamGraph,
+    part: dict[str, Any],
+    by_id: dict[int, Transformation],
+    translated: dict[int, list[int]],
+    virtual: dict[int, VirtualNode],
+    new_ids: Iterator[int],
+) -> None:
+    by_id[part["id"]] = part
+    if part["kind"] == "partition":
+        translated[part["id"]] = list(_virtual_nodes(graph, part, translated, virtual, new_ids))
+        return
+    _add_operator(graph, part, by_id, translated, virtual)
+    translated[part["id"]] = [part["id"]]
 
 
 def _check_input_count(inputs: int) -> None:

@@ -4,7 +4,7 @@ import orjson
 import polars as pl
 
 from plans.columnar.frames import join_topology
-from plans.plan_json.columnar.describe_vertices import describe_vertices
+from plans.plan_json.columnar.describe_vertices import SHOWN, describe_vertices
 from plans.plan_json.columnar.json_text import (
     Parts,
     Tables,
@@ -50,7 +50,7 @@ FLINK_PLAN_COLUMNS = {
     "topologies": (TOPOLOGY, "name"),
     "rejected": (TOPOLOGY, "name", "error", "message"),
     "job_settings": (TOPOLOGY, "job_type", "vertex_description_mode"),
-    "stream_nodes": (TOPOLOGY, "id", "name"),
+    "stream_nodes": (TOPOLOGY, "id", "name", "description"),
     "stream_edges": (TOPOLOGY, "source", "target", "in_index", "out_index", "chainable", "chained_source"),
     "job_vertices": (TOPOLOGY, "vertex", "vertex_id", "parallelism", "creation_order"),
     "job_edges": (TOPOLOGY, "target_vertex", "input_index", "source_vertex", "data_set_id", "ship_strategy"),
@@ -106,7 +106,7 @@ EXECUTION_PLAN_COLUMNS = {
     "topologies": (TOPOLOGY, "name", "stream_graph_settings"),
     "rejected": (TOPOLOGY, "name", "error", "message"),
     "transformations": (TOPOLOGY, "id", "kind"),
-    "stream_nodes": (TOPOLOGY, "id", "name", "parallelism", "source", "legacy_source"),
+    "stream_nodes": (TOPOLOGY, "id", "name", "description", "parallelism", "among_sources"),
     "stream_edges": (TOPOLOGY, "source", "target", "in_index", "partitioner"),
 }
 """The columns that to_execution_plan_lines reads, by table."""
@@ -120,14 +120,14 @@ def to_execution_plan_lines(tables: Tables) -> pl.DataFrame:
     """
     nodes = join_topology(tables["stream_nodes"], _sinks(tables), {"id": "sink_id"}, "left")
     nodes = join_topology(nodes, _predecessors(tables["stream_edges"]), {"id": "target"}, "left")
-    is_source = pl.col("source") | pl.col("legacy_source")
+    is_source = pl.col("among_sources")
     is_sink = pl.col("sink").fill_null(False)
     pact = pl.when(is_source).then(pl.lit("Data Source")).when(is_sink).then(pl.lit("Data Sink"))
     members = {
         "id": pl.col("id").cast(pl.String),
         "type": quoted(pl.col("name")),
         "pact": quoted(pact.otherwise(pl.lit("Operator"))),
-        "contents": quoted(pl.col("name")),
+        "contents": quoted(SHOWN),
         "parallelism": pl.col("parallelism").cast(pl.String),
         "predecessors": pl.when(~is_source).then(pl.col("predecessors").fill_null("[]")),
     }

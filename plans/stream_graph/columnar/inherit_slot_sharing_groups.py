@@ -11,19 +11,21 @@ from plans.stream_graph.inherit_slot_sharing_groups import (
 )
 
 
-def inherit_slot_sharing_groups(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> pl.DataFrame:
+def inherit_slot_sharing_groups(
+    expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame
+) -> pl.DataFrame:
     """One row per stream node: row, that of its transformation, in order; slot_sharing_group.
 
     As in joins.inherit_slot_sharing_groups; "default" where that has no row.
 
     Example: tests/passes/fixtures/inherited_groups.txt.
     """
-    given = transformations["slot_sharing_group"]
+    given = expanded_transformations["slot_sharing_group"]
     default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])
     names = pl.concat([default, given.drop_nulls().unique(maintain_order=True)]).unique(maintain_order=True)
     numbers = given.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
     groups = inherited_groups(
         numbers.to_numpy(), *(resolved_inputs[end].to_numpy() for end in ("source_row", "target_row"))
     )
-    rows = node_rows(transformations, resolved_inputs)
+    rows = node_rows(expanded_transformations, resolved_inputs)
     return pl.DataFrame({"row": rows.astype(np.int32), "slot_sharing_group": names.gather(groups[rows])})

@@ -6,12 +6,15 @@ import numpy as np
 import polars as pl
 
 from plans.arrow_walks import Ints
+from plans.columnar.frames import places
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import VIRTUAL_KINDS, Kind
 
 KINDS = list(Kind)
 FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))
 """Virtual kinds are the last ones."""
+
+_WRITER = KINDS.index(Kind.WRITER)
 
 
 class InputRows(NamedTuple):
@@ -24,20 +27,32 @@ class InputRows(NamedTuple):
 
 
 def input_rows(transformations: pl.DataFrame) -> InputRows:
-    """The inputs of all transformations, whose ids are 1, 2, … in each topology."""
+    """The inputs of all transformations. Ids are 1, 2, … in each topology of which no sink was expanded."""
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     lengths = transformations["inputs"].list.len().to_numpy()
     inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()
     kinds = transformations["kind"].cast(pl.Enum(Kind)).to_physical().to_numpy().astype(np.int64)
     bounds = offsets(lengths)
-    places = np.arange(len(ids))
+    if (kinds == _WRITER).any():
+        return _input_rows_by_id(transformations, bounds, kinds)
+    own = np.arange(len(ids))
     first = ids == 1
     follows = (ids[1:] == ids[:-1] + 1) & (topologies[1:] == topologies[:-1])
     if first[:1].all() and (first[1:] | follows).all():
-        return InputRows(places, bounds, np.repeat(places - ids, lengths) + inputs, kinds)
+        return InputRows(own, bounds, np.repeat(own - ids, lengths) + inputs, kinds)
     order = np.lexsort((ids, topologies))
-    places[order] = places.copy()
-    return InputRows(order, bounds, order[np.repeat(places - ids, lengths) + inputs], kinds)
+    own[order] = own.copy()
+    return InputRows(order, bounds, order[np.repeat(own - ids, lengths) + inputs], kinds)
+
+
+def _input_rows_by_id(transformations: pl.DataFrame, bounds: Ints, kinds: Ints) -> InputRows:
+    """As `input_rows`, in the order of translation and with inputs that are looked up."""
+    order = transformations.select(pl.arg_sort_by(TOPOLOGY, "position")).to_series().to_numpy()
+    inputs = transformations.select(TOPOLOGY, pl.col("inputs").alias("input")).explode(
+        "input", empty_as_null=False
+    )
+    rows = places(inputs, transformations, {"input": "id"})
+    return InputRows(order.astype(np.int64), bounds, rows.astype(np.int64), kinds)
 
 
 def offsets(lengths: Ints) -> Ints:

@@ -45,7 +45,7 @@ _TRANSFORMATION = pl.concat_str(pl.lit("transformation "), "id")
 
 
 def refuse_transformations(
-    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+    expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
     """The reasons (see refusals) that transformations give before there are nodes and edges.
 
@@ -53,10 +53,10 @@ def refuse_transformations(
     """
     return pl.concat(
         [
-            _missing_uids(transformations, resolved_inputs, job_settings),
-            _too_many_inputs(transformations),
-            _conflicting_weights(transformations, resolved_inputs, job_settings),
-            *refuse_settings_of_transformations(transformations, resolved_inputs, job_settings),
+            _missing_uids(expanded_transformations, resolved_inputs, job_settings),
+            _too_many_inputs(expanded_transformations),
+            _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
+            *refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
         ]
     )
 
@@ -102,13 +102,13 @@ def _forward_changes(marked_edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _missing_uids(
-    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+    expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
     strict = job_settings.filter(_STRICT).select(TOPOLOGY)
     if strict.is_empty():
         return NO_REASON
     kind = pl.col("kind")
-    named = transformations.select(TOPOLOGY, "id", "kind", "name", "uid", "uid_hash")
+    named = expanded_transformations.select(TOPOLOGY, "id", "kind", "name", "uid", "uid_hash")
     missing = join_topology(named, strict, {}, "semi").filter(
         kind.is_in(list(OPERATOR_KINDS)) & pl.col("uid").is_null() & pl.col("uid_hash").is_null()
     )
@@ -126,22 +126,22 @@ def _missing_uids(
     return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)
 
 
-def _too_many_inputs(transformations: pl.DataFrame) -> pl.DataFrame:
-    wide = transformations.select(TOPOLOGY, "id", "kind", "inputs").filter(_TOO_MANY_INPUTS)
+def _too_many_inputs(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
+    wide = expanded_transformations.select(TOPOLOGY, "id", "kind", "inputs").filter(_TOO_MANY_INPUTS)
     message = pl.concat_str(pl.lit(TOO_MANY_INPUTS), _INPUTS)
     order = [pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]
     return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _TRANSFORMATION)
 
 
 def _conflicting_weights(
-    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+    expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
     memory = pl.col("sorted_inputs_memory_mebibytes")
     sorting = job_settings.filter(_SORTS).select(TOPOLOGY, memory)
     if sorting.is_empty():
         return NO_REASON
     own = pl.col("managed_memory").map.get(ManagedMemoryUseCase.OPERATOR.value)
-    weighing = transformations.select(TOPOLOGY, "id", "managed_memory").filter(_WEIGHS)
+    weighing = expanded_transformations.select(TOPOLOGY, "id", "managed_memory").filter(_WEIGHS)
     conflicting = join_topology(weighing, sorting, {}).filter(own != memory)
     keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target")
     conflicts = join_topology(conflicting, keyed, {"id": "target"}, "semi")

@@ -8,7 +8,7 @@ from plans.compiled import run_loop
 from plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
 from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
 from plans.stream_graph.expand_virtual_nodes import LABELS
-from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind
 
@@ -27,11 +27,12 @@ _FOUND = (
 )
 
 
-_SINK, _ONE_INPUT = map(KINDS.index, (Kind.SINK, Kind.ONE_INPUT))
+_SINK = KINDS.index(Kind.SINK)
+_KEYED = np.array([kind in KEYED_BEHIND_HASH for kind in KINDS])
 _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 
 
-def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
+def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
     As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
@@ -39,9 +40,9 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
 
     Example: tests/passes/fixtures/resolved_inputs.txt.
     """
-    given = input_rows(transformations)
+    given = input_rows(expanded_transformations)
     order, bounds, inputs, kinds = given
-    expansions = expand_virtual_nodes(transformations, given)
+    expansions = expand_virtual_nodes(expanded_transformations, given)
     virtual = kinds >= FIRST_VIRTUAL
     starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
     edges = np.where(virtual, np.diff(starts), kinds != _SINK)
@@ -59,15 +60,14 @@ def resolve_virtual_nodes(transformations: pl.DataFrame) -> pl.DataFrame:
     target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
     at = pl.Series(way.view(np.uint32))
     labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
-    topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
+    topologies, ids = (expanded_transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     return pl.DataFrame(
         {
             TOPOLOGY: topologies[target],
             "target": ids[target],
             "source": ids[source],
             **labels[LABELS].to_dict(),
-            "keyed": labels["right_behind_hash"].fill_null(False)
-            & pl.Series(values=kinds[target] == _ONE_INPUT),
+            "keyed": labels["right_behind_hash"].fill_null(False) & pl.Series(values=_KEYED[kinds[target]]),
             "source_row": source,
             "target_row": target,
             **edge,

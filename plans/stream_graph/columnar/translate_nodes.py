@@ -7,9 +7,10 @@ from operators.kinds import OPERATOR_KINDS, OperatorKind
 from plans.arrow_walks import Flags, Ints
 from plans.columnar.frames import look_up
 from plans.stream_graph.columnar.node_rows import is_kind
+from plans.stream_graph.translate_nodes import ONLY_GIVEN
 from plans.tables import STREAM_NODES
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
+from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
 _COPIED = (
     TOPOLOGY,
@@ -26,6 +27,8 @@ _COPIED = (
     "managed_memory",
     "min_resources",
     "preferred_resources",
+    "transformation",
+    "concurrent_attempts",
 )
 _KIND_NUMBER = pl.col("kind").cast(pl.Enum(list(OPERATOR_KINDS))).to_physical().alias("kind_number")
 _WITH_STATE_BACKEND = (
@@ -38,7 +41,7 @@ _REQUIREMENTS = pl.Map(pl.Int32, pl.String)
 
 
 def translate_nodes(
-    transformations: pl.DataFrame,
+    expanded_transformations: pl.DataFrame,
     job_settings: pl.DataFrame,
     resolved_inputs: pl.DataFrame,
     inherited_groups: pl.DataFrame,
@@ -51,9 +54,9 @@ def translate_nodes(
     Example: tests/passes/fixtures/stream_nodes.txt.
     """
     rows = inherited_groups["row"].to_numpy()
-    keyed = np.zeros(len(transformations), bool)
+    keyed = np.zeros(len(expanded_transformations), bool)
     keyed[resolved_inputs["target_row"].filter(resolved_inputs["keyed"]).to_numpy()] = True
-    operators = _taken(transformations.select(_COPIED), rows)
+    operators = _taken(expanded_transformations.select(_COPIED), rows)
     settings = look_up(operators.select(TOPOLOGY), job_settings.select(_SETTINGS).rechunk(), {})
     translated = (
         operators.hstack(
@@ -61,7 +64,7 @@ def translate_nodes(
                 *settings.drop(TOPOLOGY),
                 pl.Series("keyed", keyed[rows]),
                 inherited_groups["slot_sharing_group"],
-                _slot_scopes(transformations.select("slot_scope"), keyed, rows),
+                _slot_scopes(expanded_transformations.select("slot_scope"), keyed, rows),
             ]
         )
         .with_columns(_KIND_NUMBER)
@@ -117,20 +120,23 @@ def _node_columns() -> list[pl.Expr]:
         .otherwise(chaining),
         "source": is_kind(Kind.SOURCE),
         "legacy_source": is_kind(Kind.LEGACY_SOURCE),
-        "yielding": is_kind(Kind.ASYNC),
+        "yielding": is_kind(Kind.ASYNC, Kind.WRITER),
         "coordinated": is_kind(Kind.SOURCE),
         "invokable": _of_kind("invokable"),
         "operator_factory": _of_kind("operator_factory"),
         "input_format": pl.lit(False),
         "output_format": pl.lit(False),
         "no_output_until_end_of_input": pl.lit(False),
-        "supports_concurrent_execution_attempts": pl.lit(True),
+        "supports_concurrent_execution_attempts": pl.col("concurrent_attempts"),
         "managed_memory": pl.when(sorts_with_memory & (pl.col("managed_memory").map.len() == 0))
         .then(pl.concat_list(weight).cast(_WEIGHTS))
         .otherwise("managed_memory"),
         "input_requirements": pl.when(sorts_with_memory)
         .then(pl.lit({0: "SORTED"}, _REQUIREMENTS))
         .otherwise(pl.lit({}, _REQUIREMENTS)),
+        "among_sources": is_kind(*SOURCE_KINDS),
+        "keyed": pl.col("keyed"),
+        **{name: pl.lit(None, pl.String) for name in ONLY_GIVEN},
     }
     return [columns.get(name, pl.col(name)).alias(name) for name in STREAM_NODES.names]
 

@@ -9,15 +9,15 @@ from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import VIRTUAL_KINDS, Kind
 
 
-def start(transformations: DataFrame) -> DataFrame:
+def start(expanded_transformations: DataFrame) -> DataFrame:
     """One row per virtual transformation and input: the expansion by one step.
 
-    In: transformations. Out (key topology_id, node, path): node (the virtual id), path (array of union input
-    positions, the order among a node's rows), input (the id reached), open (input is virtual itself), and the
-    labels picked up on the way: partition (id of the transformation that decides the partitioner),
-    partitioner, exchange_mode, output_tag, selected_names.
+    In: expanded_transformations. Out (key topology_id, node, path): node (the virtual id), path (array of
+    union input positions, the order among a node's rows), input (the id reached), open (input is virtual
+    itself), and the labels picked up on the way: partition (id of the transformation that decides the
+    partitioner), partitioner, exchange_mode, output_tag, selected_names.
     """
-    virtual = transformations.filter(F.col("kind").isin(*VIRTUAL_KINDS))
+    virtual = expanded_transformations.filter(F.col("kind").isin(*VIRTUAL_KINDS))
     is_partition = F.col("kind") == Kind.PARTITION
     expansions = virtual.select(
         TOPOLOGY,

@@ -50,18 +50,18 @@ def inherit(nodes: pa.Table, inputs: pa.Table) -> Iterator[pa.RecordBatch]:
     )
 
 
-def inherit_slot_sharing_groups(transformations: DataFrame, resolved_inputs: DataFrame) -> DataFrame:
+def inherit_slot_sharing_groups(expanded_transformations: DataFrame, resolved_inputs: DataFrame) -> DataFrame:
     """One row per physical transformation of the topologies that name any group.
 
-    In: transformations, resolved_inputs. Out (key topology_id, id): slot_sharing_group. Nodes of other
-    topologies are all in the group "default". A node without inputs and without a group of its own is in
-    "default", as is one whose inputs disagree.
+    In: expanded_transformations, resolved_inputs. Out (key topology_id, id): slot_sharing_group. Nodes of
+    other topologies are all in the group "default". A node without inputs and without a group of its own is
+    in "default", as is one whose inputs disagree.
 
     Source: StreamGraphGenerator.determineSlotSharingGroup.
 
     Example: tests/passes/fixtures/inherited_groups.txt.
     """
-    physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
+    physical = expanded_transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     grouped = physical.filter(F.col("slot_sharing_group").isNotNull()).select(TOPOLOGY).distinct()
     if grouped.isEmpty():
         return nothing_found(grouped, GROUPS)

@@ -21,7 +21,7 @@ from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUs
 
 
 def refuse_stream_graphs(
-    transformations: DataFrame,
+    expanded_transformations: DataFrame,
     resolved_inputs: DataFrame,
     marked_edges: DataFrame,
     stream_edges: DataFrame,
@@ -29,9 +29,9 @@ def refuse_stream_graphs(
 ) -> DataFrame:
     """One row per refused topology (see first_refusals).
 
-    In: transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates operators
-    in creation order, each one's sources just before it; it raises what it meets first on that way. What only
-    some settings refuse is not looked for where no job has them.
+    In: expanded_transformations, resolved_inputs, marked_edges, stream_edges, job_settings. Flink translates
+    operators in creation order, each one's sources just before it; it raises what it meets first on that way.
+    What only some settings refuse is not looked for where no job has them.
 
     Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
     MultipleInputSelectionHandler.checkSupportedInputCount,
@@ -42,10 +42,10 @@ def refuse_stream_graphs(
     return first_refusals(
         [
             _forward_changes(marked_edges),
-            *_missing_uids(transformations, resolved_inputs, job_settings),
-            _too_many_inputs(transformations),
-            *_conflicting_weights(transformations, resolved_inputs, job_settings),
-            *refuse_settings(transformations, resolved_inputs, stream_edges, job_settings),
+            *_missing_uids(expanded_transformations, resolved_inputs, job_settings),
+            _too_many_inputs(expanded_transformations),
+            *_conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
+            *refuse_settings(expanded_transformations, resolved_inputs, stream_edges, job_settings),
         ]
     )
 
@@ -72,12 +72,12 @@ def _forward_changes(marked_edges: DataFrame) -> DataFrame:
 
 
 def _missing_uids(
-    transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
+    expanded_transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
 ) -> list[DataFrame]:
     strict = job_settings.filter(~F.col("auto_generate_uids")).select(TOPOLOGY)
     if strict.isEmpty():
         return []
-    unnamed = transformations.filter(
+    unnamed = expanded_transformations.filter(
         F.col("kind").isin(*OPERATOR_KINDS) & F.col("uid").isNull() & F.col("uid_hash").isNull()
     )
     missing = join_local(unnamed.select(TOPOLOGY, "id", "kind", "name"), strict, {}, "left_semi")
@@ -99,15 +99,17 @@ def _missing_uids(
     return [refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())]
 
 
-def _too_many_inputs(transformations: DataFrame) -> DataFrame:
-    wide = transformations.filter((F.col("kind") == Kind.MULTI_INPUT) & (F.size("inputs") > MAX_INPUTS))
+def _too_many_inputs(expanded_transformations: DataFrame) -> DataFrame:
+    wide = expanded_transformations.filter(
+        (F.col("kind") == Kind.MULTI_INPUT) & (F.size("inputs") > MAX_INPUTS)
+    )
     message = F.concat(F.lit(TOO_MANY_INPUTS), F.size("inputs"))
     order = [F.col("id"), F.lit(INPUT_COUNT), F.lit(0)]
     return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _transformation())
 
 
 def _conflicting_weights(
-    transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
+    expanded_transformations: DataFrame, resolved_inputs: DataFrame, job_settings: DataFrame
 ) -> list[DataFrame]:
     sorting = job_settings.filter((F.col("job_type") == JobType.BATCH) & F.col("sort_inputs")).select(
         TOPOLOGY, "sorted_inputs_memory_mebibytes"
@@ -116,7 +118,7 @@ def _conflicting_weights(
         return []
     keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target").distinct()
     own = F.col("managed_memory")[ManagedMemoryUseCase.OPERATOR.value]
-    weighing = transformations.filter(F.size("managed_memory") > 0)
+    weighing = expanded_transformations.filter(F.size("managed_memory") > 0)
     conflicts = join_local(join_local(weighing, keyed, {"id": "target"}, "left_semi"), sorting, {}).filter(
         own != F.col("sorted_inputs_memory_mebibytes")
     )

@@ -6,15 +6,15 @@ from pyspark.sql import functions as F
 from operators.kinds import OPERATOR_KINDS
 from plans.joins.frames import join_local
 from plans.joins.packed_blocks import by_number
-from plans.stream_graph.resolve_virtual_nodes import MULTIPLE_INPUTS
+from plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import Kind, Partitioner
 
 
-def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
+def resolve_virtual_nodes(expanded_transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
-    In: transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target,
+    In: expanded_transformations; virtual_expansions (see expand_virtual_nodes). Out (key topology_id, target,
     in_index): source, type_number, the labels of the virtual transformations between the two (null = none),
     keyed (the target reads a hash partition directly) and direct (no virtual transformation in between).
 
@@ -22,21 +22,22 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
 
     Example: tests/passes/fixtures/resolved_inputs.txt.
     """
-    inputs = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
+    inputs = expanded_transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
         TOPOLOGY,
         F.col("id").alias("target"),
         F.col("kind"),
+        F.col("position").alias("translated"),
         F.posexplode("inputs").alias("position", "input"),
     )
-    # A sink's translator gives no stream node ids to transformations that have it as an input.
-    sinks = transformations.filter(F.col("kind") == Kind.SINK).select(
-        TOPOLOGY, "id", F.lit(True).alias("sink")
-    )
+    # A sink's translator gives no stream node ids to transformations that have it as an input; a sink that
+    # was expanded is a union of nothing.
+    gives_none = (F.col("kind") == Kind.SINK) | ((F.col("kind") == Kind.UNION) & (F.size("inputs") == 0))
+    sinks = expanded_transformations.filter(gives_none).select(TOPOLOGY, "id", F.lit(True).alias("sink"))
     behind_virtual = join_local(
         virtual_expansions.drop("open").withColumnRenamed("input", "behind"), sinks, {"behind": "id"}, "left"
     ).withColumnRenamed("sink", "behind_is_sink")
     keyed = (
-        (F.col("kind") == Kind.ONE_INPUT)
+        F.col("kind").isin(*KEYED_BEHIND_HASH)
         & (F.col("partition") == F.col("input"))
         & (F.col("partitioner") == Partitioner.HASH)
     )
@@ -61,6 +62,7 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
             "output_tag",
             "selected_names",
             "keyed",
+            "translated",
             F.struct("position", "path").alias("order"),
         )
     )
@@ -69,8 +71,9 @@ def resolve_virtual_nodes(transformations: DataFrame, virtual_expansions: DataFr
 def number_edges(edges: DataFrame) -> DataFrame:
     """`edges` with in_index, out_index, unique_id as Flink counts them, in_degree, input_degree, out_degree.
 
-    In: edges with topology_id, source, target, type_number and order (sorts a target's edges, those of an
-    input before those of the next). Out: order is gone.
+    In: edges with topology_id, source, target, type_number, translated (the target's position among all
+    transformations) and order (sorts a target's edges, those of an input before those of the next). Out: the
+    last two are gone.
     """
     # By type_number first, which changes nothing, so that one sort serves both windows.
     of_target = Window.partitionBy(TOPOLOGY, "target")
@@ -86,8 +89,8 @@ def number_edges(edges: DataFrame) -> DataFrame:
     of_source = Window.partitionBy(TOPOLOGY, "source")
     of_pair = Window.partitionBy(TOPOLOGY, "source", "target")
     return by_number(numbered, "source").select(
-        "*",
-        (F.row_number().over(of_source.orderBy("target", "in_index")) - 1).alias("out_index"),
+        *(name for name in numbered.columns if name != "translated"),
+        (F.row_number().over(of_source.orderBy("translated", "in_index")) - 1).alias("out_index"),
         (F.row_number().over(of_pair.orderBy("in_index")) - 1).alias("unique_id"),
         F.count(F.lit(1)).over(of_source).cast("int").alias("out_degree"),
     )

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from operators.kinds import OPERATOR_KINDS, OperatorKind
 from plans.joins.frames import join_local, rename
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.stream_graph.translate_nodes import ONLY_GIVEN
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
@@ -20,7 +21,7 @@ def _of_kind(attribute: str) -> Column:
 
 
 def translate_nodes(
-    transformations: DataFrame,
+    expanded_transformations: DataFrame,
     job_settings: DataFrame,
     resolved_inputs: DataFrame,
     inherited_groups: DataFrame,
@@ -28,15 +29,16 @@ def translate_nodes(
 ) -> DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    In: transformations, job_settings, resolved_inputs, inherited_groups (see inherit_slot_sharing_groups),
-    given_stream_nodes (schema STREAM_NODES). Out: stream_nodes. Sources without a reader are left out.
+    In: expanded_transformations, job_settings, resolved_inputs, inherited_groups (see
+    inherit_slot_sharing_groups), given_stream_nodes (schema STREAM_NODES). Out: stream_nodes. Sources without
+    a reader are left out.
 
     Source: the translators in org.apache.flink.streaming.runtime.translators, SimpleTransformationTranslator,
     BatchExecutionUtils (keyed operators of BATCH jobs sort their input, head a chain and weigh memory).
 
     Example: tests/passes/fixtures/stream_nodes.txt.
     """
-    physical = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
+    physical = expanded_transformations.filter(F.col("kind").isin(*OPERATOR_KINDS))
     read = resolved_inputs.select(TOPOLOGY, "source").distinct()
     sources = join_local(
         physical.filter(F.col("kind").isin(*SOURCE_KINDS)), read, {"id": "source"}, "left_semi"
@@ -89,14 +91,14 @@ def _node_columns() -> list[Column | str]:
         .alias("chaining"),
         (kind == Kind.SOURCE).alias("source"),
         (kind == Kind.LEGACY_SOURCE).alias("legacy_source"),
-        (kind == Kind.ASYNC).alias("yielding"),
+        kind.isin(Kind.ASYNC, Kind.WRITER).alias("yielding"),
         (kind == Kind.SOURCE).alias("coordinated"),
         _of_kind("invokable").alias("invokable"),
         _of_kind("operator_factory").alias("operator_factory"),
         F.lit(False).alias("input_format"),
         F.lit(False).alias("output_format"),
         F.lit(False).alias("no_output_until_end_of_input"),
-        F.lit(True).alias("supports_concurrent_execution_attempts"),
+        F.col("concurrent_attempts").alias("supports_concurrent_execution_attempts"),
         F.when(
             sorts_with_memory,
             F.coalesce(F.when(F.size("managed_memory") > 0, F.col("managed_memory")), sorting_weight),
@@ -111,4 +113,8 @@ def _node_columns() -> list[Column | str]:
         .alias("input_requirements"),
         "min_resources",
         "preferred_resources",
+        kind.isin(*SOURCE_KINDS).alias("among_sources"),
+        F.coalesce("keyed", F.lit(False)).alias("keyed"),
+        *(F.lit(None).cast("string").alias(name) for name in ONLY_GIVEN),
+        "transformation",
     ]

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from plans.topology.fingerprint import CAPTURE_NOTES
 from plans.vocabulary import TopologyForm
 
 _CONFIG = pl.col("config").map.entries()
@@ -16,7 +17,7 @@ def canonical_headers(topologies: pl.DataFrame) -> list[bytes]:
         pl.col("parallelism").cast(pl.String),
         pl.col("max_parallelism").cast(pl.String).fill_null(""),
         pl.when("chaining").then(pl.lit("true")).otherwise(pl.lit("false")),
-        config_text().list.sort().list.join(","),
+        _kept_entries().list.sort().list.join(","),
         separator="|",
     )
     lines = topologies.select(pl.concat_str(text, pl.lit("\n"))).to_series()
@@ -27,6 +28,13 @@ def config_text() -> pl.Expr:
     """The list of a config's entries in the order given, each as its canonical text."""
     fields = (_string(_ITEM.struct.field(name)) for name in ("key", "value"))
     return _CONFIG.list.eval(pl.concat_str(*fields, separator="="))
+
+
+def _kept_entries() -> pl.Expr:
+    """`config_text` without what `penstock capture` notes of itself."""
+    kept = _CONFIG.list.filter(~_ITEM.struct.field("key").str.starts_with(CAPTURE_NOTES))
+    fields = (_string(_ITEM.struct.field(name)) for name in ("key", "value"))
+    return kept.list.eval(pl.concat_str(*fields, separator="="))
 
 
 def _string(value: pl.Expr) -> pl.Expr:

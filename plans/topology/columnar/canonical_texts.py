@@ -10,20 +10,22 @@ from plans.topology.transformation_columns import COLUMNS, canonical_column, can
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
 _LONGEST_INTEGER = 20
+_FIELDS = tuple(name for name in COLUMNS if name != "sink_topology")
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArray:
     """As `canonical_rows`: one line per row of the columns of TRANSFORMATIONS, whose values are right."""
-    if not is_worth_compiling(len(rows)):
+    has_sinks = rows.field("sink_topology").null_count < len(rows)
+    if has_sinks or not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
-    kinds = np.zeros(len(COLUMNS), np.int64)
+    kinds = np.zeros(len(_FIELDS), np.int64)
     present = np.zeros(len(rows), np.int32)
-    cells = np.zeros((len(COLUMNS), len(rows) + 1), np.int64)
+    cells = np.zeros((len(_FIELDS), len(rows) + 1), np.int64)
     text, items = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
     characters = integers = 0
-    for field, name in enumerate(COLUMNS):
+    for field, name in enumerate(_FIELDS):
         column = rows.field(name)
         if column.null_count == len(column):
             continue
@@ -51,7 +53,7 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
         else:
             present |= 1 << field
         integers += len(column) - column.null_count
-    out = np.empty(characters + integers * (_LONGEST_INTEGER + 1) + len(rows) * len(COLUMNS), np.uint8)
+    out = np.empty(characters + integers * (_LONGEST_INTEGER + 1) + len(rows) * len(_FIELDS), np.uint8)
     ends = np.zeros(len(rows) + 1, np.int64)
     compiled(_write)(kinds, present, cells, np.concatenate(text), np.concatenate(items), out, ends)
     return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(ends), pa.py_buffer(out[: ends[-1]]))

@@ -14,7 +14,11 @@ from plans.topology.transformation_columns import COLUMNS
 
 _WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE])
 _TRANSFORMATION = pa.struct(
-    [(name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type) for name in COLUMNS]
+    [
+        (name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type)
+        for name in COLUMNS
+        if name != "sink_topology"  # no key: the keys that it is made of are read one by one
+    ]
 )
 _NESTED = "transformations"
 _LINE = pa.schema(

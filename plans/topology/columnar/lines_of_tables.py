@@ -55,7 +55,16 @@ def texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
     """The id and the JSON object of each row of TRANSFORMATIONS."""
     for batch in rows.drop_columns([TOPOLOGY]).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            yield row["id"], _object(row, _EMPTY_IF_NOT_SET)
+            sink = row.pop("sink_topology")
+            yield row["id"], with_sink_topology(_object(row, _EMPTY_IF_NOT_SET), sink)
+
+
+def with_sink_topology(transformation: bytes, sink_topology: str | None) -> bytes:
+    """The JSON object of a transformation with the keys of what it expands into."""
+    if sink_topology is None:
+        return transformation
+    inner = sink_topology.strip().removeprefix("{").removesuffix("}")
+    return transformation[:-1] + b"," + inner.encode() + b"}"
 
 
 def topologies_without_rows(given: pa.Table) -> list[bytes]:

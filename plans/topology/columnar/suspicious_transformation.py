@@ -14,9 +14,9 @@ from plans.topology.operator_rules import (
     SLOT_SCOPE,
 )
 from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
-from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
-_CODES = {str(kind): code for code, kind in enumerate(Kind)}
+_CODES = {str(kind): code for code, kind in enumerate(WRITTEN_KINDS)}
 """Kinds as numbers, which are compared at a fraction of the cost of strings."""
 
 
@@ -37,6 +37,7 @@ def _holds() -> pl.Expr:
     weights, slot_scope = pl.col("managed_memory"), pl.col("slot_scope").list
     rules = [
         kind.is_not_null(),
+        pl.col("sink_topology").is_null(),
         _number_of_inputs(),
         _inputs_are_earlier(),
         physical | reduce(and_, (pl.col(c).is_null() for c in OPERATOR_COLUMNS)),

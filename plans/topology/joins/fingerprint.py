@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
 from plans.joins.spark_schemas import spark_schema
+from plans.topology.fingerprint import CAPTURE_NOTES
 
 
 def _string(value: Column) -> Column:
@@ -15,6 +16,8 @@ def canonical_row() -> Column:
     """The canonical line of one TRANSFORMATIONS row, without its newline."""
     fields = []
     for field in spark_schema("transformations").fields[1:]:
+        if field.name == "sink_topology":
+            continue
         value, kind = F.col(field.name), field.dataType
         match kind:
             case StringType():
@@ -43,14 +46,13 @@ def canonical_row() -> Column:
         if isinstance(kind, MapType | ArrayType) and field.name != "inputs":
             text = F.when(F.size(value) > 0, text)  # lambdas are slow and such lists are mostly empty
         fields.append(F.coalesce(text, F.lit("")))
-    return F.concat_ws("|", *fields)
+    return F.concat_ws("|", *fields, _string(F.col("sink_topology")))
 
 
 def canonical_header() -> Column:
     """The canonical header of one TOPOLOGIES row of transformations, without its newline."""
-    config = F.transform(
-        F.map_entries(F.col("config")), lambda e: F.concat(_string(e["key"]), F.lit("="), _string(e["value"]))
-    )
+    kept = F.filter(F.map_entries(F.col("config")), lambda e: ~F.startswith(e["key"], F.lit(CAPTURE_NOTES)))
+    config = F.transform(kept, lambda e: F.concat(_string(e["key"]), F.lit("="), _string(e["value"])))
     return F.concat_ws(
         "|",
         F.lit("transformations"),

@@ -13,7 +13,7 @@ from plans.topology.operator_rules import (
     SLOT_SCOPE,
 )
 from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
-from plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 
 def suspicious_transformation() -> Column:
@@ -25,7 +25,8 @@ def suspicious_transformation() -> Column:
     kind = F.col("kind")
     physical = kind.isin(PHYSICAL)
     rules = [
-        kind.isin([str(k) for k in Kind]),
+        kind.isin([str(k) for k in WRITTEN_KINDS]),
+        F.col("sink_topology").isNull(),
         _number_of_inputs(),
         (F.size("inputs") == 0) | _inputs_are_before(),
         physical | reduce(lambda a, b: a & b, (F.col(c).isNull() for c in OPERATOR_COLUMNS)),

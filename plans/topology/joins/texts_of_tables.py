@@ -13,7 +13,11 @@ def text_of_topology() -> Column:
 
 def text_of_transformation() -> Column:
     """A row of TRANSFORMATIONS as a JSON object; keys are left out where they are not set."""
-    return F.to_json(F.struct(*(_given(name) for name in TRANSFORMATIONS.names if name != "topology_id")))
+    names = (name for name in TRANSFORMATIONS.names if name not in ("topology_id", "sink_topology"))
+    text, sink = F.to_json(F.struct(*map(_given, names))), F.trim("sink_topology")
+    inner = F.substring(sink, F.lit(2), F.length(sink) - 2)
+    with_sink = F.concat(F.substring(text, F.lit(1), F.length(text) - 1), F.lit(","), inner, F.lit("}"))
+    return F.coalesce(with_sink, text)
 
 
 def _given(name: str) -> Column:

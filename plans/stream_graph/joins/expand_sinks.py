@@ -1,0 +1,56 @@
+"""Sinks of the Sink V2 API become the operators that Flink makes of them."""
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from plans.joins.frames import join_local
+from plans.stream_graph.expand_sinks import EXPANDED
+from plans.stream_graph.expand_sinks import expand_sinks as expand
+from plans.tables.column_types import TOPOLOGY
+
+
+def expand_sinks(transformations: DataFrame) -> DataFrame:
+    """The transformations with what their sinks become (see EXPANDED).
+
+    In: transformations. Out (key topology_id, id): their columns but for sink_topology; position, the order
+    in which Flink translates them; transformation, the author's id of what they were made of;
+    concurrent_attempts. Ids of what a sink becomes follow those of all transformations.
+
+    Source: SinkTransformationTranslator, GlobalCommitterTransformationTranslator.
+
+    Example: a sink that commits becomes a writer and a committer
+    (tests/passes/fixtures/expanded_transformations.txt).
+
+        transformations
+        id  kind    inputs  name   uid  sink_topology
+        1   source  []      s      -    -
+        2   sink    [1]     Files  out  {"committer":{},"writer":{}}
+
+        -> expanded_transformations
+        id  kind       inputs  name              uid
+        1   source     []      s                 -
+        2   union      []      Files             -
+        3   writer     [1]     Files: Writer     out
+        4   partition  [3]     ""                -
+        5   committer  [4]     Files: Committer  Sink Committer: out
+    """
+    sinks = transformations.filter(F.col("sink_topology").isNotNull()).select(TOPOLOGY).distinct()
+    columns = [
+        *(name for name in EXPANDED.names if name in transformations.columns),
+        F.col("id").alias("position"),
+        F.col("id").alias("transformation"),
+        F.lit(True).alias("concurrent_attempts"),
+    ]
+    if sinks.isEmpty():
+        return transformations.select(columns)
+    with_sinks = join_local(transformations, sinks, {}, "left_semi")
+    without = join_local(transformations, sinks, {}, "left_anti").select(columns)
+    expanded = with_sinks.groupBy(TOPOLOGY).applyInArrow(expand_table, from_arrow_schema(EXPANDED))
+    return without.unionByName(expanded)
+
+
+def expand_table(rows: pa.Table) -> pa.Table:
+    """The rows of one topology, expanded."""
+    return pa.Table.from_pylist(expand(rows.sort_by("id").to_pylist()), EXPANDED)
