@@ -11,7 +11,6 @@ import ast
 import importlib
 import inspect
 import pkgutil
-import sys
 from types import ModuleType
 from typing import TypeVar
 
@@ -59,4 +58,4 @@ def imports(module: ModuleType) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

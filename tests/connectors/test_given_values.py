@@ -33,7 +33,7 @@ def seen(value, type_info):
     source = CollectionSource([value], type_info)
     (split,) = source.splits(1)[0]
     (chunk,) = source.read(split, None)  # type: ignore[arg-type]
-    return chunk.values[0]
+    return chunk.values[0]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

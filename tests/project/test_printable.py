@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from rich.table import Column
 
+import engine
 from engine.output import people
 from engine.output.progress import progress
 from engine.output.say import say
-from penstock import engine
 from plans.printable import printable, printable_json, printable_lines
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
 from tests.project.on_terminal import on_terminal

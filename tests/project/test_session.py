@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import engine
 from engine.spark import session
 from engine.spark.find_java import find_java
 from engine.spark.session import get_session, require_delta
 from engine.spark.spark_conf import delta_coordinates
 from engine.spark.start_jvm import _explain
 from engine.spark.start_settings import ivy_dir
-from penstock import engine
 from plans.errors import ConfigurationError
 
 ROOT = Path(engine.__file__).resolve().parents[1]

@@ -35,7 +35,7 @@ REFUSED_EARLY = (
 def outcomes():
     was_installed = installed()
     install()
-    names = {}
+    names: dict[str, object] = {}
     exec(ask_arguments.IMPORTS, names)
     found = {}
     for line in LINES:

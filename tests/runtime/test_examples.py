@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+import engine
 from benchmarks.write_nexmark import write_nexmark
 from engine.datastream import StreamExecutionEnvironment
 from engine.datastream.environment_settings import EnvironmentSettings
 from engine.library.run_script import run_script
 from engine.pyflink_names import install, uninstall
 from operators.connectors.nexmark.source import NexmarkSource
-from penstock import engine
 
 EXAMPLES = Path(engine.__file__).parent / "examples"
 EVENTS = 30_000

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import engine
 from engine.commands import main as module
 from engine.datastream.environment_settings import EnvironmentSettings
 from engine.library.run_script import run_script
@@ -17,7 +18,6 @@ from engine.runtime import run_job as runs
 from engine.runtime.job_result import JobResult
 from engine.runtime.record_run import tables_of_run, write_run
 from engine.store.open_plan import open_plan
-from penstock import engine
 from plans.columnar.frames import from_arrow
 from plans.layers import Choices
 from plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs

@@ -80,7 +80,8 @@ def test_the_rest_of_a_fleet_is_planned():
 
 
 def rows_of(plan: Any, table: str) -> list[dict[str, Any]]:
-    return plan.tables[table].to_pylist()
+    rows: list[dict[str, Any]] = plan.tables[table].to_pylist()
+    return rows
 
 
 def test_planners_refuse_the_same(spark, tmp_path):

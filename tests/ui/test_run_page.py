@@ -308,7 +308,12 @@ def test_a_version_of_a_store_is_read_once(tmp_path, monkeypatch):
     store = str(tmp_path / "store")
     _, plan = submit(example("word-count"), 5, "FINISHED")
     opened = []
-    monkeypatch.setattr(shown_run, "open_plan", lambda *given: opened.append(given) or open_plan(*given))
+
+    def noted(*given):
+        opened.append(given)
+        return open_plan(*given)
+
+    monkeypatch.setattr(shown_run, "open_plan", noted)
     for number in range(9, 12):
         tables = {**plan, **state_of(plan, f"{number:032x}", "FINISHED", {1: "FINISHED"})}
         write_version(DeltaRsTables(store), tables, planner_version="1", options={"run": str(number)})
