@@ -80,7 +80,9 @@ def _positional(df: DataFrame, schema: StructType, carried: StructType) -> DataF
         return named
     return named.select(
         *(
-            _in_steps(F.col(f"c{at}"), [_as_months(one.dataType), other.dataType], one.dataType).alias(f"c{at}")
+            _in_steps(F.col(f"c{at}"), [_as_months(one.dataType), other.dataType], one.dataType).alias(
+                f"c{at}"
+            )
             for at, (one, other) in enumerate(zip(schema, carried, strict=True))
         )
     )

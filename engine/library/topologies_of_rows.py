@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.library.frames_as_arrow import frame_as_arrow, is_pandas
-from plans.errors import InputError
+from plans.errors import InputError, SchemaError
 from plans.message_limits import first_and_count
+from plans.topology.validate_topology import TOPOLOGY_KEYS
 from plans.vocabulary import TopologyForm
 
 _MAPS = ("config", "managed_memory", "input_requirements")
@@ -15,11 +16,11 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
     """The rows of a frame, with the keys of a line of a topology file as columns; null is a key that is not
     set.
 
-    Raises InputError if the frame lacks the columns that a topology has in any case.
+    Raises InputError if the frame lacks the columns that a topology has in any case, and SchemaError if it has
+    others.
     """
-    require_topologies(
-        list(map(str, frame.columns if is_pandas(frame) else frame_as_arrow(frame).column_names))
-    )
+    columns = list(map(str, frame.columns if is_pandas(frame) else frame_as_arrow(frame).column_names))
+    require_topologies(columns)
     if is_pandas(frame):
         rows: list[dict[str, Any]] = frame.to_dict("records")
         return [_set({key: _int(value) for key, value in row.items()}) for row in rows]
@@ -27,8 +28,9 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
 
 
 def require_topologies(columns: Sequence[str]) -> None:
-    """InputError unless these can be the columns of a frame with a topology in each row."""
+    """InputError or SchemaError unless these can be the columns of a frame with a topology in each row."""
     if "name" in columns and any(form in columns for form in TopologyForm):
+        _require_no_others(columns)
         return
     found = first_and_count(columns) or "none"
     raise InputError(
@@ -36,6 +38,17 @@ def require_topologies(columns: Sequence[str]) -> None:
         "allowed: one frame with the columns name and transformations (a list of structs) or stream_graph, "
         "or two frames, (topologies, transformations)",
     )
+
+
+def _require_no_others(columns: Sequence[str]) -> None:
+    """SchemaError naming every column of a frame, with a topology in each row, that is no key of one."""
+    others = [repr(name) for name in columns if name not in TOPOLOGY_KEYS]
+    if others:
+        raise SchemaError(
+            f"topologies: found columns that no topology has: {first_and_count(others)}; "
+            f"allowed {', '.join(TOPOLOGY_KEYS)}",
+            "leave them out, or name them in ignore=[…]: they are kept beside the plan",
+        )
 
 
 def _set(row: Mapping[str, Any]) -> dict[str, Any]:

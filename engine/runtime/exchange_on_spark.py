@@ -189,9 +189,7 @@ def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) ->
     else:
         time = F.col(given.columns[source.event_time.position])
         ordered = given.withColumn(_PLACE, F.monotonically_increasing_id())
-        rows = (
-            ordered.repartitionByRange(parallelism, time).sortWithinPartitions(time, _PLACE).drop(_PLACE)
-        )
+        rows = ordered.repartitionByRange(parallelism, time).sortWithinPartitions(time, _PLACE).drop(_PLACE)
     return rows.withColumn(SUBTASK, F.spark_partition_id()) if numbered else rows
 
 

@@ -84,15 +84,9 @@ def require_delta(spark: SparkSession) -> SparkSession:
     """`spark` itself, or ConfigurationError naming every setting it lacks for Delta tables."""
     if is_connect(spark):
         raise ConfigurationError(
-            "a session of Spark Connect cannot tell whether it has Delta tables", "use a path on this machine"
+            "a session of Spark Connect cannot say whether it has Delta tables", "give a path on this machine"
         )
-    missing = []
-    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        missing.append(f"spark.sql.extensions={DELTA_EXTENSION}")
-    if spark.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
-        missing.append(f"spark.sql.catalog.spark_catalog={DELTA_CATALOG}")
-    if not _has_class(spark, DELTA_CATALOG):
-        missing.append(f"spark.jars.packages={delta_coordinates().text}")
+    missing = _missing_for_delta(spark)
     if missing:
         raise ConfigurationError(
             f"the Spark session {spark.sparkContext.appName!r} cannot use Delta tables; it lacks "
@@ -100,6 +94,22 @@ def require_delta(spark: SparkSession) -> SparkSession:
             f"set them before the session starts, or use the settings in {spark_conf_dir()}",
         )
     return spark
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Whether a session can read and write Delta tables, as far as this process can tell."""
+    return not is_connect(spark) and not _missing_for_delta(spark)
+
+
+def _missing_for_delta(spark: SparkSession) -> list[str]:
+    missing = []
+    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        missing.append(f"spark.sql.extensions={DELTA_EXTENSION}")
+    if spark.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
+        missing.append(f"spark.sql.catalog.spark_catalog={DELTA_CATALOG}")
+    if not _has_class(spark, DELTA_CATALOG):
+        missing.append(f"spark.jars.packages={delta_coordinates().text}")
+    return missing
 
 
 def use_this_python(spark: SparkSession) -> SparkSession:

@@ -54,9 +54,10 @@ class GivenSchema(NamedTuple):
 
     @property
     def is_carried_otherwise(self) -> bool:
-        """Whether some column has to be converted on its way in, and back on its way out."""
+        """Whether some column has to be converted or renamed on its way in, and back on its way out."""
         return any(
-            one.dataType != other.dataType for one, other in zip(self.given, self.carried, strict=True)
+            (one.name, one.dataType) != (other.name, other.dataType)
+            for one, other in zip(self.given, self.carried, strict=True)
         )
 
 
@@ -67,17 +68,15 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
     """
     carried = StructType(
         [
-            StructField(one.name, carried_type(one.dataType, one.name), one.nullable, one.metadata)
-            for one in schema
+            StructField(name, carried_type(one.dataType, one.name), one.nullable, one.metadata)
+            for name, one in zip(unique_names(schema.names), schema, strict=True)
         ]
     )
-    types = [
-        _stream_type(kept.dataType, one.dataType) for one, kept in zip(schema, carried, strict=True)
-    ]
+    types = [_stream_type(kept.dataType, one.dataType) for one, kept in zip(schema, carried, strict=True)]
     if schema.names == [VALUE] and not isinstance(schema[0].dataType, StructType):
         found = types[0]
     else:
-        found = RowTypeInfo(types, unique_names(schema.names))
+        found = RowTypeInfo(types, carried.names)
     found.__dict__["spark_schema"] = GivenSchema(schema, carried)
     return found
 
@@ -99,7 +98,9 @@ def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
     if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
         made = spark_type(type_info)
     else:
-        made = StructType([StructField(VALUE, BinaryType() if is_pickled(type_info) else spark_type(type_info))])
+        made = StructType(
+            [StructField(VALUE, BinaryType() if is_pickled(type_info) else spark_type(type_info))]
+        )
     assert isinstance(made, StructType)
     return GivenSchema(made, made)
 

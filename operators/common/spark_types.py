@@ -90,7 +90,9 @@ class SparkCodec(Codec):
         try:
             return _decoded(column, self._data_type)
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"a {self.type_info.name} is outside of what Python can hold: {error}") from error
+            raise ValueError(
+                f"a {self.type_info.name} is outside of what Python can hold: {error}"
+            ) from error
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         """What comes back from a trip through a column."""
@@ -108,9 +110,7 @@ def _decoded(column: pa.Array, data_type: DataType) -> list[Any]:
         return _with_nulls(column, (elements[start:end] for start, end in _spans(column)))
     if isinstance(data_type, MapType):
         keys, items = _decoded(column.keys, data_type.keyType), _decoded(column.items, data_type.valueType)
-        maps = (
-            dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _spans(column)
-        )
+        maps = (dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _spans(column))
         return _with_nulls(column, maps)
     if isinstance(data_type, TimestampType):
         return [None if one is None else _local_time(one) for one in column.cast(pa.int64()).to_pylist()]
