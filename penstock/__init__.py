@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.library.plan import plan as plan
     from engine.library.planned_tables import Plan as Plan
     from engine.library.run import run as run
+    from engine.library.transform import transform as transform
     from engine.planning.choose_planner import Planner as Planner
     from penstock import errors as errors
     from plans.errors import ConfigurationError as ConfigurationError
@@ -59,6 +60,7 @@ _MODULES = {
     "plan": "engine.library.plan",
     "read_plan": "engine.library.open_store",
     "run": "engine.library.run",
+    "transform": "engine.library.transform",
     **dict.fromkeys(_ERRORS, "plans.errors"),
 }
 
@@ -83,6 +85,7 @@ __all__ = [
     "plan",
     "read_plan",
     "run",
+    "transform",
 ]
 
 

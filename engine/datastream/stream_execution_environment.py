@@ -170,7 +170,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         from engine.runtime.run_job import run_job
 
         result = run_job(job)
-        return JobExecutionResult(result.job_id, result.milliseconds)
+        return JobExecutionResult(result.job_id, result.milliseconds, result.accumulators())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered, without waiting for it. Raises as `execute` up to its start."""

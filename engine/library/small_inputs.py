@@ -3,11 +3,13 @@
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, Tables
 from engine.library.topologies_of_rows import topologies_of_rows
 from engine.library.topologies_on_spark import checked_frames
 from engine.library.topology_tables_of_frames import topology_tables_of_frames
+from engine.spark.session import is_connect
 from plans.joins.spark_schemas import spark_schema
 
 MOST_TOPOLOGIES = 2_000
@@ -68,4 +70,19 @@ def _of_tables(tables: list[pa.Table]) -> Objects | Tables:
 
 def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
     """A table of a plan as a DataFrame of `spark`, in one partition, with the declared columns."""
-    return spark.createDataFrame(table, spark_schema(name)).coalesce(1)
+    schema = spark_schema(name)
+    if not is_connect(spark):
+        return spark.createDataFrame(table, schema).coalesce(1)
+    rows = spark.createDataFrame(table, _with_nulls(schema))  # a client of Connect casts, and refuses others
+    return rows.select(*(rows[one.name].alias(one.name, metadata=one.metadata) for one in schema))
+
+
+def _with_nulls(kind: Any) -> Any:
+    """The type with values that may be null, at any depth."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(one.name, _with_nulls(one.dataType)) for one in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_nulls(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _with_nulls(kind.valueType))
+    return kind

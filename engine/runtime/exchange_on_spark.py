@@ -241,7 +241,13 @@ def worker_function(function: Rows) -> Rows:
             loaded = pickle.loads(pickled)
         except ImportError as error:
             raise RuntimeError(f"{hint}; found {sys.executable}: {error}") from None
-        yield from loaded(batches)
+        from operators.chain.errors import UserFunctionError
+        from operators.chain.user_errors import for_author
+
+        try:
+            yield from loaded(batches)
+        except UserFunctionError as error:
+            raise for_author(error) from None
 
     return run
 

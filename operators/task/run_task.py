@@ -19,8 +19,10 @@ from pyspark import SparkFiles, TaskContext, cloudpickle
 from operators.chain.describe_error import describe_error
 from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.chain.operator import MAX_WATERMARK, OperatorContext
+from operators.chain.user_errors import user_frames
 from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
+from operators.functions.metrics import metric_values
 from operators.task.build_chain import Chain
 from operators.task.chain_spec import OperatorSpec
 from operators.task.outgoing_rows import OutgoingRows
@@ -221,6 +223,7 @@ def _run(
         bytes_in=gates.bytes_in,
         records_out=sum(writer.records for writer in chain.writers),
         bytes_out=sum(writer.bytes for writer in chain.writers),
+        metrics={one.operator_name: metric_values(one) for one in chain.contexts.values() if one.metrics},
     )
 
 
@@ -272,6 +275,7 @@ def _writer_factory(
 
 def _failure(error: BaseException) -> dict[str, str]:
     details = {"error": describe_error(error), "traceback": _traceback(error.__cause__ or error)}
+    details["frames"] = "\n".join(user_frames(error.__cause__ or error))
     if isinstance(error, UserFunctionError):
         details |= {name: getattr(error, name) for name in ("operator", "record", "cause", "during", "hint")}
     return details
