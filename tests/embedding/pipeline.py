@@ -190,7 +190,7 @@ def streams(spark: Any) -> dict[str, Any]:
     found["calls"] = calls
     transformed = df.transform(
         penstock.transform,
-        lambda stream: stream.reduce(lambda a, b: Row(a.user, a.n + b.n, b.ts)),
+        lambda stream: stream.reduce(lambda a, b: Row(user=a.user, n=a.n + b.n, ts=b.ts)),
         key="user",
         mode="batch",
     )
@@ -222,12 +222,13 @@ def plans(spark: Any) -> dict[str, Any]:
     rows = [
         (
             one["name"],
-            [(t["id"], t["kind"], t["name"], t.get("inputs", [])) for t in one["transformations"]],
             f"team{n % 2}",
+            [(t["id"], t["kind"], t["name"], t.get("inputs", [])) for t in one["transformations"]],
         )
         for n, one in enumerate(given)
     ]
-    columns = "name string, transformations array<struct<id int, kind string, name string, inputs array<int>>>, team string"
+    columns = "name string, team string, "
+    columns += "transformations array<struct<id int, kind string, name string, inputs array<int>>>"
     df = spark.createDataFrame(rows, columns)
     found: dict[str, Any] = {}
     try:
@@ -249,5 +250,6 @@ def plans(spark: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     spark = session(sys.argv[1], sys.argv[2])
-    print(json.dumps({one.__name__: one(spark) for one in (types, names, streams, plans)}))
+    for part in (plans, streams, names, types):
+        print(json.dumps({part.__name__: part(spark)}), flush=True)
     spark.stop()
