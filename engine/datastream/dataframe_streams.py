@@ -137,14 +137,14 @@ def _event_time(
     positions = [at for at, name in enumerate(schema.names) if name == column]
     if len(positions) != 1:
         raise ValueError(
-            f"event_time: {'no column' if not positions else 'several columns'} {column!r}; the DataFrame has "
-            + ", ".join(map(repr, schema.names))
+            f"event_time: {'several columns' if positions else 'no column'} {column!r}; "
+            f"the DataFrame has {', '.join(map(repr, schema.names))}"
         )
     kind = schema[positions[0]].dataType
     if not isinstance(kind, _TIMES):
         raise TypeError(
-            f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, date, "
-            "or bigint (milliseconds since the epoch)"
+            f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, "
+            "date, or bigint (milliseconds since the epoch)"
         )
     return EventTime(positions[0], column, _lag_milliseconds(watermark))
 

@@ -13,7 +13,7 @@ NAME = "name"
 
 
 def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
-    """`topologies` without the columns `ignore`, and a frame of `name` and these columns; None if there is none.
+    """`topologies` without the columns `ignore`, and a frame of `name` and these; None if there are none.
 
     Raises ConfigurationError where a column is one of Penstock's, and InputError where a frame lacks one.
     """
@@ -32,7 +32,8 @@ def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
     missing = [one for one in (NAME, *ignore) if one not in columns]
     if missing:
         raise InputError(
-            f"ignore: the frame has no column {', '.join(map(repr, missing))}; it has {first_and_count(columns)}"
+            f"ignore: the frame has no column {', '.join(map(repr, missing))}; "
+            f"it has {first_and_count(columns)}"
         )
     if is_spark_frame(first):
         kept, aside = first.drop(*ignore), first.select(NAME, *(f"`{one}`" for one in ignore))

@@ -47,11 +47,11 @@ def plan(
     - two frames, (topologies, transformations), with the columns of docs/tables.md; transformations name
     their topology in the column `topology`, or by `topology_id`.
 
-    A frame is of pandas, polars, PyArrow or Spark. Columns `ignore` of the (first) frame are not planned from,
+    A frame is of pandas, polars, PyArrow or Spark. Columns `ignore` of the first one are not planned from,
     but kept beside the plan (see Plan). Planning takes place in this process, without Spark, unless a path is
     not local, the input does not fit in memory, or a session is given: as `spark`, or by frames of Spark.
-    Then tables are DataFrames, and Spark plans what is more than some thousand topologies or transformations;
-    a session of Spark Connect has all planned in this process.
+    Then tables are DataFrames, and Spark plans more than some thousand topologies or transformations. For a
+    session of Spark Connect this process plans everything.
 
     `until` is the last layer to plan. `planner` says who plans (the plans are the same). The next four say
     how the cluster is configured, as the options of `penstock plan` do; what they leave out, and what

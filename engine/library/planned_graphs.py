@@ -1,4 +1,4 @@
-"""Nodes, edges and partitions of a plan, layer by layer, and its graphs for GraphFrames, networkx and igraph."""
+"""Nodes, edges and partitions of each layer of a plan, and graphs for GraphFrames, networkx and igraph."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

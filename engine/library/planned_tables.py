@@ -82,7 +82,8 @@ class Plan:
     def nodes(self, layer: Layer | str | None = None) -> Any:
         """The nodes of a layer (None: the last one that has any) of all topologies, with their names.
 
-        Layers are topology (transformations), stream_graph, job_graph (vertices) and execution_graph (subtasks).
+        Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
+        (subtasks).
         """
         return planned_graphs.nodes(self.tables, layer, self.ignored)
 
@@ -91,7 +92,7 @@ class Plan:
         return planned_graphs.edges(self.tables, layer, self.ignored)
 
     def partitions(self, layer: Layer | str | None = None) -> Any:
-        """What vertices put out: intermediate data sets of the job_graph, partitions of the execution_graph."""
+        """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
         return planned_graphs.partitions(self.tables, layer, self.ignored)
 
     def graph(self, layer: Layer | str | None = None) -> Graph:

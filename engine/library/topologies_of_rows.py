@@ -16,8 +16,8 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
     """The rows of a frame, with the keys of a line of a topology file as columns; null is a key that is not
     set.
 
-    Raises InputError if the frame lacks the columns that a topology has in any case, and SchemaError if it has
-    others.
+    Raises InputError if the frame lacks the columns that a topology has in any case, and SchemaError if it
+    has others.
     """
     columns = list(map(str, frame.columns if is_pandas(frame) else frame_as_arrow(frame).column_names))
     require_topologies(columns)

@@ -26,10 +26,10 @@ from engine.runtime.keep_vertices import KeptVertices
 from engine.runtime.spark_application import is_remote
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
+from operators.connectors.dataframe_source import DataFrameSource
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.task.chain_spec import ChainSpec
 from operators.task.python_dependencies import PythonDependencies, is_prepared
-from operators.connectors.dataframe_source import DataFrameSource
 from operators.task.run_task import SUBTASK, reads_dataframe, task_function
 from operators.task.task_spec import TaskSettings, TaskSpec
 
@@ -218,7 +218,7 @@ Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def worker_function(function: Rows) -> Rows:
-    """`function` for Spark's workers, which say in one sentence where they have no Penstock, or another one."""
+    """`function` for Spark's workers, which say in a sentence where they have no Penstock, or another one."""
     pickled, wanted = cloudpickle.dumps(function), version("penstock")  # type: ignore[no-untyped-call]
     hint = (
         f"Spark's Python workers need Penstock {wanted}: set PYSPARK_PYTHON (or spark.pyspark.python) to a "

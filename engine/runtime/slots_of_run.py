@@ -41,7 +41,8 @@ def slots_of_run(
 
     In a session they are shared with other clients' jobs, first come, first served. On a cluster of its own
     the job starts once these have registered. A local Spark has no slots: it runs the subtasks of a job
-    that is wider than it has cores one after the other. Over Spark Connect nothing is known. Raises NoResourceAvailableError after
+    that is wider than it has cores one after the other. Over Spark Connect nothing is known of slots.
+    Raises NoResourceAvailableError after
     slot.request.timeout, and JobCancelledError.
     """
     session = session_of_runs()

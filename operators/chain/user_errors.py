@@ -28,7 +28,7 @@ def user_frames(error: BaseException) -> list[str]:
 
 
 def for_author(error: UserFunctionError) -> FunctionError:
-    """`error` as the one that leaves a DataFrame: the author's lines, what was raised, operator and record."""
+    """`error` as it leaves a DataFrame: the author's lines, what was raised, operator and record."""
     lines = [*user_frames(error.__cause__ or error), error.cause]
     during = f", {error.during}" if error.during else ""
     lines.append(f"  operator: {error.operator!r}, subtask {error.subtask}{during} (job {error.job!r})")

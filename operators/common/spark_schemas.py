@@ -1,7 +1,7 @@
 """The schema of a Spark DataFrame as the type of a stream, and back.
 
-What the type of a stream cannot say (nullability, comments, names that occur twice, types that reach Python in
-another form) is kept beside it, as an attribute of the type, for as long as operators keep that type.
+What the type of a stream cannot say (nullability, comments, names that occur twice, types that reach Python
+in another form) is kept beside it, as an attribute of the type, for as long as operators keep that type.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class GivenSchema(NamedTuple):
 
 
 def type_of_spark_schema(schema: StructType) -> TypeInformation:
-    """The type of a stream of such rows: rows; of the one column `value`, unless that is a struct, its values.
+    """The type of a stream of such rows; of the one column `value`, unless that is a struct, its values.
 
     TypeError names the column and the type that no function could get.
     """
@@ -238,34 +238,40 @@ def spark_type(type_info: TypeInformation | None) -> DataType:
 
     TypeError where there is none.
     """
+    if type_info is None or is_pickled(type_info) or is_bytes(type_info):
+        return BinaryType()
+    if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
+        types = map(spark_type, type_info.get_field_types())
+        fields = zip(field_names(type_info), types, strict=True)
+        return StructType([StructField(name, one) for name, one in fields])
+    if isinstance(type_info, MapTypeInfo):
+        return MapType(spark_type(type_info._key_type_info), spark_type(type_info._value_type_info))
+    if isinstance(type_info, ExternalTypeInfo):
+        return spark_type(type_info._type_info)
+    if _has_elements(type_info):
+        return ArrayType(spark_type(element_type(type_info)))
+    return _single_type(type_info)
+
+
+def _single_type(type_info: TypeInformation) -> DataType:
     match type_info:
-        case None:
-            return BinaryType()
         case SparkTypeInfo():
             return type_info.data_type
         case BasicTypeInfo():
             return _BASIC[type_info._basic_type]
         case LocalTimeTypeInfo():
             return _LOCAL[type_info._time_type]
-        case DateTypeInfo():
-            return DateType()
-        case TimeTypeInfo():
-            return TimeType(6)
-        case TimestampTypeInfo():
-            return TimestampNTZType()
-        case RowTypeInfo() | TupleTypeInfo():
-            types = map(spark_type, type_info.get_field_types())
-            fields = zip(field_names(type_info), types, strict=True)
-            return StructType([StructField(name, one) for name, one in fields])
-        case MapTypeInfo():
-            return MapType(spark_type(type_info._key_type_info), spark_type(type_info._value_type_info))
-        case ExternalTypeInfo():
-            return spark_type(type_info._type_info)
-        case _ if is_pickled(type_info) or is_bytes(type_info):
-            return BinaryType()
-        case _ if _has_elements(type_info):
-            return ArrayType(spark_type(element_type(type_info)))
+    for kind, found in _OTHER.items():
+        if isinstance(type_info, kind):
+            return found
     raise TypeError(f"Spark has no type for values of {type_info!r}")
+
+
+_OTHER: dict[type[TypeInformation], DataType] = {
+    DateTypeInfo: DateType(),
+    TimeTypeInfo: TimeType(6),
+    TimestampTypeInfo: TimestampNTZType(),
+}
 
 
 def _has_elements(type_info: Any) -> bool:

@@ -6,8 +6,8 @@ Source: org.apache.spark.sql.util.ArrowUtils, pyspark.sql.conversion.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
-from itertools import compress
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -218,9 +218,8 @@ def _with_nulls(column: pa.Array, values: Any) -> list[Any]:
     return [value if there else None for value, there in zip(values, valid, strict=True)]
 
 
-def _spans(column: pa.Array) -> zip[tuple[int, int]]:
-    offsets = column.offsets.to_pylist()
-    return zip(offsets[:-1], offsets[1:], strict=True)
+def _spans(column: pa.Array) -> Iterator[tuple[int, int]]:
+    return pairwise(column.offsets.to_pylist())
 
 
 def _row_of(names: Sequence[str]) -> Callable[..., Row]:
@@ -230,7 +229,7 @@ def _row_of(names: Sequence[str]) -> Callable[..., Row]:
 def _local_time(microseconds: int) -> datetime.datetime:
     """As PySpark gives it: in the time zone of the process, which says in `fold` what is ambiguous."""
     seconds, rest = divmod(microseconds, _MICROSECONDS)
-    return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)  # noqa: DTZ006 as PySpark
+    return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)
 
 
 def _to_microseconds(value: Any) -> int:

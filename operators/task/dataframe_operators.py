@@ -26,8 +26,8 @@ def rows_schema(schema: StructType) -> StructType:
 class DataFrameOperator(TerminalOperator):
     """Hands batches of `schema`, whose types are those of Spark, to Spark.
 
-    `edge` None: they are the rows of the vertex. Else they are blocks for that edge, as `result_batches` reads
-    them.
+    `edge` None: they are the rows of the vertex. Else they are blocks for that edge, which `result_batches`
+    reads.
     """
 
     columnar = True

@@ -17,14 +17,14 @@ from tests.runtime.spark_cluster import spark_cluster
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
-TOKEN = "of this test"  # noqa: S105
+TOKEN = "of this test"
 BOTH = [True, True]
 EXPECTED: dict[str, Any] = {
     "plans": {
-        "edges": [5, 0, 0],
+        "edges": [10, 0, 0],
         "graph": 1,
-        "one column more": "topologies: found columns that no topology has: 'team'; allowed name, parallelism, "
-        "max_parallelism, chaining, config, transformations, stream_graph",
+        "one column more": "topologies: found columns that no topology has: 'team'; allowed name, "
+        "parallelism, max_parallelism, chaining, config, transformations, stream_graph",
         "planned": [5, 0, "planner columnar: few enough for this process"],
         "same": True,
         "teams": [["team0", 3], ["team1", 2]],
