@@ -236,7 +236,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         for name, stream in streams.items():
             if stream._environment is not self:
                 raise ValueError(f"to_dataframes: the stream {name!r} is of another environment")
-        sinks = {name: stream._as_collected()._dataframe_sink() for name, stream in streams.items()}
+        sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
         from engine.runtime.dataframe_of_job import dataframes_of_job
 

@@ -83,7 +83,7 @@ class StreamOutputs(StreamSettings):
         lead to the stream leave the environment: execute does not run them too, unless others still read
         them. Several results of one run: `env.to_dataframes`.
         """
-        return self._environment.dataframe_of(self._as_collected()._dataframe_sink())
+        return self._environment.dataframe_of(self._dataframe_sink())
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that the operator before put out with this tag.
