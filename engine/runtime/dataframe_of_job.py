@@ -12,7 +12,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from engine.datastream.dataframe_streams import as_given
+from engine.runtime.carried_columns import as_given
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from engine.runtime.errors import JobCompileError
 from engine.runtime.exchange_on_spark import JobFrames, worker_function
