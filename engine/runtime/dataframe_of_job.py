@@ -57,7 +57,12 @@ def dataframes_of_job(job: Job, sinks: Mapping[str, Transformation]) -> DataFram
         rows = together.where(together["edge"] == edges[sink.created]).select("payload")
         function = worker_function(partial(result_batches, schema=_arrow(schema)))
         results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
-    return DataFrames(results, lambda: (together.unpersist(), frames.release()))
+
+    def release() -> None:
+        together.unpersist()
+        frames.release()
+
+    return DataFrames(results, release)
 
 
 class DataFrames(Mapping[str, DataFrame]):
@@ -67,7 +72,7 @@ class DataFrames(Mapping[str, DataFrame]):
     a `with` block.
     """
 
-    def __init__(self, results: Mapping[str, DataFrame], release: Callable[[], Any]) -> None:
+    def __init__(self, results: Mapping[str, DataFrame], release: Callable[[], None]) -> None:
         self._results, self._release = dict(results), release
 
     def __getitem__(self, name: str) -> DataFrame:

@@ -94,7 +94,7 @@ class Stamps(TimestampAssigner):
 def test_keys_state_and_windows(name: str, mode: RuntimeExecutionMode) -> None:
     sample = SAMPLES[name]
     schema = StructType().add("v", sample.data_type).add("n", LongType(), False)
-    kind = type_of_spark_schema(schema)
+    kind: Any = type_of_spark_schema(schema)
     of_value = kind.get_field_types()[0]
     rows = [Row(v=sample.value, n=n) for n in range(3)]
 
@@ -173,7 +173,7 @@ def test_schemas_are_kept_as_they_were() -> None:
         .add("A.b", YearMonthIntervalType())
         .add("value", StringType("UNICODE_CI"), False)
     )
-    kind = type_of_spark_schema(schema)
+    kind: Any = type_of_spark_schema(schema)
     assert kind.get_field_names() == ["a", "a_2", "A.b", "value"]
     assert schema_of_stream(pickle.loads(pickle.dumps(kind))).given == schema
     assert given_schema(Types.ROW_NAMED(["a"], [Types.LONG()])) is None
