@@ -61,10 +61,10 @@ class FakeDataFrame:
 
 def test_dataframes() -> None:
     env = environment()
-    stream = env.from_dataframe(FakeDataFrame())  # type: ignore[arg-type]
+    stream = env.from_dataframe(FakeDataFrame())  # type: ignore[call-overload]
     assert stream.get_type() == Types.ROW_NAMED(["n", "at"], [Types.LONG(), SparkTypeInfo(TimestampType())])
     declared = Types.TUPLE([Types.LONG(), Types.INSTANT()])
-    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared  # type: ignore[arg-type]
+    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared  # type: ignore[call-overload]
     stream.map(str)
     row = transformations(env)[0]
     assert (row["kind"], row["name"]) == ("source", "DataFrame")

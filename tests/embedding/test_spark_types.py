@@ -178,9 +178,8 @@ def test_schemas_are_kept_as_they_were() -> None:
     assert schema_of_stream(pickle.loads(pickle.dumps(kind))).given == schema
     assert given_schema(Types.ROW_NAMED(["a"], [Types.LONG()])) is None
     assert type_of_spark_schema(StructType().add("value", "string")) == Types.STRING()
-    assert type_of_spark_schema(
-        StructType().add("value", StructType().add("x", "integer"))
-    ).get_field_names() == ["value"]
+    of_struct: Any = type_of_spark_schema(StructType().add("value", StructType().add("x", "integer")))
+    assert of_struct.get_field_names() == ["value"]
 
 
 def test_a_union_allows_the_nulls_of_all() -> None:
