@@ -9,7 +9,6 @@ from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, 
 from engine.library.topologies_of_rows import topologies_of_rows
 from engine.library.topologies_on_spark import checked_frames
 from engine.library.topology_tables_of_frames import topology_tables_of_frames
-from engine.spark.session import is_connect
 from plans.joins.spark_schemas import spark_schema
 
 MOST_TOPOLOGIES = 2_000
@@ -69,11 +68,10 @@ def _of_tables(tables: list[pa.Table]) -> Objects | Tables:
 
 
 def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
-    """A table of a plan as a DataFrame of `spark`, in one partition, with the declared columns."""
+    """A table of a plan as a DataFrame of `spark`, with the declared columns, in one partition."""
     schema = spark_schema(name)
-    if not is_connect(spark):
-        return spark.createDataFrame(table, schema).coalesce(1)
-    rows = spark.createDataFrame(table, _with_nulls(schema))  # a client of Connect casts, and refuses others
+    # PySpark casts, and takes no null for a struct whose fields are declared as not null
+    rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
     return rows.select(*(rows[one.name].alias(one.name, metadata=one.metadata) for one in schema))
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import polars as pl
 import pytest
@@ -117,7 +118,8 @@ def test_what_is_said_of_frames_that_are_not_topologies(spark):
     team = spark.createDataFrame([("a", [(1, "source")], "t")], schema)
     with pytest.raises(penstock.SchemaError, match="no topology has: 'team'"):
         penstock.plan(team)
-    for wrong in ("team", ["name"], [1]):
+    wrong_columns: list[Any] = ["team", ["name"], [1]]
+    for wrong in wrong_columns:
         with pytest.raises(penstock.ConfigurationError, match="ignore"):
             penstock.plan(team, ignore=wrong)
     with pytest.raises(penstock.InputError, match="no column 'cost'"):
