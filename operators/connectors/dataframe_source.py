@@ -20,7 +20,7 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 class EventTime(NamedTuple):
-    """Where rows have their event time, and how far the watermark stays behind the latest one."""
+    """Where rows have their event time, and how late one may come."""
 
     position: int
     column: str
