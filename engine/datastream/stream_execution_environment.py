@@ -148,8 +148,9 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
         Rows have the fields of `type_info`, by position, or those of the DataFrame, whose values are as
         PySpark's own functions get them. With `event_time`, a column of timestamps, dates or milliseconds,
-        rows are read in the order of that time; `watermark` ("10 seconds") says how late a row may come. Without, subtasks read whole partitions, one after the other. With `key`, the name of a
-        column or several, the stream is keyed by it.
+        rows are read in the order of that time; `watermark` ("10 seconds") says how late a row may come.
+        Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
+        several, the stream is keyed by it.
 
         TypeError names a column whose type no function can get, ValueError a column that is not there.
         """
