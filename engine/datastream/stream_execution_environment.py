@@ -173,7 +173,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         return JobExecutionResult(result.job_id, result.milliseconds, result.accumulators())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
-        """Run everything that is registered, without waiting for it. Raises as `execute` up to its start."""
+        """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
         job = self._job_to_run(self._take_registered(), job_name)
         from engine.runtime.start_job import RunningJob
 
@@ -228,14 +228,10 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Several streams as DataFrames of one run, by name: what leads to them runs once. Penstock's own.
 
         Nothing runs until one of the DataFrames does. What has run is kept in the session until the result is
-        released, explicitly or at the end of its `with` block. The operators leave the environment, as
-        `to_dataframe` says. ValueError for no stream, or one of another environment.
+        released, explicitly or at the end of its `with` block. ValueError for no stream, or one of others.
         """
-        if not streams:
-            raise ValueError("to_dataframes: give at least one stream by name, as main=stream")
-        for name, stream in streams.items():
-            if stream._environment is not self:
-                raise ValueError(f"to_dataframes: the stream {name!r} is of another environment")
+        if not streams or any(one._environment is not self for one in streams.values()):
+            raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
         from engine.runtime.dataframe_of_job import dataframes_of_job

@@ -84,7 +84,7 @@ def require_delta(spark: SparkSession) -> SparkSession:
     """`spark` itself, or ConfigurationError naming every setting it lacks for Delta tables."""
     if is_connect(spark):
         raise ConfigurationError(
-            "a session of Spark Connect cannot say whether it has Delta tables", "give a path on this machine"
+            "Spark Connect cannot say whether it has Delta", "give a path of this machine"
         )
     missing = _missing_for_delta(spark)
     if missing:
