@@ -5,21 +5,19 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # What is installed in place is not compiled by pip; the first command would do it, or every command if Python is
 # told to write no bytecode.
 COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
-STORE := build/demo
 
 .PHONY: demo test test-planning test-running test-browser lint format docs bench clean
 
-## Plan the bundled example topologies and show the result.
+## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
-	rm -rf $(STORE)
-	$(BIN)/penstock plan engine/examples/examples.jsonl --out $(STORE)
-	$(BIN)/penstock show $(STORE)
+	$(BIN)/python -m engine.examples.demo
 	@echo
-	@echo "One of them in full:  $(BIN)/penstock show $(STORE) --topology fraud-detection"
+	@echo "One of them in full:  $(BIN)/penstock plan engine/examples/examples.jsonl --out build/demo && \\"
+	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
 # Tests of jobs that run, of stores and of whole `penstock plan` commands; all others are about planning. Both halves take
 # about as long and run side by side.
-RUNNING := cluster_mode commits common connectors datastream flink jobs process pyflink runtime state store \
+RUNNING := cluster_mode commits common connectors datastream embedding flink jobs process pyflink runtime state store \
 	windows test_plan_command.py test_plan_errors.py test_plan_reference.py test_deep_topologies.py
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.library.plan import plan as plan
     from engine.library.planned_tables import Plan as Plan
     from engine.library.run import run as run
+    from engine.library.transform import transform as transform
     from engine.planning.choose_planner import Planner as Planner
     from penstock import errors as errors
     from plans.custom_planners.decisions import decides as decides
@@ -46,6 +47,7 @@ _MODULES = {
     "plan": "engine.library.plan",
     "read_plan": "engine.library.open_store",
     "run": "engine.library.run",
+    "transform": "engine.library.transform",
     **dict.fromkeys(
         (
             "ConfigurationError",

@@ -11,7 +11,9 @@ from engine.planning.planning_settings import MOST_PARTITIONS, ROWS_PER_PARTITIO
 @pytest.mark.parametrize(
     ("cores", "rows", "partitions"),
     [
-        (2, 0, 4),
+        (2, 0, 1),
+        (2, 10_000, 1),
+        (2, 10_001, 4),
         (2, 4 * ROWS_PER_PARTITION, 4),
         (2, 4 * ROWS_PER_PARTITION + 1, 6),
         (16, 50 * ROWS_PER_PARTITION, 64),

@@ -7,7 +7,7 @@ from engine.common.job_id import JobID
 
 
 class JobExecutionResult:
-    """Id of the job and how many milliseconds it took; jobs here have no accumulators unless given."""
+    """Id of the job, how many milliseconds it took, and its metrics, by name, as accumulators."""
 
     def __init__(self, job_id: str, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = JobID(job_id)

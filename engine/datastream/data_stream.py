@@ -78,6 +78,10 @@ class DataStream(StreamOutputs, Partitioning):
                     f"union of streams of different types: {self.get_type()} and {one.get_type()}"
                 )
         inputs = [one._transformation for one in (self, *streams)]
+        if hasattr(mine, "spark_schema"):  # of a DataFrame: columns of the others may be null
+            from operators.common.spark_schemas import with_any_nulls
+
+            mine = with_any_nulls([one.output_type for one in inputs])
         return self._stream(Transformation(kind="union", name="Union", inputs=inputs, output_type=mine))
 
     @overload

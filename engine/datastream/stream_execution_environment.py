@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, overload
 
 from engine.common.configuration import Configuration
 from engine.common.io import InputFormat
 from engine.common.job_client import JobClient
 from engine.common.job_execution_result import JobExecutionResult
+from engine.common.time import Duration
 from engine.common.typeinfo import TypeInformation
 from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
 from engine.datastream.cached_streams import CachedStreams
 from engine.datastream.collected_values import collected_values
-from engine.datastream.data_stream import DataStream
+from engine.datastream.data_stream import DataStream, KeyedStream
 from engine.datastream.environment_options import EnvironmentOptions
 from engine.datastream.environment_settings import JobCaptured, current_settings, default_local_parallelism
 from engine.datastream.execution_plan import execution_plan_json
@@ -33,13 +34,13 @@ from engine.runtime.no_effect import say_without_effect
 from engine.runtime.transformations import Transformation
 from operators.common.arguments import require_text
 from operators.connectors.collection import CollectionSource
-from operators.connectors.dataframe_source import DataFrameSource
 from operators.connectors.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from engine.runtime.collect_records import CollectedRecords
+    from engine.runtime.dataframe_of_job import DataFrames
 
 _PARALLELISM = "parallelism.default"
 
@@ -115,17 +116,52 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         source = check_source(input_format)
         return self._source("legacy_source", "Custom File Source", source, type_info or source.type_info)
 
-    def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
+    @overload
+    def from_dataframe(
+        self,
+        df: DataFrame,
+        type_info: TypeInformation | None = None,
+        *,
+        event_time: str | None = None,
+        watermark: str | timedelta | Duration | None = None,
+        key: None = None,
+    ) -> DataStream: ...
+
+    @overload
+    def from_dataframe(
+        self,
+        df: DataFrame,
+        type_info: TypeInformation | None = None,
+        *,
+        event_time: str | None = None,
+        watermark: str | timedelta | Duration | None = None,
+        key: str | Sequence[str],
+    ) -> KeyedStream: ...
+
+    def from_dataframe(
+        self,
+        df: DataFrame,
+        type_info: TypeInformation | None = None,
+        *,
+        event_time: str | None = None,
+        watermark: str | timedelta | Duration | None = None,
+        key: str | Sequence[str] | None = None,
+    ) -> DataStream:
         """The rows of a Spark DataFrame, lazily. Penstock's own.
 
-        Rows have the fields of `type_info`, by position, or those of the DataFrame. Subtasks read them as
-        Spark partitions them.
-        """
-        from pyspark.sql.pandas.types import to_arrow_schema
+        Rows have the fields of `type_info`, by position, or those of the DataFrame, whose values are as
+        PySpark's own functions get them. With `event_time`, a column of timestamps, dates or milliseconds,
+        rows are read in the order of that time; `watermark` ("10 seconds") says how late a row may come.
+        Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
+        several, the stream is keyed by it.
 
-        given = type_of_schema(to_arrow_schema(df.schema, timezone="UTC")) if type_info is None else type_info
-        source = DataFrameSource(df, given, schema_of_type(given))
-        return self._source("source", "DataFrame", source, source.type_info)
+        TypeError names a column whose type no function can get, ValueError a column that is not there.
+        """
+        from engine.datastream.dataframe_streams import dataframe_source
+
+        source = dataframe_source(df, type_info, event_time, watermark)
+        stream = self._source("source", "DataFrame", source, source.type_info)
+        return stream if key is None else stream.key_by(key)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run everything that is registered, and wait for it.
@@ -137,10 +173,10 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         from engine.runtime.run_job import run_job
 
         result = run_job(job)
-        return JobExecutionResult(result.job_id, result.milliseconds)
+        return JobExecutionResult(result.job_id, result.milliseconds, result.accumulators())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
-        """Run everything that is registered, without waiting for it. Raises as `execute` up to its start."""
+        """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
         job = self._job_to_run(self._take_registered(), job_name)
         from engine.runtime.start_job import RunningJob
 
@@ -191,14 +227,32 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         values = collect_job(job, sink)
         return collected_values(list(values), sink.output_type)
 
+    def to_dataframes(self, /, **streams: DataStream) -> DataFrames:
+        """Several streams as DataFrames of one run, by name: what leads to them runs once. Penstock's own.
+
+        Nothing runs until one of the DataFrames does. What has run is kept in the session until the result is
+        released, explicitly or at the end of its `with` block. ValueError for no stream, or one of others.
+        """
+        if not streams or any(one._environment is not self for one in streams.values()):
+            raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
+        sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
+        job = self._job_to_run(list(sinks.values()), None)
+        from engine.runtime.dataframe_of_job import dataframes_of_job
+
+        self._forget(job)
+        return dataframes_of_job(job, sinks)
+
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         job = self._job_to_run([sink], None)
         from engine.runtime.dataframe_of_job import dataframe_of_job
 
+        self._forget(job)
+        return dataframe_of_job(job, sink)
+
+    def _forget(self, job: Job) -> None:
         done = {one.created for one in job.transformations}
         self._registered = [one for one in self._registered if one.created not in done]
-        return dataframe_of_job(job, sink)
 
     def register_cache(self, cached: Transformation) -> None:
         """A stream whose records are kept."""

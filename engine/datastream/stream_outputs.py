@@ -84,9 +84,10 @@ class StreamOutputs(RecordOperations):
     def to_dataframe(self) -> DataFrame:
         """This stream as a Spark DataFrame, lazily: it runs when the DataFrame does.
 
-        Penstock's own. One column for each field, or one column `value`, pickled if no type is declared. The
-        operators that lead to the stream leave the environment: execute does not run them too, unless
-        others still read them.
+        Penstock's own. One column for each field, or one column `value`, pickled if no type is declared.
+        Columns of `from_dataframe` that no function has touched are as they were there. The operators that
+        lead to the stream leave the environment: execute does not run them too, unless others still read
+        them. Several results of one run: `env.to_dataframes`.
         """
         return self._environment.dataframe_of(self._dataframe_sink())
 

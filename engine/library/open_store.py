@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from engine.library.check_arguments import path, text, whole_number
 from engine.library.planned_tables import Plan, Tables
 from engine.library.store import Store, Version, path_of_store, shown_path
+from engine.store.is_local import is_local
 from engine.store.open_plan import open_plan
 from engine.store.plan_versions import find_version, list_versions
 from engine.store.tables_of import tables_of
@@ -81,30 +82,65 @@ def read_plan(
 
 
 def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: str | None) -> Plan:
-    from engine.spark.session import require_delta
+    from engine.spark.session import has_delta, require_delta
     from engine.store.read_plan import read_plan as read_on_spark
-    from engine.store.spark_tables import SparkTables
 
     if topology is not None:
         raise ConfigurationError(
             "topology: found a topology beside spark", "filter the tables by topology_id"
         )
+    if is_local(place) and not has_delta(spark):
+        return _without_delta(spark, place, version)
+    from engine.store.spark_tables import SparkTables
+
     delta = SparkTables(require_delta(spark), place)
     found = find_version(delta, version)
     frames = read_on_spark(delta, found.version)
     return _plan(
-        place, found.version, found, Tables(frames, frames.__getitem__), found.topologies, found.rejected
+        place,
+        found.version,
+        found,
+        Tables(frames, frames.__getitem__),
+        found.topologies,
+        found.rejected,
+        spark,
     )
 
 
-def _plan(place: str, number: int | None, found: Any, tables: Tables, planned: int, rejected: int) -> Plan:
+def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
+    """As `_on_spark`, for a session that has no Delta: this process reads a table when it is asked for."""
+    from engine.library.small_inputs import dataframe_of_table
+
+    with without_pandas():
+        stored = open_plan(place, version, None)
+
+    def table(name: str) -> Any:
+        with without_pandas():
+            rows = to_arrow(stored.table(name).collect(), name)
+        return dataframe_of_table(spark, name, rows)
+
+    found = stored.version
+    return _plan(
+        place, found.version, found, Tables(found.tables, table), found.topologies, found.rejected, spark
+    )
+
+
+def _plan(
+    place: str,
+    number: int | None,
+    found: Any,
+    tables: Tables,
+    planned: int,
+    rejected: int,
+    spark: "SparkSession | None" = None,
+) -> Plan:
     def write(target: str) -> int:
         from engine.store.delta_rs_tables import DeltaRsTables
         from engine.store.write_plan import write_plan
 
         return write_plan(
             DeltaRsTables(target),
-            dict(tables),
+            {name: rows if spark is None else rows.toArrow() for name, rows in tables.items()},
             planner_version=found.planner_version or "",
             options=dict(found.options),
         )

@@ -1,16 +1,18 @@
 """Planning as a library call."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from engine.library.check_arguments import member, one_of, text, whole_number
 from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, given_topologies
+from engine.library.ignored_columns import set_aside
 from engine.library.library_configuration import Config, library_configuration
 from engine.library.planned_tables import Plan, Tables
 from engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from engine.planning.plan_options import PlanOptions, plan_options
+from engine.store.is_local import is_local
 from plans.errors import ConfigurationError, NotEnoughMemoryError
 from plans.resources.network_options import PROFILES
 from plans.topology.columnar.find_topology_files import is_pipe
@@ -33,6 +35,7 @@ def plan(
     task_manager_memory: str | None = None,
     config: Config = None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    ignore: Sequence[str] = (),
 ) -> Plan:
     """Plan topologies exactly as Flink does.
 
@@ -44,9 +47,11 @@ def plan(
     - two frames, (topologies, transformations), with the columns of docs/tables.md; transformations name
     their topology in the column `topology`, or by `topology_id`.
 
-    A frame is of pandas, polars, PyArrow or Spark. Planning takes place in this process, without Spark,
-    unless a frame is Spark's, a path is not local, the input does not fit in memory, or a session is given
-    as `spark`.
+    A frame is of pandas, polars, PyArrow or Spark. Columns `ignore` of the first one are not planned from,
+    but kept beside the plan (see Plan). Planning takes place in this process, without Spark, unless a path is
+    not local, the input does not fit in memory, or a session is given: as `spark`, or by frames of Spark.
+    Then tables are DataFrames, and Spark plans more than some thousand topologies or transformations. For a
+    session of Spark Connect this process plans everything.
 
     `until` is the last layer to plan. `planner` says who plans (the plans are the same). The next four say
     how the cluster is configured, as the options of `penstock plan` do; what they leave out, and what
@@ -75,16 +80,52 @@ def plan(
     longest = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
         _require_session(spark)
+    topologies, aside = set_aside(topologies, ignore)
     given = given_topologies(topologies)
+    if isinstance(given, SparkFrames):
+        spark = spark or given.frames[0].sparkSession
+        _require_session(spark)
     chosen = _choose(asked, given, wants_spark=spark is not None)
+    if chosen.on_spark and spark is not None:
+        here = _in_this_process(asked, given, spark, chosen)
+        if here is not None:
+            return _in_process(here[0], options, longest, here[1], spark, aside)
     if not chosen.on_spark:
         try:
-            return _in_process(given, options, longest, chosen)
+            return _in_process(given, options, longest, chosen, None, aside)
         except NotEnoughMemoryError as error:
             if isinstance(given, Paths) and any(map(is_pipe, given.paths)):  # what was read of it is gone
                 raise
             chosen = on_spark_instead(asked, error)
-    return _on_spark(given, options, longest, chosen, spark)
+    return _on_spark(given, options, longest, chosen, spark, aside)
+
+
+def _in_this_process(
+    asked: Planner, given: Given, spark: "SparkSession", chosen: Choice
+) -> tuple[Given, Choice] | None:
+    """What is planned in this process for `spark`, and why; None where Spark is to plan.
+
+    ConfigurationError where it cannot: joins need the JVM of classic Spark.
+    """
+    from engine.library.small_inputs import read_frames, small_input
+    from engine.spark.session import is_connect
+
+    connect = is_connect(spark)
+    if asked is Planner.JOINS:
+        if connect:
+            raise ConfigurationError(
+                "planner: joins need the JVM of a session of classic Spark; found one of Spark Connect",
+                "leave planner out: this process plans, and the tables come back as DataFrames",
+            )
+        return None
+    small = small_input(given)
+    if small is not None:
+        return small, Choice(Planner.COLUMNAR, "few enough for this process")
+    if not connect:
+        return None
+    if isinstance(given, SparkFrames):
+        given = read_frames(given)
+    return given, Choice(Planner.COLUMNAR, "Spark Connect has no JVM to plan with")
 
 
 def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
@@ -102,7 +143,15 @@ def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
     )
 
 
-def _in_process(given: Given, options: PlanOptions, longest: int, chosen: Choice) -> Plan:
+def _in_process(
+    given: Given,
+    options: PlanOptions,
+    longest: int,
+    chosen: Choice,
+    spark: "SparkSession | None",
+    aside: Any,
+) -> Plan:
+    """A plan made in this process, with Arrow tables, or with DataFrames of `spark`."""
     by_planner: Callable[..., Any]
     if chosen.planner is Planner.FLINK:
         from engine.planning.plan_beside_flink import plan_beside_flink as by_planner
@@ -130,27 +179,37 @@ def _in_process(given: Given, options: PlanOptions, longest: int, chosen: Choice
             options=options.recorded,
         )
 
+    def dataframe(name: str) -> Any:
+        from engine.library.small_inputs import dataframe_of_table
+
+        return dataframe_of_table(spark, name, planned.tables[name])
+
     return Plan(
-        Tables(planned.tables, planned.tables.__getitem__, planned.tables),
+        Tables(planned.tables, planned.tables.__getitem__, planned.tables)
+        if spark is None
+        else Tables(planned.tables, dataframe),
         planned.inputs,
         planned.planned,
         planned.rejected,
         f"planner {chosen.planner}: {chosen.why}",
         write=write,
+        aside=aside,
     )
 
 
 def _on_spark(
-    given: Given, options: PlanOptions, longest: int, chosen: Choice, spark: "SparkSession | None"
+    given: Given,
+    options: PlanOptions,
+    longest: int,
+    chosen: Choice,
+    spark: "SparkSession | None",
+    aside: Any,
 ) -> Plan:
     from engine.library.topologies_on_spark import topologies_on_spark
     from engine.planning.plan_topologies import plan as plan_on_spark
-    from engine.spark.session import any_session
+    from engine.spark.session import any_session, use_this_python
 
-    if isinstance(given, SparkFrames):
-        _require_session(given.frames[0].sparkSession)
-        spark = given.frames[0].sparkSession if spark is None else spark
-    session = spark or any_session()
+    session = any_session() if spark is None else use_this_python(spark)
     planned = plan_on_spark(
         topologies_on_spark(session, given),
         until=options.until,
@@ -167,7 +226,7 @@ def _on_spark(
         from engine.store.write_plan import write_plan
 
         return write_plan(
-            tables_of_spark(require_delta(session), store, planned.packed),
+            tables_of_spark(session if is_local(store) else require_delta(session), store, planned.packed),
             planned.tables,
             planner_version=version("penstock"),
             options=options.recorded,
@@ -183,16 +242,11 @@ def _on_spark(
         f"planner {planned.planner}: {why}",
         write=write,
         release=planned.release,
+        aside=aside,
     )
 
 
 def _require_session(spark: Any) -> None:
-    """ConfigurationError unless this is a session of classic Spark, in whose JVM passes keep tables."""
-    module = type(spark).__module__
-    if type(spark).__name__ != "SparkSession" or not module.startswith("pyspark."):
+    """ConfigurationError unless this is a session of Spark, classic or Connect."""
+    if type(spark).__name__ != "SparkSession" or not type(spark).__module__.startswith("pyspark."):
         raise ConfigurationError(f"spark: found {type(spark).__name__}, allowed a SparkSession")
-    if ".connect." in module:
-        raise ConfigurationError(
-            "spark: found a session of Spark Connect, allowed one of classic Spark",
-            "start it without .remote(...), on the cluster's master",
-        )

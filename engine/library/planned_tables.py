@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from engine.library import planned_graphs
+from engine.library.planned_graphs import Graph
 from engine.library.require_store import require_store
 from engine.library.store import path_of_store
 from engine.output.html_table import html_table
 from plans.errors import ConfigurationError
 from plans.printable import limited, printable
 from plans.tables import TABLES
+from plans.vocabulary import Layer
 
 
 class Tables(Mapping[str, Any]):
@@ -51,9 +54,11 @@ class Tables(Mapping[str, Any]):
 class Plan:
     """The plans of all topologies of an input, or of one version of a store.
 
-    `tables` maps names (see docs/tables.md) to Arrow tables, or to Spark's DataFrames where Spark planned or
-    read. `inputs` topologies came in, of which `planned` are in all tables but one, and `rejected` are rows
+    `tables` maps names (see docs/tables.md) to Arrow tables, or to Spark's DataFrames where a session was
+    given. `inputs` topologies came in, of which `planned` are in all tables but one, and `rejected` are rows
     of `tables["rejected"]`, with the reason. `source` says who planned and why, or which version was read.
+    `ignored` is a frame of the columns that were given as `ignore`, and `name`; None if there were none. In
+    what `nodes`, `edges` and `partitions` give, they are beside the topology's name.
     """
 
     def __init__(
@@ -66,11 +71,41 @@ class Plan:
         *,
         write: Callable[[str], int],
         release: Callable[[], None] = lambda: None,
+        aside: Any = None,
     ) -> None:
         self.tables = tables
         self.inputs, self.planned, self.rejected = inputs, planned, rejected
-        self.source = source
+        self.source, self.ignored = source, aside
         self._write, self._release = write, release
+
+    def nodes(self, layer: Layer | str | None = None) -> Any:
+        """The nodes of a layer (None: the last one that has any) of all topologies, with their names.
+
+        Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
+        (subtasks).
+        """
+        return planned_graphs.nodes(self.tables, layer, self.ignored)
+
+    def edges(self, layer: Layer | str | None = None) -> Any:
+        """The edges of a layer, as `nodes`; those of the execution graph name a range of partitions."""
+        return planned_graphs.edges(self.tables, layer, self.ignored)
+
+    def partitions(self, layer: Layer | str | None = None) -> Any:
+        """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
+        return planned_graphs.partitions(self.tables, layer, self.ignored)
+
+    def graph(self, layer: Layer | str | None = None) -> Graph:
+        """The graph of a layer: vertices with `id`, edges with `src` and `dst`."""
+        return planned_graphs.graph(self.tables, layer, self.ignored)
+
+    def show(self, rows: int = 20) -> None:
+        """Print what the plan holds, and the first rows of its rejected topologies."""
+        print(f"{self._counted()}; {limited(printable(self.source))}")
+        print(f"tables: {', '.join(self.tables)}")
+        if self.rejected:
+            columns = ("name", "error", "message")
+            for row in _first_rows(self.tables["rejected"], columns, rows):
+                print("  " + ": ".join(limited(printable(str(one))) for one in row))
 
     def write(self, store: Any) -> int:
         """Write the plan as a new version of a store, a path or what open_store gave, and return its number.
@@ -102,3 +137,9 @@ def _rows(tables: Tables, name: str) -> str:
     """How many rows a table has, where it is known without work."""
     rows = getattr(tables._made.get(name), "num_rows", None)
     return "" if rows is None else f"{rows:,}"
+
+
+def _first_rows(table: Any, columns: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
+    if hasattr(table, "toArrow"):
+        table = table.select(*columns).limit(count).toArrow()
+    return [tuple(row.values()) for row in table.select(list(columns)).slice(0, count).to_pylist()]

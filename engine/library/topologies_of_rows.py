@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.library.frames_as_arrow import frame_as_arrow, is_pandas
-from plans.errors import InputError
+from plans.errors import InputError, SchemaError
 from plans.printable import first_and_count
 from plans.tables.plain_columns import require_unique_columns
+from plans.topology.validate_topology import TOPOLOGY_KEYS
 from plans.vocabulary import TopologyForm
 
 _MAPS = ("config", "managed_memory", "input_requirements")
@@ -17,7 +18,7 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
     set.
 
     The frame is read once. Raises InputError if it lacks the columns that a topology has in any case, and
-    SchemaError where two columns have one name.
+    SchemaError where two columns have one name, or it has others.
     """
     if is_pandas(frame):
         require_unique_columns(map(str, frame.columns), "a frame of pandas")
@@ -30,8 +31,9 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
 
 
 def require_topologies(columns: Sequence[str]) -> None:
-    """InputError unless these can be the columns of a frame with a topology in each row."""
+    """InputError or SchemaError unless these can be the columns of a frame with a topology in each row."""
     if "name" in columns and any(form in columns for form in TopologyForm):
+        _require_no_others(columns)
         return
     found = first_and_count(columns) or "none"
     raise InputError(
@@ -39,6 +41,17 @@ def require_topologies(columns: Sequence[str]) -> None:
         "allowed: one frame with the columns name and transformations (a list of structs) or stream_graph, "
         "or two frames, (topologies, transformations)",
     )
+
+
+def _require_no_others(columns: Sequence[str]) -> None:
+    """SchemaError naming every column of a frame, with a topology in each row, that is no key of one."""
+    others = [repr(name) for name in columns if name not in TOPOLOGY_KEYS]
+    if others:
+        raise SchemaError(
+            f"topologies: found columns that no topology has: {first_and_count(others)}; "
+            f"allowed {', '.join(TOPOLOGY_KEYS)}",
+            "leave them out, or name them in ignore=[…]: they are kept beside the plan",
+        )
 
 
 def _set(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from pyspark.sql import functions as F
 from engine.library.given_topologies import Given, Objects, Paths, SparkFrames
 from engine.library.topologies_of_rows import require_topologies
 from engine.library.topology_tables_of_frames import OF_TOPOLOGY, require_topology
+from plans.joins.spark_schemas import column_types
 from plans.tables.column_types import TOPOLOGY
+from plans.topology.require_given_columns import require_given_columns
 
 
 def topologies_on_spark(spark: SparkSession, given: Given) -> Any:
@@ -19,15 +21,25 @@ def topologies_on_spark(spark: SparkSession, given: Given) -> Any:
         return given.topologies
     if not isinstance(given, SparkFrames):
         return tuple(spark.createDataFrame(table) for table in given)
+    frames = checked_frames(given)
+    return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
+
+
+def checked_frames(given: SparkFrames) -> list[DataFrame]:
+    """The frames. InputError or SchemaError where one lacks a column, or has one that is not Penstock's."""
     if len(given.frames) == 1:
         require_topologies(given.frames[0].columns)
-        return given.frames[0]
+        return given.frames
     topologies, transformations = given.frames
-    return topologies, _with_topology_id(transformations)
+    require_topology(transformations.columns)
+    require_given_columns(column_types(topologies), "topologies")
+    named = OF_TOPOLOGY in transformations.columns and TOPOLOGY not in transformations.columns
+    found = column_types(transformations.drop(OF_TOPOLOGY) if named else transformations)
+    require_given_columns({TOPOLOGY: "bigint", **found} if named else found, "transformations")
+    return given.frames
 
 
 def _with_topology_id(rows: DataFrame) -> DataFrame:
-    require_topology(rows.columns)
     if OF_TOPOLOGY not in rows.columns or TOPOLOGY in rows.columns:
         return rows
     return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)

@@ -11,6 +11,8 @@ from engine.spark.scoped_settings import scoped_settings
 from plans.joins.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000
+ROWS_OF_ONE_PARTITION = 10_000
+"""Fewer take less time than the tasks of a second partition."""
 MOST_PARTITIONS = 4_096
 ROWS_OF_A_BLOCK = 65_536
 """Consecutive numbers of nodes or vertices that are packed together where a walk sees a topology whole."""
@@ -32,10 +34,13 @@ def settings_for_planner(planner: Planner) -> dict[str, str]:
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
-    """How many ways to partition that many rows: two rounds of all cores, more where partitions got large.
+    """How many ways to partition that many rows: one if they are few, else two rounds of all cores, and more
+    where partitions got large.
 
     Rounds are whole: with one task more than cores can take, all but one would wait for it in each stage.
     """
+    if rows <= ROWS_OF_ONE_PARTITION:
+        return 1
     cores = spark.sparkContext.defaultParallelism
     rounds = max(2, ceil(rows / ROWS_PER_PARTITION / cores))
     return min(MOST_PARTITIONS, rounds * cores)

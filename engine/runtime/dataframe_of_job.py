@@ -1,14 +1,21 @@
-"""A stream as a lazy DataFrame: a topology in the middle of a Spark job."""
+"""Streams as lazy DataFrames: a topology in the middle of a Spark job."""
+
+from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from engine.runtime.carried_columns import as_given
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
-from engine.runtime.exchange_on_spark import JobFrames
+from engine.runtime.errors import JobCompileError
+from engine.runtime.exchange_on_spark import JobFrames, worker_function
 from engine.runtime.job import Job
 from engine.runtime.plan_job import plan_job
 from engine.runtime.run_environment import cached_files_on_spark, run_session
@@ -18,11 +25,14 @@ from engine.runtime.run_settings import spark_settings_for_runs, task_settings
 from engine.runtime.ship_python import ship_python
 from engine.runtime.transformations import Transformation
 from engine.runtime.workers_python import workers_python
-from operators.common.arrow_columns import arrow_type
 from operators.common.is_pickled import is_pickled
-from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
-from operators.exchange.rows_and_batches import VALUE_COLUMN
-from operators.task.sink_operators import DataFrameOperator, PickledDataFrameOperator
+from operators.common.spark_schemas import GivenSchema, schema_of_stream
+from operators.task.dataframe_operators import (
+    DataFrameOperator,
+    PickledDataFrameOperator,
+    result_batches,
+    rows_schema,
+)
 
 
 def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
@@ -31,37 +41,109 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     One column for each field of a row or tuple, else one column `value`; pickled if it has no declared type.
     Raises JobCompileError. A vertex with several readers stays cached in the session once it has run.
     """
-    type_info = sink.inputs[0].output_type
+    schema = _schema(job, sink)
+    frames, _ = _frames(job, {sink.created: schema}, rows_schema(schema.carried))
+    return as_given(frames.result(), schema)
+
+
+def dataframes_of_job(job: Job, sinks: Mapping[str, Transformation]) -> DataFrames:
+    """What reaches each of the sinks of `job`, as DataFrames of one run, which is kept once it has run."""
+    schemas = {one.created: _schema(job, one) for one in sinks.values()}
+    frames, compiled = _frames(job, schemas, None)
+    edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
+    together = frames.terminal().persist()
+    results = {}
+    for name, sink in sinks.items():
+        schema = schemas[sink.created]
+        rows = together.where(together["edge"] == edges[sink.created]).select("payload")
+        function = worker_function(partial(result_batches, schema=_arrow(schema)))
+        results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+
+    def release() -> None:
+        together.unpersist()
+        frames.release()
+
+    return DataFrames(results, release)
+
+
+class DataFrames(Mapping[str, DataFrame]):
+    """DataFrames of one run by name: `frames["late"]`, or `frames.late`.
+
+    The run is kept in the session from the first of them that is computed until `release`, or to the end of
+    a `with` block.
+    """
+
+    def __init__(self, results: Mapping[str, DataFrame], release: Callable[[], None]) -> None:
+        self._results, self._release = dict(results), release
+
+    def __getitem__(self, name: str) -> DataFrame:
+        return self._results[name]
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name.startswith("_") or name not in self._results:
+            raise AttributeError(f"no DataFrame {name!r}; there are {', '.join(self._results)}")
+        return self._results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def release(self) -> None:
+        """Give back what the session keeps; the DataFrames would run everything again."""
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} DataFrames of one run: {', '.join(self)}>"
+
+
+def _schema(job: Job, sink: Transformation) -> GivenSchema:
+    """The columns of what reaches `sink`."""
+    try:
+        return schema_of_stream(sink.inputs[0].output_type)
+    except TypeError as error:
+        raise JobCompileError(f"job {job.name!r}: {error}") from None
+
+
+def _frames(
+    job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any
+) -> tuple[JobFrames, CompiledJob]:
+    """The job whose sinks, by `created`, give batches of those schemas; rows of `result_schema` if given."""
     tables = plan_job(job)
     compiled = compile_job(job.transformations, tables, batch=job.batch)
-    (terminal,) = compiled.terminals
-    ended = _ending_in_dataframe(compiled, terminal.node, type_info)
-    spark = run_session(required_slots(tables))
+    for terminal in compiled.terminals:
+        schema = schemas[terminal.transformation.created]
+        pickled = is_pickled(terminal.transformation.inputs[0].output_type)
+        kind = PickledDataFrameOperator if pickled else DataFrameOperator
+        edge = terminal.edge if result_schema is None else None
+        last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge)
+        compiled = _ending_in(compiled, terminal.node, last)
+    spark = _session(job, compiled, required_slots(tables))
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
     with spark_settings_for_runs(spark), workers_python(spark, job):
-        frames = JobFrames(
-            spark, ended, settings, dependencies, source_dataframes(ended), spark_schema(type_info)
-        )
-        return frames.result()
+        return JobFrames(spark, compiled, settings, dependencies, result_schema), compiled
 
 
-def spark_schema(type_info: TypeInformation | None) -> StructType:
-    """Columns of a DataFrame of records of that type."""
-    if is_pickled(type_info):
-        return from_arrow_schema(pa.schema([pa.field(VALUE_COLUMN, pa.binary())]))
-    kind = arrow_type(type_info)
-    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
-        return from_arrow_schema(pa.schema([kind.field(n) for n in range(kind.num_fields)]))
-    return from_arrow_schema(pa.schema([pa.field(VALUE_COLUMN, kind)]))
+def _session(job: Job, compiled: CompiledJob, slots: int) -> SparkSession:
+    return run_session(slots, source_dataframes(job.name, compiled))
 
 
-def _ending_in_dataframe(compiled: CompiledJob, node: int, type_info: TypeInformation | None) -> CompiledJob:
-    from dataclasses import replace
+def _arrow(schema: GivenSchema) -> Any:
+    return to_arrow_schema(schema.carried, timezone="UTC")
 
-    last = (PickledDataFrameOperator if is_pickled(type_info) else DataFrameOperator)(type_info)
 
+def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> CompiledJob:
     def ended(vertex: CompiledVertex) -> CompiledVertex:
         operators = tuple(
             replace(one, operator=last) if one.node == node else one for one in vertex.chain.operators

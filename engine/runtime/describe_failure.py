@@ -66,6 +66,8 @@ def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecuti
         f"job {name!r} failed in {where} {_place(compiled, attempt)}: "
         f"{during}{failure.get('cause') or failure.get('error')}"
     )
+    if failure.get("frames"):
+        message = f"{failure['frames']}\n{message}"
     for label in ("record", "hint"):
         if failure.get(label):
             message += f"\n  {label}: {failure[label]}"

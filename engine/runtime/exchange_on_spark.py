@@ -6,9 +6,10 @@ which puts each row into exactly the Spark partition that is the subtask, and so
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
+from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
@@ -22,13 +23,14 @@ from engine.pyflink_names import install, installed
 from engine.runtime.compile_job import CompiledJob, CompiledVertex
 from engine.runtime.errors import JobCompileError
 from engine.runtime.keep_vertices import KeptVertices
-from engine.runtime.spark_application import has_partitions, is_remote
+from engine.runtime.spark_application import is_remote
 from operators.chain.describe_error import describe_error, shortened
 from operators.common.describe_unpicklable import describe_unpicklable
+from operators.connectors.dataframe_source import DataFrameSource
 from operators.exchange.channel_writer import FIRST_OF_ALL
 from operators.task.chain_spec import ChainSpec
 from operators.task.python_dependencies import PythonDependencies, is_prepared
-from operators.task.run_task import task_function
+from operators.task.run_task import SUBTASK, reads_dataframe, task_function
 from operators.task.task_spec import TaskSettings, TaskSpec
 
 EXCHANGE_ROWS = StructType(
@@ -52,17 +54,14 @@ class JobFrames:
         job: CompiledJob,
         settings: TaskSettings,
         dependencies: PythonDependencies,
-        dataframes: Mapping[int, DataFrame],
         result_schema: StructType | None = None,
         kept: KeptVertices | None = None,
     ) -> None:
-        """`dataframes`: of each vertex whose source is a DataFrame, that DataFrame.
-
-        `result_schema`: of the last vertex's rows, if these are results instead of exchange rows. `kept`:
+        """`result_schema`: of the last vertex's rows, if these are results instead of exchange rows. `kept`:
         vertices that are run now, one after the other, unless an earlier run has done so.
         """
         self._spark, self._job, self._settings = spark, job, settings
-        self._dependencies, self._dataframes = dependencies, dataframes
+        self._dependencies = dependencies
         self._rows: dict[int, DataFrame] = {}
         self.kept: list[DataFrame] = []
         self._in_files = kept or ()
@@ -122,15 +121,16 @@ class JobFrames:
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
         here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
-        return task_function(pickled, folders, [install] if installed() else [], self._dependencies, here)
+        prepare = [install] if installed() else []
+        return worker_function(task_function(pickled, folders, prepare, self._dependencies, here))
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism
         if not vertex.chain.gates:
-            given = self._dataframes.get(vertex.chain.vertex)
-            if given is None:
+            source = next((one.operator for one in vertex.chain.operators if reads_dataframe(one)), None)
+            if source is None:
                 return self._spark.range(0, parallelism, 1, parallelism)
-            return given if has_partitions(given, parallelism) else given.repartition(parallelism)
+            return _partitions(source, parallelism, numbered=bool(vertex.chain.outputs))
         edges = [gate.edge for gate in vertex.chain.gates]
         parts = [self._read(producer, edges) for producer in vertex.producers]
         if vertex.forward_only and vertex.producers[0] not in self._in_files:
@@ -178,6 +178,25 @@ class JobFrames:
         return any(one.node in nodes for one in vertex.chain.operators)
 
 
+def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) -> DataFrame:
+    """The source's DataFrame as partitions for its subtasks: as many at most, in the order of event time.
+
+    `numbered`: a last column tells the number of the partition, which is not the task's in a union.
+    """
+    given: DataFrame = source.dataframe()
+    if source.event_time is None:
+        rows = given.coalesce(parallelism)
+    else:
+        time = F.col(given.columns[source.event_time.position])
+        ordered = given.withColumn(_PLACE, F.monotonically_increasing_id())
+        rows = ordered.repartitionByRange(parallelism, time).sortWithinPartitions(time, _PLACE).drop(_PLACE)
+    return rows.withColumn(SUBTASK, F.spark_partition_id()) if numbered else rows
+
+
+_PLACE = "place"
+"""Column: where a row was, for rows of the same time; others are named by numbers."""
+
+
 def _pickled(spec: TaskSpec) -> bytes:
     """The spec as workers get it. JobCompileError names the operator whose function cannot be pickled."""
     try:
@@ -193,6 +212,44 @@ def _pickled(spec: TaskSpec) -> bytes:
         raise JobCompileError(
             f"job {job!r}, vertex {vertex!r} cannot be sent to Spark's workers: {describe_error(error)}"
         ) from error
+
+
+Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def worker_function(function: Rows) -> Rows:
+    """`function` for Spark's workers, which say in a sentence where they have no Penstock, or another one."""
+    pickled, wanted = cloudpickle.dumps(function), version("penstock")  # type: ignore[no-untyped-call]
+    hint = (
+        f"Spark's Python workers need Penstock {wanted}: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
+        "Python that has it, or install it on the machines of the workers"
+    )
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # nothing of Penstock's may be needed to unpickle this function itself
+        import pickle
+        import sys
+        from importlib import metadata
+
+        try:
+            try:
+                there = metadata.version("penstock")
+            except metadata.PackageNotFoundError:  # it may be on the path all the same
+                there = wanted
+            if there != wanted:
+                raise ImportError(f"Penstock {there}")
+            loaded = pickle.loads(pickled)
+        except ImportError as error:
+            raise RuntimeError(f"{hint}; found {sys.executable}: {error}") from None
+        from operators.chain.errors import UserFunctionError
+        from operators.chain.user_errors import for_author
+
+        try:
+            yield from loaded(batches)
+        except UserFunctionError as error:
+            raise for_author(error) from None
+
+    return run
 
 
 def _functions(chain: ChainSpec) -> Iterator[tuple[str, Any]]:

@@ -31,6 +31,7 @@ class Attempt:
     bytes_out: int = 0
     host: str | None = None
     failure: dict[str, str] | None = None
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  #: by operator and name, at its end
     lost_at: int | None = None  #: when it hung up without having said how it ended
 
     def enter(self, state: ExecutionState, at: int | None = None) -> None:
@@ -44,7 +45,7 @@ FINAL_STATES = frozenset({ExecutionState.FINISHED, ExecutionState.FAILED, Execut
 COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
 """What is counted of an attempt."""
 
-FAILURE = ("error", "traceback", "operator", "record", "cause", "during", "hint")
+FAILURE = ("error", "traceback", "frames", "operator", "record", "cause", "during", "hint")
 """What is told of a failure."""
 
 MOST_ATTEMPTS = 10_000
@@ -203,6 +204,8 @@ class JobMonitor:
             for name in COUNTS:
                 if _is_count(report.get(name)):
                     setattr(one, name, report[name])
+            if isinstance(metrics := report.get("metrics"), dict):
+                one.metrics = {name: values for name, values in metrics.items() if isinstance(values, dict)}
             if isinstance(host := report.get("host"), str):
                 one.host = host[:_LONGEST_HOST]
             if isinstance(state := report.get("state"), str) and state in _STATES:

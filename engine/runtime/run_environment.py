@@ -1,13 +1,13 @@
 """What a run needs: a session, files on the workers, and a display of its progress."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
@@ -19,17 +19,20 @@ from engine.runtime.errors import JobCompileError
 from engine.runtime.job import CachedFile
 from engine.runtime.job_monitor import JobMonitor
 from engine.runtime.spark_application import is_remote, send_file
-from engine.spark.session import get_session
+from engine.spark.session import any_session, use_this_python
 from plans.printable import printable
 
 
-def run_session(slots: int) -> SparkSession:
-    """The session that jobs run in: the process's own, else a new one as `use_session_settings` says.
+def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSession:
+    """The session that jobs run in: that of the DataFrames they read, the process's own, else a new one as
+    `use_session_settings` says.
 
     Outside of its blocks a new one is as the configuration directory says, and the process's own as it is.
     A new one on a cluster asks for executors (TaskManagers) with as many cores as the plan has slots: on
     spark:// by spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
+    if dataframes:
+        return use_this_python(dataframes[0].sparkSession)
     if _settings is not None and _settings.session is not None:
         from engine.clusters.connect_to_session import connected_session
 
@@ -44,7 +47,7 @@ def run_session(slots: int) -> SparkSession:
         conf.setdefault("spark.cores.max", str(-(-slots // each) * each))
     elif is_new and master.startswith(("yarn", "k8s://")):
         conf.setdefault("spark.executor.instances", str(-(-slots // each)))
-    return get_session(master=settings.master, conf=conf)
+    return any_session(master=settings.master, conf=conf)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from engine.runtime.restart_backoff import Backoff, restart_backoff
 from engine.runtime.results_to_driver import ResultsToDriver
 from engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
 from engine.runtime.run_environment import run_session, show_run
-from engine.runtime.run_on_spark import run_on_spark
+from engine.runtime.run_on_spark import run_on_spark, source_dataframes
 from engine.runtime.run_until_enough import run_until_enough
 from engine.runtime.slots_of_run import slots_of_run
 from engine.runtime.spark_application import (
@@ -110,7 +110,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     for submitted in submit_listeners:
         submitted(result, control)
     try:
-        spark = control.spark = run_session(required_slots(tables))
+        spark = control.spark = run_session(required_slots(tables), source_dataframes(job.name, compiled))
         named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
         opened = begin_run(control.job_id, job.name, following.fingerprint, named)
     except BaseException as error:

@@ -1,6 +1,5 @@
 """Runs a compiled job on Spark: as one Spark job, or vertex by vertex where what they finish is kept."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.runtime.compile_job import CompiledJob
 from engine.runtime.deliver_rows import Rows, terminal_rows
 from engine.runtime.describe_failure import describe_failure
-from engine.runtime.errors import JobCancelledError
+from engine.runtime.errors import JobCancelledError, JobCompileError
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
@@ -63,9 +62,7 @@ def run_on_spark(
 
             recovered = control.recovered
             kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
-            frames = JobFrames(
-                spark, compiled, settings, dependencies, source_dataframes(compiled), kept=kept
-            )
+            frames = JobFrames(spark, compiled, settings, dependencies, kept=kept)
             if kept is None:
                 submit()
             table = frames.terminal().toArrow()
@@ -99,11 +96,14 @@ def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
     return all(output.to_driver for chain in writers for output in chain.outputs)
 
 
-def source_dataframes(compiled: CompiledJob) -> Mapping[int, DataFrame]:
-    """Of each vertex that reads a DataFrame, that DataFrame."""
-    return {
-        vertex.chain.vertex: one.operator.dataframe()
+def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
+    """The DataFrames that the job `name` reads. JobCompileError where they are of several sessions."""
+    found = [
+        one.operator.dataframe()
         for vertex in compiled.vertices
         for one in vertex.chain.operators
         if one.source and getattr(one.operator, "reads_dataframe", False)
-    }
+    ]
+    if any(is_remote(one.sparkSession) != is_remote(found[0].sparkSession) for one in found):
+        raise JobCompileError(f"job {name!r} reads DataFrames of Spark Connect and of classic Spark")
+    return found

@@ -20,8 +20,13 @@ from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from engine.runtime.errors import JobCancelledError, JobExecutionError
 from engine.runtime.job import Job
 from engine.runtime.run_environment import session_of_runs
+from engine.runtime.spark_application import is_remote
 
 _SECONDS_BETWEEN_LOOKS = 0.05
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
 
 
 @contextmanager
@@ -36,11 +41,12 @@ def slots_of_run(
 
     In a session they are shared with other clients' jobs, first come, first served. On a cluster of its own
     the job starts once these have registered. A local Spark has no slots: it runs the subtasks of a job
-    that is wider than it has cores one after the other. Raises NoResourceAvailableError after
+    that is wider than it has cores one after the other. Over Spark Connect nothing is known of slots.
+    Raises NoResourceAvailableError after
     slot.request.timeout, and JobCancelledError.
     """
     session = session_of_runs()
-    if session is None and (spark is None or str(spark.sparkContext.master).startswith("local")):
+    if session is None and (spark is None or is_remote(spark) or _is_local(spark)):
         yield
         return
     names = dict(

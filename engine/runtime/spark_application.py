@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark import SparkFiles
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from engine.runtime.errors import JobCompileError
 from engine.runtime.send_once import send_once
@@ -90,11 +90,6 @@ def send_file(spark: SparkSession, path: str, *, is_folder: bool = False) -> Non
 def local_path_of_sent(spark: SparkSession, folder: Path) -> Callable[[str], str]:
     """What gives the path, on this machine, of a file that was sent from `folder`, by its name."""
     return (lambda name: str(folder / name)) if is_remote(spark) else SparkFiles.get
-
-
-def has_partitions(rows: DataFrame, number: int) -> bool:
-    """Whether a DataFrame is known to have that many partitions; over Spark Connect nothing is known."""
-    return not is_remote(rows.sparkSession) and rows.rdd.getNumPartitions() == number
 
 
 def _add_artifact(spark: SparkSession) -> Callable[[str], None]:

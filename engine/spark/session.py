@@ -76,19 +76,17 @@ def any_session(
     running = _running_session()
     if running is not None:
         apply_settings(running, master, settings)
-        return running
+        return use_this_python(running)
     return _start(master, {**(of_jvm or {}), **settings}, app_name)
 
 
 def require_delta(spark: SparkSession) -> SparkSession:
     """`spark` itself, or ConfigurationError naming every setting it lacks for Delta tables."""
-    missing = []
-    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        missing.append(f"spark.sql.extensions={DELTA_EXTENSION}")
-    if spark.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
-        missing.append(f"spark.sql.catalog.spark_catalog={DELTA_CATALOG}")
-    if not _has_class(spark, DELTA_CATALOG):
-        missing.append(f"spark.jars.packages={delta_coordinates().text}")
+    if is_connect(spark):
+        raise ConfigurationError(
+            "Spark Connect cannot say whether it has Delta", "give a path of this machine"
+        )
+    missing = _missing_for_delta(spark)
     if missing:
         raise ConfigurationError(
             f"the Spark session {spark.sparkContext.appName!r} cannot use Delta tables; it lacks "
@@ -98,15 +96,56 @@ def require_delta(spark: SparkSession) -> SparkSession:
     return spark
 
 
+def has_delta(spark: SparkSession) -> bool:
+    """Whether a session can read and write Delta tables, as far as this process can tell."""
+    return not is_connect(spark) and not _missing_for_delta(spark)
+
+
+def _missing_for_delta(spark: SparkSession) -> list[str]:
+    missing = []
+    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        missing.append(f"spark.sql.extensions={DELTA_EXTENSION}")
+    if spark.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
+        missing.append(f"spark.sql.catalog.spark_catalog={DELTA_CATALOG}")
+    if not _has_class(spark, DELTA_CATALOG):
+        missing.append(f"spark.jars.packages={delta_coordinates().text}")
+    return missing
+
+
+def use_this_python(spark: SparkSession) -> SparkSession:
+    """`spark`, whose workers run this interpreter if they are on this machine and nothing else is configured.
+
+    Spark's default is the `python3` of PATH, which is another one where an environment is not activated.
+    """
+    if is_connect(spark) or "PYSPARK_PYTHON" in os.environ:
+        return spark
+    context = spark.sparkContext
+    if str(context.master).startswith("local") and context.getConf().get("spark.pyspark.python") is None:
+        context.pythonExec = sys.executable
+    return spark
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session or a DataFrame is of a client of Spark Connect, which has no JVM."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def _running_session() -> SparkSession | None:
-    active = SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession() if SparkContext._active_spark_context is not None else None
     if active is None and SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()  # started by another thread
+    connect = sys.modules.get("pyspark.sql.connect.session")
+    if active is None and connect is not None:
+        active = connect.SparkSession.getActiveSession()
     return active
 
 
 def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
     """Set `settings` on a running session; raise ConfigurationError for what is fixed and different."""
+    if is_connect(spark):
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        return
     fixed = {} if master is None else {"spark.master": master}
     for key, value in settings.items():
         if spark.conf.isModifiable(key):

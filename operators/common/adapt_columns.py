@@ -1,5 +1,6 @@
 """Columns of other Arrow types than `arrow_type` names, as DataFrames and files have them."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
@@ -51,11 +52,13 @@ def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:
 
 
 def _instants(column: pa.TimestampArray, expected: pa.StructType) -> pa.StructArray:
-    seconds = pc.floor_temporal(column, unit="second").cast(pa.timestamp("s", column.type.tz))
-    rest = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
-    seconds = seconds.cast(pa.int64())
-    nanos = pc.subtract(rest, pc.multiply(seconds, 10**9)).cast(pa.int32())
-    return pa.StructArray.from_arrays([seconds, nanos], fields=list(expected), mask=_mask(column))
+    a_second = _A_SECOND[column.type.unit]
+    ticks = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    seconds, rest = np.divmod(ticks, a_second)
+    nanos = (rest * (10**9 // a_second)).astype(np.int32)
+    return pa.StructArray.from_arrays(
+        [pa.array(seconds), pa.array(nanos)], fields=list(expected), mask=_mask(column)
+    )
 
 
 def _cut(column: pa.Array, expected: pa.DataType) -> pa.Array:
@@ -67,6 +70,7 @@ def _cut(column: pa.Array, expected: pa.DataType) -> pa.Array:
     return pc.cast(column, expected, safe=False)
 
 
+_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 

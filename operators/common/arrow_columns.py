@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from operators.common.adapt_columns import as_arrow_type
 from operators.common.arrow_types import arrow_type, element_type, is_bytes, type_info_of_arrow
-from operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
+from operators.common.basic_types import ForeignTypeInfo, PickledBytesTypeInfo, TypeInformation
 from operators.common.codec import Codec
 from operators.common.collection_codecs import ListCodec, MapCodec
 from operators.common.collection_types import (
@@ -76,6 +76,9 @@ def codec_of(type_info: TypeInformation | None) -> Codec:
 def _made(type_info: TypeInformation) -> Codec:
     if isinstance(type_info, PickledBytesTypeInfo):
         return _PICKLED
+    if isinstance(type_info, ForeignTypeInfo):
+        made: Codec = type_info.make_codec()
+        return made
     if isinstance(type_info, RowTypeInfo):
         return RowCodec(type_info, [codec_of(one) for one in type_info.get_field_types()])
     if isinstance(type_info, TupleTypeInfo):

@@ -12,7 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from operators.common.basic_types import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from operators.common.basic_types import (
+    BasicType,
+    BasicTypeInfo,
+    ForeignTypeInfo,
+    PickledBytesTypeInfo,
+    TypeInformation,
+)
 from operators.common.collection_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
@@ -107,6 +113,7 @@ _ARROW_TYPES: dict[type, Callable[[Any], pa.DataType]] = {
     ListTypeInfo: _list,
     MapTypeInfo: lambda one: pa.map_(arrow_type(one._key_type_info), arrow_type(one._value_type_info)),
     ExternalTypeInfo: lambda one: arrow_type(one._type_info),
+    ForeignTypeInfo: lambda one: one.column_type,
 }
 
 

@@ -43,6 +43,18 @@ class TypeInformation:
         return {name: value for name, value in self.__dict__.items() if name != "_codec"}
 
 
+class ForeignTypeInfo(TypeInformation):
+    """A type of another system, whose columns and values are that system's.
+
+    Subclasses have `column_type`, Arrow's type of a column, `make_codec()` and `hashes(column)`, as
+    `codec.Codec` and `single_value_hashes` describe them.
+    """
+
+    column_type: Any
+    make_codec: Any
+    hashes: Any
+
+
 class BasicType(Enum):
     """The basic types, by the name of their Java class."""
 

@@ -17,7 +17,7 @@ import pyarrow.types as kinds
 
 from operators.common.adapt_columns import as_arrow_type
 from operators.common.arrow_types import arrow_type, element_type
-from operators.common.basic_types import TypeInformation
+from operators.common.basic_types import ForeignTypeInfo, TypeInformation
 from operators.common.collection_types import (
     ExternalTypeInfo,
     ListTypeInfo,
@@ -48,7 +48,9 @@ def _hashes(column: pa.Array, type_info: TypeInformation, in_row: bool) -> Hashe
     if isinstance(type_info, ExternalTypeInfo):
         return _hashes(column, type_info._type_info, in_row)
     extra = _31 if in_row else np.uint32(0)
-    if isinstance(type_info, MapTypeInfo):
+    if isinstance(type_info, ForeignTypeInfo):
+        found = single_value_hashes(column, type_info) + extra
+    elif isinstance(type_info, MapTypeInfo):
         found = _of_maps(column, type_info, in_row)
     elif isinstance(type_info, ListTypeInfo) or kinds.is_list(column.type):
         found = _of_lists(column, type_info, in_row)

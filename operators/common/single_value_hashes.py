@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
+from operators.common.basic_types import BasicType, BasicTypeInfo, ForeignTypeInfo, TypeInformation
 from operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes, string_hashes
 from operators.common.time_types import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 
@@ -23,6 +23,9 @@ def single_value_hashes(column: pa.Array, type_info: TypeInformation) -> Hashes:
 
     `column` has the type that `arrow_type` names; binary stands for byte arrays, pickles among them.
     """
+    if isinstance(type_info, ForeignTypeInfo):
+        foreign: Hashes = type_info.hashes(column)
+        return foreign
     if kinds.is_binary(column.type):
         content, offsets = binary_offsets(column)
         return polynomial_hashes(content.view(np.int8), offsets, 1)

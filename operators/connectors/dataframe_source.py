@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 
-from operators.chain.operator import OperatorContext
+from operators.chain.operator import MIN_WATERMARK, OperatorContext
 from operators.common.adapt_columns import as_arrow_type
+from operators.common.relabel import relabelled_batch, same_layout
+from operators.common.row import Row
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.identify_dataframe import identify_dataframe
 from operators.connectors.source import Source
 from operators.formats.chunks import Chunk, StampedBatch
 
+_MILLIS_PER_DAY = 86_400_000
+
+
+class EventTime(NamedTuple):
+    """Where rows have their event time, and how late one may come."""
+
+    position: int
+    column: str
+    lag_milliseconds: int
+
 
 class DataFrameSource(Source):
-    """Gives the DataFrame's record batches, cast to `schema`, with its columns' names.
+    """Gives the DataFrame's record batches, with the columns and types of `schema`.
 
-    `type_info` and `schema` describe the same records. On the driver `dataframe()` gives the DataFrame; in
-    the subtasks there is none, and the runtime hands the batches of the Spark partition to `checked`.
+    `type_info` and `schema` describe the same records. On the driver `dataframe(parallelism)` gives the
+    DataFrame; in the subtasks there is none, and the runtime hands the batches of the Spark partition to
+    `checked`. Rows with an `event_time` come ordered by it, within a subtask and from one to the next.
     """
 
     columnar = True
     has_batches = True
     reads_dataframe = True
 
-    def __init__(self, dataframe: Any, type_info: TypeInformation, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        dataframe: Any,
+        type_info: TypeInformation,
+        schema: pa.Schema,
+        event_time: EventTime | None = None,
+    ) -> None:
         super().__init__()
         self._dataframe = dataframe
-        self.type_info, self.schema = type_info, schema
+        self.type_info, self.schema, self.event_time = type_info, schema, event_time
+        if not schema.names:
+            self.columnar = self.has_batches = False  # a record batch without columns has no rows either
 
     def dataframe(self) -> Any:
         """The DataFrame; on the driver only."""
@@ -56,10 +79,41 @@ class DataFrameSource(Source):
             return batch
         if batch.num_columns != len(self.schema):
             raise ValueError(f"{batch.num_columns} columns, of which {len(self.schema)} are declared")
+        if same_layout(batch.schema, self.schema):
+            return relabelled_batch(batch, self.schema)
         columns = [
             as_arrow_type(column, field.type) for column, field in zip(batch, self.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def stamped(self, batch: pa.RecordBatch) -> StampedBatch:
+        """A batch as Spark gives it, as `checked`, with the event time of its rows.
+
+        ValueError for a row without one.
+        """
+        if self.event_time is None:
+            return StampedBatch(self.checked(batch), None)
+        column = batch.column(self.event_time.position)
+        if column.null_count:
+            raise ValueError(f"event_time: a row has null in the column {self.event_time.column!r}")
+        return StampedBatch(self.checked(batch), milliseconds(column))
+
+    def values(self, count: int) -> Chunk:
+        """That many rows without columns."""
+        return Chunk([Row() for _ in range(count)], None)
+
+    def watermark(self, timestamp: int) -> int:
+        """How far event time has come after a row with this timestamp: none below follows."""
+        assert self.event_time is not None
+        return max(MIN_WATERMARK, timestamp - self.event_time.lag_milliseconds - 1)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_dataframe": None}
+
+
+def milliseconds(column: pa.Array) -> pa.Int64Array:
+    """Milliseconds since the epoch of timestamps (without time zone: in UTC), dates, or whole numbers."""
+    if kinds.is_date32(column.type):
+        return pa.array(column.cast(pa.int32()).to_numpy().astype(np.int64) * _MILLIS_PER_DAY)
+    longs = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return pa.array(np.floor_divide(longs, 1000) if kinds.is_timestamp(column.type) else longs)

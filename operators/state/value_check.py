@@ -9,6 +9,7 @@ Source: pyflink.fn_execution.coder_impl_fast.
 from collections.abc import Callable
 from typing import Any
 
+from operators.common.basic_types import ForeignTypeInfo
 from operators.common.codec import mismatch
 from operators.common.collection_types import (
     BasicArrayTypeInfo,
@@ -36,6 +37,8 @@ def value_check(type_info: TypeInformation | None) -> Check | None:
         return value_check(type_info._type_info)
     if type_info is None or is_pickled(type_info):
         return None
+    if isinstance(type_info, ForeignTypeInfo):
+        return _foreign(type_info)
     if type_info == Types.INSTANT():
         return _instant(type_info)
     if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE():
@@ -85,6 +88,15 @@ def _single(type_info: TypeInformation) -> Check:
         def check(value: Any) -> None:
             if type(value) is not int or not low <= value <= high:
                 check_other(value)
+
+    return check
+
+
+def _foreign(type_info: ForeignTypeInfo) -> Check:
+    codec = type_info.make_codec()
+
+    def check(value: Any) -> None:
+        codec.encode([value])
 
     return check
 

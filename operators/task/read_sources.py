@@ -27,8 +27,8 @@ def read_sources(
         if one.source:
             output, own = chain.outputs[one.node], chain.contexts[one.node]
             for chunk in _chunks(one, own, context, batches):
-                if isinstance(chunk, pa.RecordBatch):
-                    output.collect_batch(chunk, None)
+                if isinstance(chunk, int):
+                    output.watermark(chunk)
                 elif one.operator.columnar:
                     output.collect_batch(chunk.batch, chunk.timestamps)
                 else:
@@ -42,13 +42,7 @@ def _chunks(
     """What a source reads, chunk by chunk. Raises UserFunctionError, which names the source and the split."""
     source = one.operator
     if getattr(source, "reads_dataframe", False):
-        for batch in batches:
-            if batch.num_rows:
-                try:
-                    checked = source.checked(batch)
-                except BaseException as error:
-                    raise failure(own, error, NO_RECORD, "reading a DataFrame") from error
-                yield checked
+        yield from _of_dataframe(source, own, context, batches)
         return
     for split in one.splits[context.subtask] if context.subtask < len(one.splits) else ():
         rest = None
@@ -62,3 +56,28 @@ def _chunks(
             if chunk is None:
                 break
             yield chunk
+
+
+def _of_dataframe(
+    source: Any, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
+) -> Iterator[Any]:
+    """The Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
+
+    The latter keeps the subtasks in order where their records meet: each begins where event time ends for the
+    one before it.
+    """
+    ordered = source.event_time is not None and not context.batch
+    begun = False
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        try:
+            chunk = source.stamped(batch) if source.columnar else source.values(batch.num_rows)
+        except BaseException as error:
+            raise failure(own, error, NO_RECORD, "reading a DataFrame") from error
+        if ordered and not begun:
+            begun = True
+            yield source.watermark(chunk.timestamps[0].as_py())
+        yield chunk
+        if ordered:
+            yield source.watermark(chunk.timestamps[-1].as_py())

@@ -19,9 +19,12 @@ from pyspark import SparkFiles, TaskContext, cloudpickle
 from operators.chain.describe_error import describe_error
 from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.chain.operator import MAX_WATERMARK, OperatorContext
+from operators.chain.user_errors import user_frames
 from operators.exchange.channel_writer import ChannelWriter
 from operators.exchange.output_spec import OutputSpec
+from operators.functions.metrics import metric_values
 from operators.task.build_chain import Chain
+from operators.task.chain_spec import OperatorSpec
 from operators.task.outgoing_rows import OutgoingRows
 from operators.task.pulled import pulled
 from operators.task.python_dependencies import NO_DEPENDENCIES, PythonDependencies, python_dependencies
@@ -138,14 +141,38 @@ def subtask_of(
     """
     chain = spec.chain
     if _reads_dataframe(spec):
-        return partition % chain.parallelism, batches  # which partition is which subtask does not matter
+        return _of_dataframe(spec, batches, partition)
     first = next(batches)
     column = "target" if chain.gates else "id"
     return first.column(column)[0].as_py(), itertools.chain([first], batches)
 
 
+def _of_dataframe(
+    spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
+) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """Of a partition without rows, any number will do that its task has for itself."""
+    alone = partition % spec.chain.parallelism
+    if not spec.chain.outputs:
+        return alone, batches
+    first = next(batches, None)
+    if first is None:
+        return alone, batches
+    last = first.num_columns - 1
+    subtask: int = first.column(last)[0].as_py()
+    return subtask, (batch.select(list(range(last))) for batch in itertools.chain([first], batches))
+
+
+#: Column of a DataFrame's partition, the last one: the number of the subtask that reads it.
+SUBTASK = "subtask"
+
+
 def _reads_dataframe(spec: TaskSpec) -> bool:
-    return any(getattr(one.operator, "reads_dataframe", False) for one in spec.chain.operators)
+    return any(map(reads_dataframe, spec.chain.operators))
+
+
+def reads_dataframe(one: OperatorSpec) -> bool:
+    """Whether an operator of a chain is a source that reads the partitions of a DataFrame."""
+    return bool(getattr(one.operator, "reads_dataframe", False))
 
 
 def _run(
@@ -196,6 +223,7 @@ def _run(
         bytes_in=gates.bytes_in,
         records_out=sum(writer.records for writer in chain.writers),
         bytes_out=sum(writer.bytes for writer in chain.writers),
+        metrics={one.operator_name: metric_values(one) for one in chain.contexts.values() if one.metrics},
     )
 
 
@@ -247,6 +275,7 @@ def _writer_factory(
 
 def _failure(error: BaseException) -> dict[str, str]:
     details = {"error": describe_error(error), "traceback": _traceback(error.__cause__ or error)}
+    details["frames"] = "\n".join(user_frames(error.__cause__ or error))
     if isinstance(error, UserFunctionError):
         details |= {name: getattr(error, name) for name in ("operator", "record", "cause", "during", "hint")}
     return details

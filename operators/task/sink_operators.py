@@ -15,12 +15,10 @@ from operators.chain.describe_error import misfit
 from operators.chain.errors import EnoughResults
 from operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
 from operators.common.entry_size import value_bytes
-from operators.common.pickles import dumps
 from operators.common.typeinfo import TypeInformation
 from operators.connectors.sink import PrintSink, Sink
 from operators.exchange.blocks import encode_batch, encode_values
 from operators.exchange.channel_writer import CUT_OFF, FLUSH_SECONDS, MISFIT, Row
-from operators.exchange.rows_and_batches import VALUE_COLUMN
 
 _BLOCK_BYTES = 8 << 20
 
@@ -129,38 +127,6 @@ class CollectBatchesOperator(TerminalOperator):
     def tell_cut_off(self) -> None:
         """Tell the driver that more rows may be missing."""
         self.send(CUT_OFF)
-
-
-class DataFrameOperator(TerminalOperator):
-    """Ends a vertex whose results are the rows of a DataFrame: Spark gets them as they are.
-
-    `type_info` None: one column `value` of pickles.
-    """
-
-    columnar = True
-
-    def __init__(self, type_info: TypeInformation | None) -> None:
-        super().__init__(-1)
-        self.type_info = type_info
-
-    def attach_results(self, emit: Callable[[pa.RecordBatch], None]) -> None:
-        """Called after `setup`: where its batches go."""
-        self._emit_batch = emit
-
-    def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Hand the batch over."""
-        self._emit_batch(batch)
-
-
-class PickledDataFrameOperator(DataFrameOperator):
-    """The same for records of no declared type: one column `value` of pickles."""
-
-    columnar = False
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Pickle each record."""
-        pickles = pa.array([dumps(value) for value in values], pa.binary())
-        self._emit_batch(pa.RecordBatch.from_arrays([pickles], [VALUE_COLUMN]))
 
 
 class PrintOperator(TerminalOperator):

@@ -71,6 +71,9 @@ _RULES: Rules = {
     "stream_graph": _anything("an object"),
 }
 
+TOPOLOGY_KEYS = tuple(_RULES)
+"""The keys that a topology may have."""
+
 
 def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
     """The object that a line holds, or why it holds none."""

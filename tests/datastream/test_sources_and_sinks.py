@@ -10,6 +10,7 @@ from engine.datastream import (
     OutputTag,
     StreamExecutionEnvironment,
 )
+from operators.common.spark_types import SparkTypeInfo
 from operators.connectors.number_sequence import NumberSequenceSource
 from operators.connectors.sink import DiscardSink
 from tests.datastream.helpers import Nothing, environment, pairs, shape, transformations
@@ -53,13 +54,17 @@ def test_sources() -> None:
 class FakeDataFrame:
     schema = StructType([StructField("n", LongType()), StructField("at", TimestampType())])
 
+    def toDF(self, *names: str) -> "FakeDataFrame":
+        """Under other names."""
+        return self
+
 
 def test_dataframes() -> None:
     env = environment()
-    stream = env.from_dataframe(FakeDataFrame())  # type: ignore[arg-type]
-    assert stream.get_type() == Types.ROW_NAMED(["n", "at"], [Types.LONG(), Types.INSTANT()])
+    stream = env.from_dataframe(FakeDataFrame())  # type: ignore[call-overload]
+    assert stream.get_type() == Types.ROW_NAMED(["n", "at"], [Types.LONG(), SparkTypeInfo(TimestampType())])
     declared = Types.TUPLE([Types.LONG(), Types.INSTANT()])
-    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared  # type: ignore[arg-type]
+    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared  # type: ignore[call-overload]
     stream.map(str)
     row = transformations(env)[0]
     assert (row["kind"], row["name"]) == ("source", "DataFrame")

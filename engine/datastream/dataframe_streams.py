@@ -1,0 +1,101 @@
+"""DataFrames as sources of streams, and the columns of a stream as those of a DataFrame again."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    DateType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from engine.common.time import Duration
+from engine.common.typeinfo import TypeInformation
+from engine.datastream.arrow_schemas import schema_of_type
+from engine.runtime.carried_columns import as_carried
+from operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
+from operators.connectors.dataframe_source import DataFrameSource, EventTime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
+_MILLISECONDS = {
+    "millisecond": 1,
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
+_INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|week)s?\b\s*", re.IGNORECASE)
+
+
+def dataframe_source(
+    df: DataFrame,
+    type_info: TypeInformation | None,
+    event_time: str | None,
+    watermark: str | datetime.timedelta | Duration | None,
+) -> DataFrameSource:
+    """The rows of `df`, with the fields of `type_info`, by position, or its own.
+
+    `event_time`: the column with their time; `watermark`: how much later than another one a row may come.
+    TypeError names a column of a type that no function could get; ValueError says what else is wrong.
+    """
+    schema = df.schema
+    found = type_of_spark_schema(schema) if type_info is None else type_info
+    declared = schema_of_type(found)
+    if type_info is not None and len(declared) != len(schema):
+        raise ValueError(f"the DataFrame has {len(schema)} columns, the declared type {len(declared)}")
+    known = given_schema(found)
+    carried = (
+        StructType([StructField(one.name, carried_type(one.dataType, one.name)) for one in schema])
+        if known is None
+        else known.carried
+    )
+    if watermark is not None and event_time is None:
+        raise ValueError("watermark needs event_time, the name of the column with the rows' time")
+    stamps = None if event_time is None else _event_time(schema, event_time, watermark)
+    return DataFrameSource(as_carried(df, schema, carried), found, declared, stamps)
+
+
+def _event_time(
+    schema: StructType, column: str, watermark: str | datetime.timedelta | Duration | None
+) -> EventTime:
+    positions = [at for at, name in enumerate(schema.names) if name == column]
+    if len(positions) != 1:
+        raise ValueError(
+            f"event_time: {'several columns' if positions else 'no column'} {column!r}; "
+            f"the DataFrame has {', '.join(map(repr, schema.names))}"
+        )
+    kind = schema[positions[0]].dataType
+    if not isinstance(kind, _TIMES):
+        raise TypeError(
+            f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, "
+            "date, or bigint (milliseconds since the epoch)"
+        )
+    return EventTime(positions[0], column, _lag_milliseconds(watermark))
+
+
+def _lag_milliseconds(watermark: Any) -> int:
+    if watermark is None:
+        return 0
+    if isinstance(watermark, Duration):
+        lag: int = watermark.nanoseconds // 1_000_000
+    elif isinstance(watermark, datetime.timedelta):
+        lag = watermark // datetime.timedelta(milliseconds=1)
+    else:
+        text = str(watermark).strip().lower().removeprefix("interval ").strip()
+        parts = _INTERVAL.findall(text)
+        if not parts or _INTERVAL.sub("", text):
+            raise ValueError(f"watermark: found {watermark!r}, allowed an interval such as '10 seconds'")
+        lag = round(sum(float(number) * _MILLISECONDS[unit.lower()] for number, unit in parts))
+    if lag < 0:
+        raise ValueError(f"watermark: found {watermark!r}, allowed an interval of at least 0")
+    return lag

@@ -1,0 +1,47 @@
+"""Columns of frames that are not Penstock's, set aside where that is asked for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.library.frames_as_arrow import frame_as_arrow
+from engine.library.given_topologies import is_frame, is_spark_frame
+from plans.errors import ConfigurationError, InputError
+from plans.printable import first_and_count
+from plans.topology.validate_topology import TOPOLOGY_KEYS
+
+NAME = "name"
+
+
+def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
+    """`topologies` without the columns `ignore`, and a frame of `name` and these; None if there are none.
+
+    Raises ConfigurationError where a column is one of Penstock's, and InputError where a frame lacks one.
+    """
+    if isinstance(ignore, str) or not all(isinstance(one, str) for one in ignore):
+        raise ConfigurationError("ignore: allowed a list of names of columns, such as ['team']")
+    wrong = [one for one in ignore if one in TOPOLOGY_KEYS]
+    if wrong:
+        raise ConfigurationError(f"ignore: found {', '.join(wrong)}, which topologies are planned from")
+    if not ignore:
+        return topologies, None
+    frames = list(topologies) if isinstance(topologies, list | tuple) else [topologies]
+    if not frames or not all(map(is_frame, frames)):
+        raise ConfigurationError("ignore: only frames have columns", "leave it out")
+    first, *others = frames
+    columns = list(map(str, first.columns)) if is_spark_frame(first) else _columns(first)
+    missing = [one for one in (NAME, *ignore) if one not in columns]
+    if missing:
+        raise InputError(
+            f"ignore: the frame has no column {', '.join(map(repr, missing))}; "
+            f"it has {first_and_count(columns)}"
+        )
+    if is_spark_frame(first):
+        kept, aside = first.drop(*ignore), first.select(NAME, *(f"`{one}`" for one in ignore))
+    else:
+        table = frame_as_arrow(first)
+        kept, aside = table.drop_columns(list(ignore)), table.select([NAME, *ignore])
+    return ((kept, *others) if others else kept), aside
+
+
+def _columns(frame: Any) -> list[str]:
+    return list(frame_as_arrow(frame).column_names)

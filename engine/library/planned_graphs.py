@@ -1,0 +1,211 @@
+"""Nodes, edges and partitions of each layer of a plan, and graphs for GraphFrames, networkx and igraph."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from engine.library.check_arguments import one_of
+from engine.library.given_topologies import is_spark_frame
+from plans.errors import ConfigurationError
+from plans.tables.column_types import TOPOLOGY
+from plans.vocabulary import Layer
+
+NAME = "topology"
+"""Column: the topology's name, beside the columns of the plan's own tables."""
+
+NODES = {
+    Layer.TOPOLOGY: ("transformations", ("id",)),
+    Layer.STREAM_GRAPH: ("stream_nodes", ("id",)),
+    Layer.JOB_GRAPH: ("job_vertices", ("vertex",)),
+    Layer.EXECUTION_GRAPH: ("execution_vertices", ("vertex", "subtask")),
+}
+EDGES = {
+    Layer.TOPOLOGY: ("transformations", ("source",), ("target",)),
+    Layer.STREAM_GRAPH: ("stream_edges", ("source",), ("target",)),
+    Layer.JOB_GRAPH: ("job_edges", ("source_vertex",), ("target_vertex",)),
+    Layer.EXECUTION_GRAPH: (
+        "execution_edges",
+        ("source_vertex", "source_subtask"),
+        ("target_vertex", "subtask"),
+    ),
+}
+PARTITIONS = {
+    Layer.JOB_GRAPH: "intermediate_data_sets",
+    Layer.EXECUTION_GRAPH: "intermediate_result_partitions",
+}
+
+
+class Graph(NamedTuple):
+    """All topologies of one layer as a graph: `vertices` with a column `id`, `edges` with `src` and `dst`.
+
+    Both are DataFrames of Spark, as `GraphFrame(*graph)` takes them, or Arrow tables. An id is the topology's
+    id and the numbers of the node, with slashes between.
+    """
+
+    vertices: Any
+    edges: Any
+
+    def to_networkx(self) -> Any:
+        """A networkx.MultiDiGraph, with the other columns as attributes; this needs networkx."""
+        import networkx
+
+        graph = networkx.MultiDiGraph()
+        for row in _rows(self.vertices):
+            graph.add_node(row.pop("id"), **row)
+        for row in _rows(self.edges):
+            graph.add_edge(row.pop("src"), row.pop("dst"), **row)
+        return graph
+
+    def to_igraph(self) -> Any:
+        """A directed igraph.Graph, whose vertices have their id as `name`; this needs igraph."""
+        import igraph
+
+        vertices = [
+            {"name": row.pop("id"), **{_igraph(k): v for k, v in row.items()}} for row in _rows(self.vertices)
+        ]
+        edges = [
+            {"source": row.pop("src"), "target": row.pop("dst"), **{_igraph(k): v for k, v in row.items()}}
+            for row in _rows(self.edges)
+        ]
+        return igraph.Graph.DictList(vertices, edges, directed=True)
+
+
+def nodes(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
+    """The nodes of a layer, each with the name of its topology."""
+    return _named(tables, tables[NODES[_layer(layer, tables, NODES)][0]], aside)
+
+
+def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
+    """The edges of a layer, each with the name of its topology."""
+    found = _layer(layer, tables, EDGES)
+    rows = _inputs(tables["transformations"]) if found is Layer.TOPOLOGY else tables[EDGES[found][0]]
+    return _named(tables, rows, aside)
+
+
+def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
+    """What the vertices of a layer put out, each with the name of its topology."""
+    return _named(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
+
+
+def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph:
+    """The graph of a layer."""
+    found = _layer(layer, tables, NODES)
+    _, keys = NODES[found]
+    _, sources, targets = EDGES[found]
+    given = edges(tables, found, aside)
+    if found is Layer.EXECUTION_GRAPH:
+        given = _between_subtasks(given, tables["job_edges"])
+    return Graph(
+        _with_ids(nodes(tables, found, aside), {"id": keys}),
+        _with_ids(given, {"src": sources, "dst": targets}),
+    )
+
+
+def _layer(layer: Any, tables: Mapping[str, Any], known: Mapping[Layer, Any]) -> Layer:
+    """The layer asked for; None: the last one that is planned."""
+    there = [one for one, made in known.items() if (made if isinstance(made, str) else made[0]) in tables]
+    if not there:
+        raise ConfigurationError("the plan ends before any layer that has them", "plan until a later layer")
+    return there[-1] if layer is None else Layer(one_of("layer", str(layer), list(map(str, there))))
+
+
+def _named(tables: Mapping[str, Any], rows: Any, aside: Any) -> Any:
+    names = tables["topologies"]
+    if is_spark_frame(rows):
+        named = names.select(TOPOLOGY, names["name"].alias(NAME))
+        if aside is not None:
+            of_name = aside.dropDuplicates(["name"]).withColumnRenamed("name", NAME)
+            named = named.join(of_name, NAME, "left").select(TOPOLOGY, *of_name.columns)
+        return rows.join(named, TOPOLOGY, "left").select(
+            *named.columns, *(c for c in rows.columns if c != TOPOLOGY)
+        )
+    here = _polars(names).select(TOPOLOGY, pl.col("name").alias(NAME))
+    if aside is not None:
+        of_name = _polars(aside).unique("name", keep="first").rename({"name": NAME})
+        here = here.join(of_name, on=NAME, how="left")
+    left = _polars(rows)
+    joined = left.join(here, on=TOPOLOGY, how="left", maintain_order="left")
+    return joined.select(*here.columns, *(c for c in left.columns if c != TOPOLOGY)).to_arrow(
+        compat_level=pl.CompatLevel.oldest()
+    )
+
+
+def _inputs(rows: Any) -> Any:
+    if is_spark_frame(rows):
+        from pyspark.sql import functions as F
+
+        places = F.posexplode("inputs").alias("in_index", "source")
+        return rows.select(TOPOLOGY, rows["id"].alias("target"), places)
+    return (
+        _polars(rows)
+        .select(
+            TOPOLOGY,
+            pl.col("id").alias("target"),
+            pl.int_ranges(pl.col("inputs").list.len(), dtype=pl.Int32).alias("in_index"),
+            pl.col("inputs").alias("source"),
+        )
+        .filter(pl.col("source").list.len() > 0)
+        .explode("in_index", "source")
+        .to_arrow(compat_level=pl.CompatLevel.oldest())
+    )
+
+
+def _between_subtasks(rows: Any, job_edges: Any) -> Any:
+    """Edges from the subtask of each partition that is read."""
+    on = [TOPOLOGY, "target_vertex", "input_index"]
+    if is_spark_frame(rows):
+        from pyspark.sql import functions as F
+
+        wide = rows.join(job_edges.select(*on, "source_vertex"), on)
+        return wide.withColumn("source_subtask", F.explode(F.sequence("first_partition", "last_partition")))
+    return (
+        _polars(rows)
+        .join(_polars(job_edges).select(*on, "source_vertex"), on=on)
+        .with_columns(
+            pl.int_ranges(pl.col("first_partition"), pl.col("last_partition") + 1).alias("source_subtask")
+        )
+        .explode("source_subtask")
+        .to_arrow(compat_level=pl.CompatLevel.oldest())
+    )
+
+
+def _with_ids(rows: Any, ids: Mapping[str, Sequence[str]]) -> Any:
+    """`rows` with columns of ids before them; their own column `id` is `node` then."""
+    if is_spark_frame(rows):
+        from pyspark.sql import functions as F
+
+        rows = rows.withColumnRenamed("id", "node") if "id" in rows.columns else rows
+        made = [
+            F.concat_ws("/", TOPOLOGY, *("node" if one == "id" else one for one in keys)).alias(name)
+            for name, keys in ids.items()
+        ]
+        return rows.select(*made, "*")
+    table = _polars(rows)
+    table = table.rename({"id": "node"}) if "id" in table.columns else table
+    columns = [
+        pl.concat_str(
+            [pl.col(one).cast(pl.String) for one in (TOPOLOGY, *("node" if k == "id" else k for k in keys))],
+            separator="/",
+        ).alias(name)
+        for name, keys in ids.items()
+    ]
+    return table.select(*columns, pl.all()).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _polars(table: Any) -> pl.DataFrame:
+    found = pl.from_arrow(table)
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    found: pa.Table = table.toArrow() if is_spark_frame(table) else table
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def _igraph(name: str) -> str:
+    """igraph keeps the name `name` for what a vertex is found by, `source` and `target` for the ends."""
+    return {"name": "label", "source": "source_node", "target": "target_node"}.get(name, name)

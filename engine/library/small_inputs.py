@@ -1,0 +1,86 @@
+"""Topologies of a Spark session that are few enough to be planned in this process."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, Tables
+from engine.library.topologies_of_rows import topologies_of_rows
+from engine.library.topologies_on_spark import checked_frames
+from engine.library.topology_tables_of_frames import topology_tables_of_frames
+from plans.joins.spark_schemas import spark_schema
+
+MOST_TOPOLOGIES = 2_000
+MOST_TRANSFORMATIONS = 50_000
+MOST_BYTES = 32 << 20
+"""More are planned where Spark has them: this process would be the bottleneck."""
+
+
+def small_input(given: Given) -> Objects | Tables | None:
+    """`given` as this process plans it, read once if it is DataFrames; None if it is not small.
+
+    InputError or SchemaError for frames with other columns than they may have.
+    """
+    match given:
+        case Paths():
+            return None
+        case SparkFrames():
+            return _read(given)
+        case Objects():
+            return given if _is_small(given) else None
+        case Tables():
+            few = len(given.topologies) <= MOST_TOPOLOGIES
+            return given if few and len(given.transformations) <= MOST_TRANSFORMATIONS else None
+
+
+def _is_small(given: Objects) -> bool:
+    size = 0
+    for one in given.topologies:
+        size += len(one) // 500 if isinstance(one, bytes) else _rows(one)
+    return len(given.topologies) <= MOST_TOPOLOGIES and size <= MOST_TRANSFORMATIONS
+
+
+def _rows(topology: Any) -> int:
+    rows = topology.get("transformations") or topology.get("stream_graph") or ()
+    return len(rows) if isinstance(rows, list | tuple | dict) else 1
+
+
+def _read(given: SparkFrames) -> Objects | Tables | None:
+    tables = []
+    for frame, most in zip(checked_frames(given), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
+        table = frame.limit(most + 1).toArrow()
+        if len(table) > most or table.nbytes > MOST_BYTES:
+            return None
+        tables.append(table)
+    return _of_tables(tables)
+
+
+def read_frames(given: SparkFrames) -> Objects | Tables:
+    """All rows of DataFrames, as this process plans them. Errors as `small_input`."""
+    return _of_tables([frame.toArrow() for frame in checked_frames(given)])
+
+
+def _of_tables(tables: list[pa.Table]) -> Objects | Tables:
+    if len(tables) == 1:
+        return Objects(topologies_of_rows(tables[0]))
+    return Tables(*topology_tables_of_frames(*tables))
+
+
+def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
+    """A table of a plan as a DataFrame of `spark`, with the declared columns, in one partition."""
+    schema = spark_schema(name)
+    # PySpark casts, and takes no null for a struct whose fields are declared as not null
+    rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
+    return rows.select(*(rows[one.name].alias(one.name, metadata=one.metadata) for one in schema))
+
+
+def _with_nulls(kind: Any) -> Any:
+    """The type with values that may be null, at any depth."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(one.name, _with_nulls(one.dataType)) for one in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_nulls(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _with_nulls(kind.valueType))
+    return kind

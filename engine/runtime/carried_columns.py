@@ -1,0 +1,71 @@
+"""Columns of DataFrames on their way to Python and back, where they cannot go as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, YearMonthIntervalType
+
+from operators.common.spark_schemas import GivenSchema
+
+
+def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFrame:
+    """`df` with numbers as names, which may be anything, and columns as Python gets them."""
+    if not schema.names:
+        return df.select(F.lit(0).alias("c0"))
+    named = df.toDF(*(f"c{at}" for at in range(len(schema))))
+    if all(one.dataType == other.dataType for one, other in zip(schema, carried, strict=True)):
+        return named
+    return named.select(
+        *(
+            _in_steps(F.col(f"c{at}"), [_as_months(one.dataType), other.dataType], one.dataType).alias(
+                f"c{at}"
+            )
+            for at, (one, other) in enumerate(zip(schema, carried, strict=True))
+        )
+    )
+
+
+def as_given(df: DataFrame, schema: GivenSchema) -> DataFrame:
+    """`df`, which has the carried columns of `schema`, with the given ones."""
+    if not schema.given.names:
+        return df.select()
+    if not schema.is_carried_otherwise:
+        return df
+    named = df.toDF(*(f"c{at}" for at in range(len(schema.given))))
+    pairs = enumerate(zip(schema.given, schema.carried, strict=True))
+    return named.select(
+        *(
+            _in_steps(F.col(f"c{at}"), [_as_months(one.dataType), one.dataType], other.dataType).alias(
+                one.name, metadata=one.metadata
+            )
+            for at, (one, other) in pairs
+        )
+    )
+
+
+def _in_steps(column: Column, steps: Sequence[DataType], before: DataType) -> Column:
+    """`column` cast to each type in turn; casts to the type it has are left out."""
+    for step in steps:
+        if step != before:
+            column, before = column.cast(step), step
+    return column
+
+
+def _as_months(data_type: DataType) -> DataType:
+    """The type with each interval of years and months as one of months, which is what numbers cast to."""
+    if isinstance(data_type, YearMonthIntervalType):
+        return YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
+    if isinstance(data_type, StructType):
+        return StructType(
+            [StructField(one.name, _as_months(one.dataType), one.nullable, one.metadata) for one in data_type]
+        )
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_as_months(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        return MapType(
+            _as_months(data_type.keyType), _as_months(data_type.valueType), data_type.valueContainsNull
+        )
+    return data_type

@@ -1,0 +1,278 @@
+"""The schema of a Spark DataFrame as the type of a stream, and back.
+
+What the type of a stream cannot say (nullability, comments, names that occur twice, types that reach Python
+in another form) is kept beside it, as an attribute of the type, for as long as operators keep that type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CalendarIntervalType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+    YearMonthIntervalType,
+)
+
+from operators.common.arrow_types import element_type, field_names, is_bytes
+from operators.common.basic_types import BasicType, BasicTypeInfo
+from operators.common.collection_types import ExternalTypeInfo, MapTypeInfo
+from operators.common.is_pickled import is_pickled
+from operators.common.spark_types import SparkTypeInfo
+from operators.common.time_types import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+
+VALUE = "value"
+
+
+class GivenSchema(NamedTuple):
+    """The schema of a DataFrame, and the types in which its columns reach Python."""
+
+    given: StructType
+    carried: StructType
+
+    @property
+    def is_carried_otherwise(self) -> bool:
+        """Whether some column has to be converted or renamed on its way in, and back on its way out."""
+        return any(
+            (one.name, one.dataType) != (other.name, other.dataType)
+            for one, other in zip(self.given, self.carried, strict=True)
+        )
+
+
+def type_of_spark_schema(schema: StructType) -> TypeInformation:
+    """The type of a stream of such rows; of the one column `value`, unless that is a struct, its values.
+
+    TypeError names the column and the type that no function could get.
+    """
+    carried = StructType(
+        [
+            StructField(name, carried_type(one.dataType, one.name), one.nullable, one.metadata)
+            for name, one in zip(unique_names(schema.names), schema, strict=True)
+        ]
+    )
+    types = [_stream_type(kept.dataType, one.dataType) for one, kept in zip(schema, carried, strict=True)]
+    if schema.names == [VALUE] and not isinstance(schema[0].dataType, StructType):
+        found = types[0]
+    else:
+        found = RowTypeInfo(types, carried.names)
+    found.__dict__["spark_schema"] = GivenSchema(schema, carried)
+    return found
+
+
+def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
+    """The schema that the type was made of; None for a type that was declared."""
+    found: GivenSchema | None = getattr(type_info, "spark_schema", None)
+    return found
+
+
+def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
+    """The columns of a DataFrame of such records: one for each field of a row or tuple, else one, `value`.
+
+    TypeError for a type that Spark has no type for.
+    """
+    known = given_schema(type_info)
+    if known is not None:
+        return known
+    if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
+        made = spark_type(type_info)
+    else:
+        made = StructType(
+            [StructField(VALUE, BinaryType() if is_pickled(type_info) else spark_type(type_info))]
+        )
+    assert isinstance(made, StructType)
+    return GivenSchema(made, made)
+
+
+def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
+    """The first of several equal types, whose columns may be null where they may in one of the others."""
+    first, schemas = types[0], [given_schema(one) for one in types]
+    known = schemas[0]
+    if first is None or known is None or all(one == known for one in schemas):
+        return first
+
+    def allows_null(at: int) -> bool:
+        return any(one is None or one.given[at].nullable for one in schemas)
+
+    def merged(which: str) -> StructType:
+        fields = getattr(known, which)
+        return StructType(
+            [
+                StructField(one.name, one.dataType, allows_null(at), one.metadata)
+                for at, one in enumerate(fields)
+            ]
+        )
+
+    found = object.__new__(type(first))
+    found.__dict__.update(first.__getstate__())
+    found.__dict__["spark_schema"] = GivenSchema(merged("given"), merged("carried"))
+    return found
+
+
+def carried_type(data_type: DataType, column: str) -> DataType:
+    """The type in which a column reaches Python: its own, or the one that PySpark can carry in its place.
+
+    Intervals of months are whole numbers, calendar intervals are text, and fields of a struct that have one
+    name get names of their own. TypeError names the column where there is nothing.
+    """
+    if isinstance(data_type, YearMonthIntervalType):
+        return IntegerType()
+    if isinstance(data_type, CalendarIntervalType):
+        return StringType()
+    found = _carried_inside(data_type, column)
+    try:
+        to_arrow_type(found, timezone="UTC")
+    except Exception:
+        raise _refused(column, data_type) from None
+    return found
+
+
+def _carried_inside(data_type: DataType, column: str) -> DataType:
+    def inner(one: DataType) -> DataType:
+        if isinstance(one, CalendarIntervalType):
+            raise _refused(column, data_type)
+        return IntegerType() if isinstance(one, YearMonthIntervalType) else _carried_inside(one, column)
+
+    if isinstance(data_type, StructType):
+        names = unique_names(data_type.names)
+        return StructType(
+            [
+                StructField(name, inner(one.dataType), one.nullable, one.metadata)
+                for name, one in zip(names, data_type, strict=True)
+            ]
+        )
+    if isinstance(data_type, ArrayType):
+        return ArrayType(inner(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        if isinstance(data_type.keyType, NullType):
+            raise _refused(column, data_type)
+        return MapType(inner(data_type.keyType), inner(data_type.valueType), data_type.valueContainsNull)
+    return data_type
+
+
+def _refused(column: str, data_type: DataType) -> TypeError:
+    return TypeError(
+        f"column {column!r}: Python functions cannot get Spark's type {data_type.simpleString()}; drop the "
+        "column, or cast it"
+    )
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names, each once: what occurs again gets the first free number after it."""
+    found: dict[str, None] = {}
+    for name in names:
+        unique, number = name, 1
+        while unique in found or (number > 1 and unique in names):
+            number += 1
+            unique = f"{name}_{number}"
+        found[unique] = None
+    return list(found)
+
+
+_SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
+    BooleanType: Types.BOOLEAN,
+    ByteType: Types.BYTE,
+    ShortType: Types.SHORT,
+    IntegerType: Types.INT,
+    LongType: Types.LONG,
+    FloatType: Types.FLOAT,
+    DoubleType: Types.DOUBLE,
+    DateType: Types.SQL_DATE,
+    BinaryType: lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+}
+
+
+def _stream_type(carried: DataType, given: DataType) -> TypeInformation:
+    """Flink's type where it says the same as Spark's, else Spark's."""
+    if type(carried) in _SAME:
+        return _SAME[type(carried)]()
+    if type(carried) is StringType and carried.isUTF8BinaryCollation():
+        return Types.STRING()
+    return SparkTypeInfo(carried, given.simpleString())
+
+
+_BASIC: dict[BasicType, DataType] = {
+    BasicType.STRING: StringType(),
+    BasicType.CHAR: StringType(),
+    BasicType.BOOLEAN: BooleanType(),
+    BasicType.BYTE: ByteType(),
+    BasicType.SHORT: ShortType(),
+    BasicType.INT: IntegerType(),
+    BasicType.LONG: LongType(),
+    BasicType.FLOAT: FloatType(),
+    BasicType.DOUBLE: DoubleType(),
+    BasicType.BIG_INT: DecimalType(38, 0),
+    BasicType.BIG_DEC: DecimalType(38, 18),
+    BasicType.INSTANT: TimestampType(),
+}
+_LOCAL = {
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE: DateType(),
+    LocalTimeTypeInfo.TimeType.LOCAL_TIME: TimeType(6),
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: TimestampNTZType(),
+}
+
+
+def spark_type(type_info: TypeInformation | None) -> DataType:
+    """The type of a Spark column of such values; of values without declared type, bytes (pickles).
+
+    TypeError where there is none.
+    """
+    if type_info is None or is_pickled(type_info) or is_bytes(type_info):
+        return BinaryType()
+    if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
+        types = map(spark_type, type_info.get_field_types())
+        fields = zip(field_names(type_info), types, strict=True)
+        return StructType([StructField(name, one) for name, one in fields])
+    if isinstance(type_info, MapTypeInfo):
+        return MapType(spark_type(type_info._key_type_info), spark_type(type_info._value_type_info))
+    if isinstance(type_info, ExternalTypeInfo):
+        return spark_type(type_info._type_info)
+    if _has_elements(type_info):
+        return ArrayType(spark_type(element_type(type_info)))
+    return _single_type(type_info)
+
+
+def _single_type(type_info: TypeInformation) -> DataType:
+    match type_info:
+        case SparkTypeInfo():
+            return type_info.data_type
+        case BasicTypeInfo():
+            return _BASIC[type_info._basic_type]
+        case LocalTimeTypeInfo():
+            return _LOCAL[type_info._time_type]
+    for kind, found in _OTHER.items():
+        if isinstance(type_info, kind):
+            return found
+    raise TypeError(f"Spark has no type for values of {type_info!r}")
+
+
+_OTHER: dict[type[TypeInformation], DataType] = {
+    DateTypeInfo: DateType(),
+    TimeTypeInfo: TimeType(6),
+    TimestampTypeInfo: TimestampNTZType(),
+}
+
+
+def _has_elements(type_info: Any) -> bool:
+    return hasattr(type_info, "elem_type") or hasattr(type_info, "_element_type")

@@ -1,0 +1,240 @@
+"""Spark's types as types of streams: columns are Spark's own, values what PySpark's own functions get.
+
+Source: org.apache.spark.sql.util.ArrowUtils, pyspark.sql.conversion.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DayTimeIntervalType,
+    MapType,
+    Row,
+    StructType,
+    TimestampType,
+    TimeType,
+)
+
+from operators.common.basic_types import ForeignTypeInfo
+from operators.common.codec import Codec, mismatch
+from operators.common.pickled_keys import pickled_key_hashes
+from operators.common.polynomial_hashes import Hashes
+from operators.common.without_pandas import without_pandas
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_MICROSECONDS = 1_000_000
+_AS_INTEGERS = (TimestampType, DayTimeIntervalType, TimeType)
+
+
+class SparkTypeInfo(ForeignTypeInfo):
+    """Values of a Spark type for which no Flink type stands, or only one that would lose something.
+
+    `data_type` is the type of the column; `name` the type it stands for, where Spark carries that in another.
+    """
+
+    def __init__(self, data_type: DataType, name: str | None = None) -> None:
+        self.data_type = data_type
+        self.name = name or data_type.simpleString()
+
+    @property
+    def column_type(self) -> pa.DataType:
+        """Arrow's type of a column."""
+        return to_arrow_type(self.data_type, timezone="UTC")
+
+    def make_codec(self) -> Codec:
+        """Makes columns of values, and values of columns."""
+        return SparkCodec(self)
+
+    def hashes(self, column: pa.Array) -> Hashes:
+        """A hash of each value; the same for values that are equal in Python."""
+        if isinstance(self.data_type, _AS_INTEGERS):
+            longs = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
+            found: Hashes = (longs ^ (longs >> np.uint64(32))).astype(np.uint32)
+            return found
+        return pickled_key_hashes(_decoded(column, self.data_type))
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (SparkTypeInfo, self.data_type.json())
+
+    def __repr__(self) -> str:
+        return f"Spark's {self.name}"
+
+
+class SparkCodec(Codec):
+    """Values as PySpark's own functions get and return them, column by column."""
+
+    def __init__(self, type_info: SparkTypeInfo) -> None:
+        self.type_info = type_info
+        self.arrow_type = type_info.column_type
+        self._data_type = type_info.data_type
+
+    def encode(self, values: Sequence[Any]) -> pa.Array:
+        """The column."""
+        with without_pandas():
+            return _encoded(values, self._data_type, self.arrow_type, self.type_info)
+
+    def decode(self, column: pa.Array) -> list[Any]:
+        """The values of a column. ValueError for a time that Python's datetime cannot hold."""
+        try:
+            return _decoded(column, self._data_type)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(
+                f"a {self.type_info.name} is outside of what Python can hold: {error}"
+            ) from error
+
+    def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What comes back from a trip through a column."""
+        return self.decode(self.encode(values))
+
+
+def _decoded(column: pa.Array, data_type: DataType) -> list[Any]:
+    if isinstance(data_type, StructType):
+        fields = [_decoded(column.field(at), one.dataType) for at, one in enumerate(data_type)]
+        row = _row_of(data_type.names)
+        rows = map(row, *fields) if fields else (row() for _ in range(len(column)))
+        return _with_nulls(column, rows)
+    if isinstance(data_type, ArrayType):
+        elements = _decoded(column.values, data_type.elementType)
+        return _with_nulls(column, (elements[start:end] for start, end in _spans(column)))
+    if isinstance(data_type, MapType):
+        keys, items = _decoded(column.keys, data_type.keyType), _decoded(column.items, data_type.valueType)
+        maps = (dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _spans(column))
+        return _with_nulls(column, maps)
+    if isinstance(data_type, TimestampType):
+        return [None if one is None else _local_time(one) for one in column.cast(pa.int64()).to_pylist()]
+    convert = ArrowTableToRowsConversion._create_converter(data_type, none_on_identity=True)
+    found: list[Any] = column.to_pylist()
+    return found if convert is None else list(map(convert, found))
+
+
+def _encoded(
+    values: Sequence[Any], data_type: DataType, kind: pa.DataType, type_info: SparkTypeInfo
+) -> pa.Array:
+    missing = [value is None for value in values]
+    mask = pa.array(missing, pa.bool_()) if any(missing) else None
+    if isinstance(data_type, StructType):
+        names = data_type.names
+        rows = [
+            (None,) * len(names) if value is None else _fields(value, names, type_info) for value in values
+        ]
+        children = [
+            _encoded([row[at] for row in rows], one.dataType, kind.field(at).type, type_info)
+            for at, one in enumerate(data_type)
+        ]
+        for at, one in enumerate(data_type):
+            if not one.nullable:
+                _require_values([row[at] for row in rows], missing, f"field {one.name}", type_info)
+        if not children:
+            return pa.array([None if gone else {} for gone in missing], kind)
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    if isinstance(data_type, ArrayType):
+        offsets, elements = _flat(values, list, type_info)
+        if not data_type.containsNull:
+            _require_values(elements, None, "an element", type_info)
+        inner = _encoded(elements, data_type.elementType, kind.value_type, type_info)
+        return pa.ListArray.from_arrays(offsets, inner, type=kind, mask=mask)
+    if isinstance(data_type, MapType):
+        offsets, entries = _flat(values, dict, type_info)
+        keys, items = [key for key, _ in entries], [item for _, item in entries]
+        _require_values(keys, None, "a key", type_info)
+        if not data_type.valueContainsNull:
+            _require_values(items, None, "a value", type_info)
+        return pa.MapArray.from_arrays(
+            offsets,
+            _encoded(keys, data_type.keyType, kind.key_type, type_info),
+            _encoded(items, data_type.valueType, kind.item_type, type_info),
+            type=kind,
+            mask=mask,
+        )
+    convert = _to_microseconds if isinstance(data_type, TimestampType) else _converter(data_type)
+    return pa.array([_converted(value, convert, type_info) for value in values], kind)
+
+
+def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
+    found: Callable[[Any], Any] | None = LocalDataToArrowConversion._create_converter(
+        data_type, True, none_on_identity=True, int_to_decimal_coercion_enabled=True
+    )
+    return found
+
+
+def _converted(value: Any, convert: Callable[[Any], Any] | None, type_info: SparkTypeInfo) -> Any:
+    if value is None or convert is None:
+        return value
+    try:
+        return convert(value)
+    except (AssertionError, AttributeError, TypeError, PySparkException) as error:
+        raise TypeError(mismatch(value, type_info)) from error
+    except (ArithmeticError, ValueError) as error:
+        raise ValueError(mismatch(value, type_info, "it does not fit")) from error
+
+
+def _fields(value: Any, names: Sequence[str], type_info: SparkTypeInfo) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return [value.get(name) for name in names]
+    own = getattr(value, "_values", value)  # of PyFlink's Row
+    if isinstance(own, tuple | list) and len(own) == len(names):
+        return own
+    raise TypeError(mismatch(value, type_info))
+
+
+def _flat(values: Sequence[Any], kind: type, type_info: SparkTypeInfo) -> tuple[pa.Array, list[Any]]:
+    offsets, flat = [0], list[Any]()
+    for value in values:
+        if value is not None:
+            if kind is dict and isinstance(value, dict):
+                flat.extend(value.items())
+            elif kind is list and hasattr(value, "__iter__") and not isinstance(value, str | bytes | dict):
+                flat.extend(value)
+            else:
+                raise TypeError(mismatch(value, type_info))
+        offsets.append(len(flat))
+    return pa.array(offsets, pa.int32()), flat
+
+
+def _require_values(
+    values: Sequence[Any], missing: Sequence[bool] | None, what: str, type_info: SparkTypeInfo
+) -> None:
+    present = values if missing is None else compress(values, [not gone for gone in missing])
+    if any(value is None for value in present):
+        raise ValueError(f"{what} of {type_info} is None, which the type does not allow")
+
+
+def _with_nulls(column: pa.Array, values: Any) -> list[Any]:
+    if not column.null_count:
+        return list(values)
+    valid = column.is_valid().to_pylist()
+    return [value if there else None for value, there in zip(values, valid, strict=True)]
+
+
+def _spans(column: pa.Array) -> Iterator[tuple[int, int]]:
+    return pairwise(column.offsets.to_pylist())
+
+
+def _row_of(names: Sequence[str]) -> Callable[..., Row]:
+    return Row(*names) if names else Row
+
+
+def _local_time(microseconds: int) -> datetime.datetime:
+    """As PySpark gives it: in the time zone of the process, which says in `fold` what is ambiguous."""
+    seconds, rest = divmod(microseconds, _MICROSECONDS)
+    return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)
+
+
+def _to_microseconds(value: Any) -> int:
+    if not isinstance(value, datetime.datetime):
+        raise TypeError
+    if value.tzinfo is not None:
+        return (value - _EPOCH) // _MICROSECOND
+    return int(value.replace(microsecond=0).timestamp()) * _MICROSECONDS + value.microsecond
