@@ -25,7 +25,9 @@ def examples(tmp_path, monkeypatch, capsys):
 
 def test_every_bundled_file_is_listed(examples):
     bundled = {
-        file.name for file in files("penstock.engine").joinpath("examples").iterdir() if "__" not in file.name and file.name != "demo.py"
+        file.name
+        for file in files("penstock.engine").joinpath("examples").iterdir()
+        if "__" not in file.name and file.name != "demo.py"
     }
     assert bundled == set(EXAMPLES)
     code, said, _ = examples()
