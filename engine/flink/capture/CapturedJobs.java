@@ -13,6 +13,7 @@ import org.apache.flink.streaming.api.graph.StreamEdge;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.streaming.api.graph.StreamNode;
 import org.apache.flink.util.AbstractID;
+import org.apache.flink.util.OptionalFailure;
 
 /** The jobs of this JVM, in the order in which the program submits them. */
 final class CapturedJobs {
@@ -26,8 +27,12 @@ final class CapturedJobs {
         this.file = new TopologyFile(settings.file);
     }
 
-    /** Writes the job's graph; throws CaptureRefusal where it has none or cannot be written. */
-    synchronized void capture(Pipeline pipeline, Configuration configuration, ClassLoader classLoader) {
+    /**
+     * Writes the job's graph, and returns its accumulators: those of an empty result. Throws CaptureRefusal where
+     * there is no graph, or it cannot be written.
+     */
+    synchronized Map<String, OptionalFailure<Object>> capture(
+            Pipeline pipeline, Configuration configuration, ClassLoader classLoader) {
         count++;
         if (!(pipeline instanceof StreamGraph)) {
             String what = pipeline.getClass().getName();
@@ -39,9 +44,11 @@ final class CapturedJobs {
         try {
             String name = write(graph, configuration, classLoader);
             rememberDataSets(graph);
+            Map<String, OptionalFailure<Object>> results = EmptyResults.of(graph);
             if (settings.plans != null) {
                 AppendedLines.append(settings.plans, JobPlans.plan(name, graph, classLoader));
             }
+            return results;
         } catch (Throwable e) {
             String reason = "job " + count + " cannot be captured: " + e;
             refuse(graph.getJobName(), reason);

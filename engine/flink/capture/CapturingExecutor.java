@@ -4,7 +4,6 @@ import java.util.Collections;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 
-import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.dag.Pipeline;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.CacheSupportedPipelineExecutor;
@@ -22,8 +21,8 @@ final class CapturingExecutor implements CacheSupportedPipelineExecutor {
     @Override
     public CompletableFuture<JobClient> execute(
             Pipeline pipeline, Configuration configuration, ClassLoader userCodeClassLoader) {
-        jobs.capture(pipeline, configuration, userCodeClassLoader);
-        return CompletableFuture.completedFuture(new FinishedJob(new JobID()));
+        return CompletableFuture.completedFuture(
+                new FinishedJob(jobs.capture(pipeline, configuration, userCodeClassLoader)));
     }
 
     @Override

@@ -13,13 +13,16 @@ import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequestGateway;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
+import org.apache.flink.util.OptionalFailure;
 
 /** The client of a job that was captured: it has finished, without results. */
 final class FinishedJob implements JobClient, CoordinationRequestGateway {
-    private final JobID id;
+    private final JobID id = new JobID();
+    private final Map<String, OptionalFailure<Object>> results;
 
-    FinishedJob(JobID id) {
-        this.id = id;
+    /** `results` are the values of its accumulators. */
+    FinishedJob(Map<String, OptionalFailure<Object>> results) {
+        this.results = results;
     }
 
     @Override
@@ -53,10 +56,9 @@ final class FinishedJob implements JobClient, CoordinationRequestGateway {
         return CompletableFuture.completedFuture(Collections.emptyMap());
     }
 
-    /** Its accumulators are an empty map: iterators over results take a missing one as the end of an empty result. */
     @Override
     public CompletableFuture<JobExecutionResult> getJobExecutionResult() {
-        return CompletableFuture.completedFuture(new JobExecutionResult(id, 0, Collections.emptyMap()));
+        return CompletableFuture.completedFuture(new JobExecutionResult(id, 0, results));
     }
 
     // Flink up to 1.20 names operators by id, later ones by a string; collecting asks neither of a finished job.
