@@ -30,6 +30,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.commands.explain_error import explain_error, explain_stop
+from engine.commands.given_options import ARGUMENTS
 from engine.commands.take_plain_values import PlainCommand, take_plain_values
 from engine.machine.require_address_space import require_address_space
 from engine.output.mask_arguments import mask_arguments
@@ -62,6 +63,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("sql", "engine.commands.sql", "Ask a store by SQL."),
     ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
     ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
+    ("capture", "engine.commands.capture", "Turn jobs of real programs into topologies."),
     ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
     ("generate", "engine.commands.generate", "Make synthetic topologies."),
     ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
@@ -102,6 +104,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` calls, imported, and the arguments left for it."""
         name, placeholder, rest = super().resolve_command(ctx, args)
+        ctx.meta[ARGUMENTS] = tuple(rest)
         module = next(module for command, module, _ in COMMANDS if command == name)
         require_address_space(str(name))
         return name, _load(module, placeholder.help) if placeholder else None, rest

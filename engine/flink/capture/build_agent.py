@@ -1,4 +1,4 @@
-"""Builds the jar of the capturing agent from its sources. Run by Penstock's own build; imports nothing of Penstock.
+"""Builds the jar of the capturing agent from its sources. Penstock's own build runs it, so it imports nothing.
 
 The jar is reproducible: the same sources, javac and jars of Flink give the same bytes.
 """
