@@ -25,3 +25,9 @@ OF_GLOBAL_MODE = {
     Mode.ALL_EDGES_HYBRID_SELECTIVE: (Type.HYBRID_SELECTIVE,) * 3,
 }
 """The job's exchange mode to the types of forward edges, of other pointwise edges and of all others."""
+
+KEPT_BY_CACHES = Type.BLOCKING
+"""An edge of this type with a persistent data set is BLOCKING_PERSISTENT, and writes that data set.
+
+Source: StreamingJobGraphGenerator.isPersistentIntermediateDataset.
+"""

@@ -6,6 +6,7 @@ import numpy as np
 
 from plans.arrow_walks import Flags, Ints
 from plans.compiled import run_loop
+from plans.errors import LostTopologiesError
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays
 
 NO_BRANCH, ONLY_BRANCH, FIRST_BRANCH, LATER_BRANCH = range(4)
@@ -30,7 +31,8 @@ class DepthFirstOrder(NamedTuple):
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
     """Walks chainable outputs first, then the others into chains not walked yet; from entry points by id.
 
-    Entry points are the sources and the heads that sources are chained into.
+    Entry points are the sources and the heads that sources are chained into. Raises LostTopologiesError for
+    a topology of which the walk reaches no operator.
 
     Source: StreamingJobGraphGenerator.setChaining, createChain and createChainedName, without their
     recursion.
@@ -55,7 +57,18 @@ def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
     stack, next_output, finished = (np.zeros(count, np.int32) for _ in range(3))
     state = _State(stack, next_output, finished, np.arange(count, dtype=np.int32), graph.no_output.copy())
     run_loop(_walk, count, (walked,), (order, state))
+    _require_vertices(graph.bounds, order.vertex)
     return order._replace(vertex=order.vertex[order.head])
+
+
+def _require_vertices(bounds: Ints, vertices: Ints) -> None:
+    """Every topology that has operators has a vertex, or its plan would be empty without a word."""
+    starts = bounds[:-1][np.diff(bounds) > 0]
+    if len(starts) and (without := int((np.maximum.reduceat(vertices, starts) < 0).sum())):
+        raise LostTopologiesError(
+            f"no walk from its sources reaches an operator of {without} of {len(starts)} topologies",
+            "this is a bug in Penstock: please report it with the input",
+        )
 
 
 class _Walked(NamedTuple):

@@ -3,4 +3,4 @@
 from plans.vocabulary import ResultPartitionType as Type
 
 HYBRID = (Type.HYBRID_FULL, Type.HYBRID_SELECTIVE)
-REUSABLE = (Type.BLOCKING, *HYBRID)
+REUSABLE = (Type.BLOCKING, Type.BLOCKING_PERSISTENT, *HYBRID)

@@ -1,9 +1,7 @@
-"""What both planners know of chained sources and of the ids of data sets."""
+"""What both planners know of the ids of data sets."""
 
 from plans.arrow_walks import Ints
 from plans.job_graph.java_hashes import Hashes
-
-SOURCE_TASKS = ("SourceStreamTask", "SourceOperatorStreamTask")
 
 
 def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:

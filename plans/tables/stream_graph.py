@@ -41,6 +41,13 @@ STREAM_NODES = table(
     ("input_requirements", map_of(INT, STR), "input index to SORTED or PASS_THROUGH"),
     ("min_resources", RESOURCES, "null = not specified", True),
     ("preferred_resources", RESOURCES, "null = not specified", True),
+    ("among_sources", BOOL, "StreamGraph.getSourceIDs: walks of the graph start here"),
+    ("description", STR, "as Flink's web interface shows it; null = the name", True),
+    ("keyed", BOOL, "has keyed state; null = not known", True),
+    ("operator_class", STR, "binary class name of the operator; null = not known", True),
+    ("function_class", STR, "binary class name of the user's function; null = none, or not known", True),
+    ("output_type", STR, "type information of its output, as Flink prints it; null = not known", True),
+    ("consumes_data_set", STR, "cached data set that it reads: 32 hex digits; null = none", True),
 )
 
 STREAM_EDGES = table(
@@ -62,6 +69,7 @@ STREAM_EDGES = table(
     ("buffer_timeout", LONG, "milliseconds; -1 = disabled"),
     ("supports_unaligned_checkpoints", BOOL, "its barriers may overtake records"),
     ("edge_id", STR, "Flink's edge id"),
+    ("persistent_data_set", STR, "id under which a cache keeps it: 32 hex digits; null = not kept", True),
     ("chainable", BOOL, "StreamingJobGraphGenerator.isChainable"),
     ("chained_source", BOOL, "the source runs inside the multiple-input head at the other end"),
     ("not_chainable_reasons", STRINGS, "NotChainableReason; empty iff chainable"),

@@ -61,17 +61,17 @@ RESOURCE_RULES: Rules = {
 _REQUIRED_RESOURCES = ("cpu_cores", "task_heap_memory_bytes")
 
 
-def _resources() -> Rule:
-    """A ResourceSpec: CPU cores and task heap are required, the other two default to 0."""
-    allowed = "an object of " + ", ".join(RESOURCE_RULES)
+def _resources(rules: Rules) -> Rule:
+    """A ResourceSpec or ResourceProfile: CPU cores and task heap are required, others default to none."""
+    allowed = "an object of " + ", ".join(rules)
 
     def accepts(value: Any) -> bool:
-        return type(value) is dict and keys_hold(value, RESOURCE_RULES, _REQUIRED_RESOURCES)
+        return type(value) is dict and keys_hold(value, rules, _REQUIRED_RESOURCES)
 
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:
         if type(value) is not dict:
             return [wrong_type(location, key, value, allowed)]
-        return explain_keys(value, RESOURCE_RULES, _REQUIRED_RESOURCES, f"{location}, {key}")
+        return explain_keys(value, rules, _REQUIRED_RESOURCES, f"{location}, {key}")
 
     return Rule(accepts, explain, allowed)
 
@@ -87,7 +87,18 @@ MANAGED_MEMORY = mapping(
     "an object of operator-scope use case (OPERATOR) to weight",
 )
 SLOT_SCOPE_RULE = list_of(one_of(SLOT_SCOPE), "a list of STATE_BACKEND, PYTHON")
-RESOURCES = _resources()
+RESOURCES = _resources(RESOURCE_RULES)
+GROUP_RESOURCES = _resources(
+    {
+        **RESOURCE_RULES,
+        "external_resources": mapping(
+            text("the name of a resource", bool),
+            _amount("an amount above 0", positive=True),
+            "an object of resource name to amount",
+        ),
+    }
+)
+"""What each slot of a slot sharing group has."""
 
 _ALL_KINDS: Rules = {
     "id": integer(1, INT32_MAX, "1..n in creation order"),

@@ -32,7 +32,7 @@ from plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
 from plans.topology.reads_unbounded_source import reads_unbounded_source
 from plans.topology.refuse_uid_hashes import refuse_uid_hashes
 from plans.topology.setting_refusals import FlinkRefusal
-from plans.topology.stream_graph_columns import placed_edges
+from plans.topology.stream_graph_columns import nodes_with_sources, placed_edges
 from plans.topology.validate_topology import LINE, parse_topology, validate_topology
 from plans.vocabulary import TopologyForm
 
@@ -249,4 +249,4 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> Parsed:
         "stream_graph_settings": orjson.dumps(kept).decode(),
         "fingerprint": stream_graph_fingerprint(header(topology, TopologyForm.STREAM_GRAPH), graph),
     }
-    return Parsed(row, stream_nodes=graph["nodes"], stream_edges=placed_edges(graph))
+    return Parsed(row, stream_nodes=nodes_with_sources(graph), stream_edges=placed_edges(graph))

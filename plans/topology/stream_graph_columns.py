@@ -6,6 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans.stream_graph.choose_partitioners import CLASSES, UNSPECIFIED_FORWARD
+from plans.tables import STREAM_NODES
+from plans.tables.column_types import TOPOLOGY
 from plans.topology.transformation_columns import cells, list_array, resources_array, weights_array
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
@@ -32,6 +35,13 @@ _NODE_COLUMNS: dict[str, pa.DataType] = {
     "output_format": _BOOL,
     "no_output_until_end_of_input": _BOOL,
     "supports_concurrent_execution_attempts": _BOOL,
+    "among_sources": _BOOL,
+    "description": _STRING,
+    "keyed": _BOOL,
+    "operator_class": _STRING,
+    "function_class": _STRING,
+    "output_type": _STRING,
+    "consumes_data_set": _STRING,
 }
 _EDGE_COLUMNS: dict[str, pa.DataType] = {
     "source": _INT32,
@@ -51,20 +61,25 @@ _EDGE_COLUMNS: dict[str, pa.DataType] = {
     "buffer_timeout": _INT64,
     "unaligned_checkpoints": _BOOL,
     "edge_id": _STRING,
+    "persistent_data_set": _STRING,
 }
 _RENAMED = {"unaligned_checkpoints": "supports_unaligned_checkpoints"}
 _EQUAL_IF_SAME_OBJECT = ("KeyGroupStreamPartitioner", "CustomPartitionerWrapper")
 _EQUAL_IF_SAME_FIELDS = "BinaryHashPartitioner"
+_EQUAL_BY_CLASS = frozenset({*CLASSES.values(), UNSPECIFIED_FORWARD}.difference(_EQUAL_IF_SAME_OBJECT))
 
 
-def partitioner_key(edge: dict[str, Any]) -> str:
+def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:
     """What stands for StreamPartitioner.equals among the edges of one source.
 
     Partitioners are equal by class, BinaryHashPartitioner also by its fields, which its name lists
     (`HASH[a, b]`). Two that hold a key selector or a user's function are equal only if those are, which a
-    stream graph does not say: taken as different, as separately written ones are.
+    stream graph says only if its partitioners were `compared`: else they are taken as different, as
+    separately written ones are.
     """
     partitioner_class: str = edge["partitioner_class"]
+    if compared and partitioner_class not in _EQUAL_BY_CLASS:
+        return f"#{edge.get('equal_partitioner', edge['edge_id'])}"
     if partitioner_class in _EQUAL_IF_SAME_OBJECT:
         return f"{partitioner_class}#{edge['edge_id']}"
     if partitioner_class == _EQUAL_IF_SAME_FIELDS:
@@ -74,6 +89,7 @@ def partitioner_key(edge: dict[str, Any]) -> str:
 
 def placed_edges(graph: dict[str, Any]) -> list[dict[str, Any]]:
     """The edges of a valid stream graph with their places in the edge lists of both ends."""
+    compared = graph.get("partitioners_compared", False)
     in_index = {e: i for node in graph["nodes"] for i, e in enumerate(node["in_edges"])}
     out_index = {e: i for node in graph["nodes"] for i, e in enumerate(node["out_edges"])}
     return [
@@ -82,10 +98,16 @@ def placed_edges(graph: dict[str, Any]) -> list[dict[str, Any]]:
             "in_index": in_index[edge["edge_id"]],
             "out_index": out_index[edge["edge_id"]],
             "unique_id": int(edge["edge_id"].rpartition("_")[2]),
-            "partitioner_key": partitioner_key(edge),
+            "partitioner_key": partitioner_key(edge, compared),
         }
         for edge in graph["edges"]
     ]
+
+
+def nodes_with_sources(graph: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes of a valid stream graph, each with whether it is among the graph's `sources`."""
+    sources = frozenset(graph["sources"])
+    return [{**node, "among_sources": node["id"] in sources} for node in graph["nodes"]]
 
 
 def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
@@ -108,7 +130,8 @@ def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
         "min_resources": resources_array(values["min_resources"]),
         "preferred_resources": resources_array(values["preferred_resources"]),
     }
-    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+    names = [name for name in STREAM_NODES.names if name != TOPOLOGY]
+    return pa.StructArray.from_arrays([columns[name] for name in names], names=names)
 
 
 def stream_edge_columns(edges: Sequence[dict[str, Any]]) -> pa.StructArray:

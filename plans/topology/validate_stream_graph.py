@@ -1,5 +1,6 @@
 """Refuses a `stream_graph` that is incomplete or contradicts itself, with every reason."""
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -9,6 +10,7 @@ from plans.topology.find_cycle import find_cycle
 from plans.topology.operator_rules import (
     BUFFER_TIMEOUT,
     CHAINING,
+    GROUP_RESOURCES,
     MANAGED_MEMORY,
     MAX_PARALLELISM,
     RESOURCES,
@@ -33,6 +35,7 @@ from plans.topology.rules import (
 )
 from plans.vocabulary import GlobalStreamExchangeMode, JobType, StreamExchangeMode
 
+_HEX_32 = re.compile(r"[0-9a-f]{32}").fullmatch
 _ANY_ID = integer(-(2**31), INT32_MAX, "a stream node id")
 
 
@@ -63,14 +66,23 @@ SETTING_RULES: Rules = {
     "vertex_description_mode": one_of(("TREE", "CASCADING")),
     "vertex_name_include_index_prefix": boolean(),
     "checkpointing": boolean(),
+    "partitioners_compared": boolean(),
+    "slot_sharing_group_resources": mapping(
+        text(), GROUP_RESOURCES, "an object of group name to the resources of a slot"
+    ),
 }
-"""The settings of a stream graph; nodes and edges aside, every key is required."""
+"""The settings of a stream graph; nodes and edges aside, and OPTIONAL_SETTINGS, every key is required."""
+
+OPTIONAL_SETTINGS = ("partitioners_compared", "slot_sharing_group_resources")
+_CLASS_NAME = text("a binary class name", bool)
+_DATA_SET = text("the id of a data set, 32 lower-case hex digits", _HEX_32)
 
 _GRAPH_RULES: Rules = {
     **SETTING_RULES,
     "nodes": _objects("a list of stream nodes"),
     "edges": _objects("a list of stream edges"),
 }
+_GRAPH_REQUIRED = tuple(k for k in _GRAPH_RULES if k not in OPTIONAL_SETTINGS)
 NODE_RULES: Rules = {
     "id": _ANY_ID,
     "name": text(),
@@ -105,8 +117,24 @@ NODE_RULES: Rules = {
     "preferred_resources": RESOURCES,
     "in_edges": list_of(text(), "a list of edge ids"),
     "out_edges": list_of(text(), "a list of edge ids"),
+    "description": text(),
+    "keyed": boolean(),
+    "operator_class": _CLASS_NAME,
+    "function_class": _CLASS_NAME,
+    "output_type": text("type information as Flink prints it", bool),
+    "consumes_data_set": _DATA_SET,
 }
-_NODE_REQUIRED = tuple(k for k in NODE_RULES if k not in ("min_resources", "preferred_resources"))
+OPTIONAL_OF_NODES = (
+    "min_resources",
+    "preferred_resources",
+    "description",
+    "keyed",
+    "operator_class",
+    "function_class",
+    "output_type",
+    "consumes_data_set",
+)
+_NODE_REQUIRED = tuple(k for k in NODE_RULES if k not in OPTIONAL_OF_NODES)
 
 
 def _ends_in_number(edge_id: str) -> bool:
@@ -130,21 +158,25 @@ EDGE_RULES: Rules = {
     "inter_inputs_keys_correlated": boolean(),
     "intra_input_key_correlated": boolean(),
     "chainable": boolean(),
+    "persistent_data_set": _DATA_SET,
+    "equal_partitioner": text("the id of an edge"),
 }
+OPTIONAL_OF_EDGES = ("persistent_data_set", "equal_partitioner")
+_EDGE_REQUIRED = tuple(k for k in EDGE_RULES if k not in OPTIONAL_OF_EDGES)
 
 
 def validate_stream_graph(graph: Any) -> list[TopologyError]:
     """Every error of a topology's `stream_graph`; empty if it is right."""
     if type(graph) is not dict:
         return [wrong_type("topology", "stream_graph", graph, "an object")]
-    errors = explain_keys(graph, _GRAPH_RULES, _GRAPH_RULES, "stream_graph")
+    errors = explain_keys(graph, _GRAPH_RULES, _GRAPH_REQUIRED, "stream_graph")
     nodes, edges = graph.get("nodes"), graph.get("edges")
     if type(nodes) is not list or type(edges) is not list:
         return errors
     if not nodes:
         return [*errors, TopologyError(ErrorKind.EMPTY_TOPOLOGY, "stream_graph", "no nodes", "1 or more", "")]
     errors += _object_errors(nodes, NODE_RULES, _NODE_REQUIRED, "node", "id")
-    errors += _object_errors(edges, EDGE_RULES, tuple(EDGE_RULES), "edge", "edge_id")
+    errors += _object_errors(edges, EDGE_RULES, _EDGE_REQUIRED, "edge", "edge_id")
     return errors or _graph_errors(graph, nodes, edges)
 
 
@@ -206,6 +238,9 @@ def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> 
     for edge in edges:
         inputs[edge["target"]].append(edge["source"])
     errors += _edge_list_errors(nodes, edges)
+    if not errors:
+        errors += _partitioner_errors(graph, nodes, edges)
+    errors += _cache_errors(nodes, inputs)
     errors += _source_errors(graph["sources"], inputs)
     cycle = find_cycle(inputs)
     if cycle:
@@ -258,4 +293,53 @@ def _source_errors(sources: list[int], inputs: dict[int, list[int]]) -> list[Top
             "",
         )
         for i in sorted(without_inputs ^ set(sources))
+    ]
+
+
+def _partitioner_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
+    """`equal_partitioner` is the first edge of a class of equal ones, and out of the same node."""
+    compared = graph.get("partitioners_compared", False)
+    by_id = {edge["edge_id"]: edge for edge in edges}
+    place = {e: i for node in nodes for i, e in enumerate(node["out_edges"])}
+    errors = []
+    for edge in edges:
+        if "equal_partitioner" not in edge:
+            continue
+        first = by_id.get(edge["equal_partitioner"])
+        wrong = ""
+        if not compared:
+            wrong = "in a graph without partitioners_compared: true"
+        elif first is None:
+            wrong = "which no edge has as its id"
+        elif first["source"] != edge["source"]:
+            wrong = f"an edge out of node {first['source']}"
+        elif place[first["edge_id"]] >= place[edge["edge_id"]]:
+            wrong = "which is not before it among the out_edges of its source"
+        elif "equal_partitioner" in first:
+            wrong = "which is equal to an earlier one itself"
+        if wrong:
+            errors.append(
+                TopologyError(
+                    ErrorKind.EDGE_LIST_MISMATCH if compared else ErrorKind.KEY_NOT_ALLOWED,
+                    f"edge {edge['edge_id']!r}",
+                    f"equal_partitioner {shorten(edge['equal_partitioner'])}, {wrong}",
+                    "the first edge out of the same node that has an equal partitioner",
+                    "" if compared else "add partitioners_compared: true to stream_graph",
+                )
+            )
+    return errors
+
+
+def _cache_errors(nodes: list[Any], inputs: dict[int, list[int]]) -> list[TopologyError]:
+    """What reads a cached data set reads no operator."""
+    return [
+        TopologyError(
+            ErrorKind.KEY_NOT_ALLOWED,
+            f"node {node['id']}",
+            "consumes_data_set on a node with input edges",
+            "consumes_data_set on a node without input edges",
+            "",
+        )
+        for node in nodes
+        if "consumes_data_set" in node and inputs[node["id"]]
     ]

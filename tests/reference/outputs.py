@@ -6,7 +6,7 @@ from tests.reference.hashes import data_set_id
 from tests.reference.stream_graph import Partitioner, StreamEdge, StreamGraph
 
 HYBRID = ("HYBRID_FULL", "HYBRID_SELECTIVE")
-_REUSABLE = ("BLOCKING", *HYBRID)
+_REUSABLE = ("BLOCKING", "BLOCKING_PERSISTENT", *HYBRID)
 _BY_EXCHANGE_MODE = {
     "PIPELINED": "PIPELINED_BOUNDED",
     "BATCH": "BLOCKING",
@@ -39,6 +39,9 @@ def operator_outputs(
         kind = _result_partition_type(graph, edge)
         if kind == "HYBRID_SELECTIVE" and edge.partitioner.broadcast:
             kind = "HYBRID_FULL"
+        data_set = data_set_id(vertex_id, edge.edge_id)
+        if kind == "BLOCKING" and edge.persistent_data_set is not None:
+            kind, data_set = "BLOCKING_PERSISTENT", bytes.fromhex(edge.persistent_data_set)
         consumer = graph.nodes[edge.target]
         key = (
             "hybrid" if kind in HYBRID else kind,
@@ -46,13 +49,14 @@ def operator_outputs(
             consumer.max_parallelism,
             edge.output_tag,
             edge.partitioner.key,
+            edge.persistent_data_set,
         )
         if kind in _REUSABLE and key in reusable:
             outputs[edge] = reusable[key]
             if reusable[key].type == "HYBRID_SELECTIVE":
                 reusable[key].type = "HYBRID_FULL"
             continue
-        outputs[edge] = reusable[key] = Output(data_set_id(vertex_id, edge.edge_id), edge.partitioner, kind)
+        outputs[edge] = reusable[key] = Output(data_set, edge.partitioner, kind)
     return outputs
 
 

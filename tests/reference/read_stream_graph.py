@@ -12,7 +12,7 @@ def read_stream_graph(topology: Mapping[str, Any]) -> StreamGraph:
     given = topology["stream_graph"]
     graph = StreamGraph(settings_of_stream_graph(topology))
     graph.sources = list(given["sources"])
-    edges = {e["edge_id"]: _edge(e) for e in given["edges"]}
+    edges = {e["edge_id"]: _edge(e, given) for e in given["edges"]}
     for n in given["nodes"]:
         graph.nodes[n["id"]] = StreamNode(
             id=n["id"],
@@ -39,24 +39,28 @@ def read_stream_graph(topology: Mapping[str, Any]) -> StreamGraph:
     return graph
 
 
-def _edge(e: Mapping[str, Any]) -> StreamEdge:
+def _edge(e: Mapping[str, Any], graph: Mapping[str, Any]) -> StreamEdge:
     return StreamEdge(
         source=e["source"],
         target=e["target"],
         type_number=e["type_number"],
         partitioner=Partitioner(
-            e["partitioner"], e["partitioner_class"], _key(e), e["pointwise"], e["broadcast"]
+            e["partitioner"], e["partitioner_class"], _key(e, graph), e["pointwise"], e["broadcast"]
         ),
         exchange_mode=e["exchange_mode"],
         output_tag=e["output_tag"],
         edge_id=e["edge_id"],
         unique_id=int(e["edge_id"].rpartition("_")[2]),
         buffer_timeout=e["buffer_timeout"],
+        persistent_data_set=e.get("persistent_data_set"),
     )
 
 
-def _key(e: Mapping[str, Any]) -> str:
-    """Those with a key selector or a user's function are taken as different, as the graph does not say."""
+def _key(e: Mapping[str, Any], graph: Mapping[str, Any]) -> str:
+    """Those with a key selector or a user's function are taken as different where the graph does not say."""
+    by_fields = ("HashPartitioner", "KeyGroupStreamPartitioner", "CustomPartitionerWrapper")
+    if graph.get("partitioners_compared") and e["partitioner_class"].endswith(by_fields):
+        return str(e.get("equal_partitioner", e["edge_id"]))
     if e["partitioner_class"] in ("KeyGroupStreamPartitioner", "CustomPartitionerWrapper"):
         return str(e["edge_id"])
     return f"{e['partitioner_class']} {e['partitioner']}"

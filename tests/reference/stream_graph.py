@@ -49,6 +49,7 @@ class StreamEdge:
     unique_id: int
     buffer_timeout: int
     selected_names: tuple[str, ...] = ()
+    persistent_data_set: str | None = None
 
 
 @dataclass(eq=False)

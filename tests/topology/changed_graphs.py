@@ -64,7 +64,35 @@ def with_other_ids() -> Topology:
     return topology
 
 
+def forked_graph(partitioner_class: str, **settings: Any) -> Topology:
+    """1 ~> 2 and 1 ~> 3 by this partitioner, as blocking data sets."""
+    edges = [
+        stream_edge(1, to, partitioner="HASH[a]", partitioner_class=partitioner_class, pointwise=False)
+        | {"buffer_timeout": -1}
+        for to in (2, 3)
+    ]
+    graph = stream_graph()
+    source = stream_node(1, source=True, out_edges=[edge["edge_id"] for edge in edges])
+    graph["stream_graph"] |= {
+        "global_exchange_mode": "ALL_EDGES_BLOCKING",
+        "nodes": [source, *(stream_node(n, in_edges=[edges[n - 2]["edge_id"]]) for n in (2, 3))],
+        "edges": edges,
+        **settings,
+    }
+    return graph
+
+
+def reading_a_cache() -> Topology:
+    """A node that reads a cached data set, chained to another one."""
+    graph = stream_graph()
+    graph["stream_graph"]["nodes"][0] |= {"source": False, "consumes_data_set": "0123456789abcdef" * 2}
+    return graph
+
+
 BASE = chained_graph()
+BY_FIELDS, BY_KEY = forked_graph("BinaryHashPartitioner"), forked_graph("KeyGroupStreamPartitioner")
+COMPARED = forked_graph("KeyGroupStreamPartitioner", partitioners_compared=True)
+FIRST_EDGE = COMPARED["stream_graph"]["edges"][0]["edge_id"]
 UNCHAINED = graph_with({"chaining_enabled": False})
 DIFFERENT_MAX = changed(BASE, "node", "max_parallelism", 64)
 DYNAMIC = graph_with(
@@ -110,6 +138,16 @@ GRAPHS: dict[str, tuple[Topology, Topology]] = {
         BASE,
         changed(BASE, "setting", "vertex_name_include_index_prefix", True),
     ),
+    "setting partitioners_compared": (
+        BY_FIELDS,
+        changed(BY_FIELDS, "setting", "partitioners_compared", True),
+    ),
+    "node consumes_data_set": (
+        reading_a_cache(),
+        changed(reading_a_cache(), "node", "consumes_data_set", "0" * 32, 0),
+    ),
+    "edge persistent_data_set": (BY_KEY, changed(BY_KEY, "edge", "persistent_data_set", "0f" * 16)),
+    "edge equal_partitioner": (COMPARED, changed(COMPARED, "edge", "equal_partitioner", FIRST_EDGE)),
     "setting checkpointing": (CHECKPOINTED, changed(CHECKPOINTED, "setting", "checkpointing", True)),
     "node id": (BASE, with_other_ids()),
     "node source": (

@@ -32,6 +32,13 @@ WITHOUT_EFFECT = {
     "edge intra_input_key_correlated": "as inter_inputs_keys_correlated",
     "edge unaligned_checkpoints": "goes into the task's StreamConfig (NonChainedOutput)",
     "edge chainable": "StreamingJobGraphGenerator.isChainable works it out anew",
+    "setting slot_sharing_group_resources": "the profile that is asked of a slot, beside the plan",
+    "node description": "JobVertex.getOperatorPrettyName, which is no part of the tables",
+    "node keyed": "the state backend's share of memory is declared at slot_scope",
+    "node operator_class": "read by people",
+    "node function_class": "read by people",
+    "node output_type": "becomes a serializer in the task's StreamConfig",
+    "node consumes_data_set": "JobVertex.addIntermediateDataSetIdToConsume; the task looks it up",
 }
 """Key to why it has no effect on the JobGraph or what is made of it, from Flink 2.3.0's source."""
 
@@ -55,6 +62,12 @@ OTHER_VALUES: dict[str, Any] = {
     "edge pointwise": True,
     "edge broadcast": True,
     "edge exchange_mode": "HYBRID_FULL",
+    "setting slot_sharing_group_resources": {"default": RESOURCES},
+    "node description": "other",
+    "node keyed": True,
+    "node operator_class": "org.apache.flink.streaming.api.operators.StreamMap",
+    "node function_class": "Tokenizer",
+    "node output_type": "Long",
     "edge unaligned_checkpoints": True,
     "edge inter_inputs_keys_correlated": True,
     "edge intra_input_key_correlated": False,

@@ -8,7 +8,12 @@ import polars as pl
 from plans.arrow_walks import Ints
 from plans.columnar.look_up import places
 from plans.job_graph.chain_index import HEAD
-from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE, SETTLED
+from plans.job_graph.choose_result_partition_types import (
+    KEPT_BY_CACHES,
+    OF_EXCHANGE_MODE,
+    OF_GLOBAL_MODE,
+    SETTLED,
+)
 from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.walk_stream_graph import data_set_ids
 from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
@@ -27,6 +32,7 @@ _OF_EDGES = (
     "pointwise",
     "broadcast",
     "buffer_timeout",
+    "persistent_data_set",
 )
 
 
@@ -66,7 +72,25 @@ def choose_result_partition_types(
         _global_modes(edges.select(TOPOLOGY), job_settings).alias("global_mode"),
     )
     settled = _settled(numbered).with_columns(_FORWARD, _NOT_REBALANCE)
-    return settled.with_columns(_OF_PARTITIONERS).drop(_USED)
+    typed = settled.with_columns(_OF_PARTITIONERS).drop(_USED)
+    return _persistent(typed) if typed["persistent_data_set"].null_count() < len(typed) else typed
+
+
+def _persistent(typed: pl.DataFrame) -> pl.DataFrame:
+    """What caches keep has the type and the id that they gave it."""
+    kept = pl.col("persistent_data_set").is_not_null() & (pl.col("result_partition_type") == KEPT_BY_CACHES)
+    rows = np.flatnonzero(typed.select(kept).to_series().to_numpy())
+    texts = typed["persistent_data_set"].gather(rows).to_list()
+    longs = np.frombuffer(b"".join(map(bytes.fromhex, texts)), ">i8").astype(np.int64).reshape(-1, 2)
+    halves = [typed[half].to_numpy().copy() for half in ("id_lower", "id_upper")]
+    for place, half in enumerate(halves):
+        half[rows] = longs[:, place]
+    persistent = pl.when(kept).then(pl.lit(Type.BLOCKING_PERSISTENT.value))
+    return typed.with_columns(
+        persistent.otherwise("result_partition_type").alias("result_partition_type"),
+        pl.Series("id_lower", halves[0]),
+        pl.Series("id_upper", halves[1]),
+    )
 
 
 def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> tuple[Ints, Ints]:

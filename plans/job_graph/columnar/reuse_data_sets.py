@@ -15,6 +15,7 @@ _EQUAL = (
     "max_parallelism",
     "output_tag",
     "partitioner_key",
+    "persistent_data_set",
 )
 
 
@@ -48,6 +49,7 @@ def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.Dat
         "source",
         "output_tag",
         "partitioner_key",
+        "persistent_data_set",
         "target_place",
         pl.when(hybrid).then(pl.lit("HYBRID")).otherwise(partition_type).alias("kind"),
     )[rows]

@@ -3,16 +3,15 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Flags, Ints
+from plans.arrow_walks import Ints
 from plans.job_graph.chain_index import CHAINED_SOURCE, HEAD
 from plans.job_graph.generate_operator_ids import generate_operator_ids
 from plans.job_graph.order_depth_first import order_depth_first
 from plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
 from plans.job_graph.uid_hashes import uid_hashes
-from plans.job_graph.walk_stream_graph import SOURCE_TASKS
 from plans.tables.column_types import TOPOLOGY
 
-_OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "invokable")
+_OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_sources")
 
 
 def walk_stream_graph(
@@ -70,7 +69,7 @@ def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, target
         nodes[TOPOLOGY].to_numpy(),
         uid_hashes(nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest())),
         nodes["no_output_until_end_of_input"].to_numpy(),
-        _flags(nodes, pl.col("invokable").is_in(SOURCE_TASKS)),
+        nodes["among_sources"].to_numpy(),
         edges,
     )
     ids, colliding = generate_operator_ids(graph)
@@ -102,8 +101,3 @@ def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, target
             "colliding": collides,
         }
     )
-
-
-def _flags(rows: pl.DataFrame, condition: pl.Expr) -> Flags:
-    flags: Flags = rows.select(condition).to_series().to_numpy()
-    return flags

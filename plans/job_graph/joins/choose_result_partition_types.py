@@ -3,7 +3,12 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE, SETTLED
+from plans.job_graph.choose_result_partition_types import (
+    KEPT_BY_CACHES,
+    OF_EXCHANGE_MODE,
+    OF_GLOBAL_MODE,
+    SETTLED,
+)
 from plans.joins.frames import join_local
 from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
 from plans.tables.column_types import TOPOLOGY
@@ -20,6 +25,7 @@ KEPT = (
     "id_lower",
     "id_upper",
     "no_output",
+    "persistent_data_set",
 )
 
 
@@ -80,9 +86,16 @@ def choose_result_partition_types(
     )
     broadcast_keeps_all = F.col("broadcast") & (partition_type == Type.HYBRID_SELECTIVE)
     not_forward = F.col("partitioner_class").isin("RebalancePartitioner")
+    kept = F.col("persistent_data_set").isNotNull() & (partition_type == KEPT_BY_CACHES)
+    given_id = {"id_lower": _long_of_digits(1), "id_upper": _long_of_digits(17)}
     return settled.select(
-        *(name for name in settled.columns if name not in ("no_output", "global_exchange_mode")),
+        *(
+            F.when(kept, given_id[name]).otherwise(F.col(name)).alias(name) if name in given_id else name
+            for name in settled.columns
+            if name not in ("no_output", "global_exchange_mode")
+        ),
         F.when(broadcast_keeps_all, F.lit(Type.HYBRID_FULL.value))
+        .when(kept, F.lit(Type.BLOCKING_PERSISTENT.value))
         .otherwise(partition_type)
         .alias("result_partition_type"),
         (F.col("partitioner_class") == "ForwardPartitioner").alias("forward"),
@@ -91,6 +104,13 @@ def choose_result_partition_types(
         .otherwise(~not_forward)
         .alias("intra_input_key_correlated"),
     )
+
+
+def _long_of_digits(first: int) -> Column:
+    """Sixteen hexadecimal digits of the data set that a cache keeps, as a signed long."""
+    digits = F.substring("persistent_data_set", first, 16)
+    halves = [F.conv(F.substring(digits, start, 8), 16, 10).cast("bigint") for start in (1, 9)]
+    return F.shiftleft(halves[0], 32).bitwiseOR(halves[1])
 
 
 def _settle_partitioner() -> list[Column]:

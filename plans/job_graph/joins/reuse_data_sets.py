@@ -14,8 +14,8 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
 
     In: typed_edges (see choose_result_partition_types), vertices (with the consumers' final parallelism).
     Out: the same rows; id_lower, id_upper and result_partition_type are those of the first edge of the same
-    operator with an equal partitioner, output tag, consumer parallelism and kind of partition type, if that
-    can be read twice. A hybrid data set read twice is spilled fully.
+    operator with an equal partitioner, output tag, consumer parallelism, kind of partition type and cached
+    data set, if that can be read twice. A hybrid data set read twice is spilled fully.
 
     Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
 
@@ -48,6 +48,7 @@ def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:
             "consumer_max_parallelism",
             "output_tag",
             "partitioner_key",
+            "persistent_data_set",
         ).alias("equal"),
     )
     shared = (

@@ -13,7 +13,7 @@ from plans.job_graph.java_hashes import java_string_hashes
 from plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
 from plans.job_graph.uid_hashes import uid_hashes
-from plans.job_graph.walk_stream_graph import SOURCE_TASKS, data_set_ids
+from plans.job_graph.walk_stream_graph import data_set_ids
 from plans.joins.arrow_walks import Part, walk_topologies
 from plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
 
@@ -65,7 +65,7 @@ def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataF
         TOPOLOGY,
         "id",
         F.col("no_output_until_end_of_input").alias("no_output"),
-        F.col("invokable").isin(*SOURCE_TASKS).alias("source"),
+        F.col("among_sources").alias("source"),
         "uid",
     )
     edges = stream_edges.select(

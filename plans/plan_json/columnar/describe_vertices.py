@@ -22,6 +22,9 @@ _AS_HTML = {chr(code): f"&{name};" for code, name in codepoint2name.items()} | {
 }
 """As org.apache.commons.text.StringEscapeUtils.escapeHtml4, and what JsonPlanGenerator replaces after it."""
 
+SHOWN = pl.coalesce("description", "name")
+"""What Flink shows of a stream node: Transformation.getDescription, which is its name at first."""
+
 Children = Sequence[Sequence[int]]
 Describe = Callable[[int, Children, Sequence[str]], Iterator[str]]
 
@@ -35,7 +38,7 @@ def describe_vertices(tables: Tables) -> pl.DataFrame:
     rows = nodes.select(TOPOLOGY, "id", "row")
     edges = join_topology(tables["stream_edges"], rows.rename({"row": "source_row"}), {"source": "id"})
     edges = join_topology(edges, rows.rename({"row": "target_row"}), {"target": "id"})
-    texts = _with_chained_sources(nodes["name"].to_list(), edges)
+    texts = _with_chained_sources(nodes.select(SHOWN).to_series().to_list(), edges)
     children: list[list[int]] = [[] for _ in texts]
     chained = edges.filter(pl.col("chainable") & ~pl.col("chained_source")).sort("source_row", "out_index")
     for source, target in chained.select("source_row", "target_row").iter_rows():
@@ -51,7 +54,7 @@ def describe_vertices(tables: Tables) -> pl.DataFrame:
 
 
 def _with_chained_sources(names: list[str], edges: pl.DataFrame) -> list[str]:
-    """The names of all nodes, those of multiple-input heads with the sources that run inside them."""
+    """The descriptions of all nodes, those of multiple-input heads with the sources that run inside them."""
     sources: dict[int, list[str]] = {}
     inside = edges.filter(pl.col("chained_source")).sort("target_row", "in_index")
     for source, target in inside.select("source_row", "target_row").iter_rows():

@@ -4,6 +4,7 @@ import orjson
 import polars as pl
 
 from plans.columnar.frames import join_topology
+from plans.plan_json.columnar.describe_vertices import SHOWN
 from plans.plan_json.columnar.join_parts import Tables, listed
 from plans.plan_json.columnar.json_text import json_lists, json_object, quoted, values
 from plans.plan_json.columnar.view_lines import view_lines
@@ -14,7 +15,7 @@ EXECUTION_PLAN_COLUMNS = {
     "topologies": (TOPOLOGY, "name", "stream_graph_settings"),
     "rejected": (TOPOLOGY, "name", "error", "message"),
     "transformations": (TOPOLOGY, "id", "kind"),
-    "stream_nodes": (TOPOLOGY, "id", "name", "parallelism", "source", "legacy_source"),
+    "stream_nodes": (TOPOLOGY, "id", "name", "description", "parallelism", "among_sources"),
     "stream_edges": (TOPOLOGY, "source", "target", "in_index", "partitioner"),
 }
 """The columns that to_execution_plan_lines reads, by table."""
@@ -28,14 +29,14 @@ def to_execution_plan_lines(tables: Tables) -> pl.DataFrame:
     """
     nodes = join_topology(tables["stream_nodes"], _sinks(tables), {"id": "sink_id"}, "left")
     nodes = join_topology(nodes, _predecessors(tables["stream_edges"]), {"id": "target"}, "left")
-    is_source = pl.col("source") | pl.col("legacy_source")
+    is_source = pl.col("among_sources")
     is_sink = pl.col("sink").fill_null(False)
     pact = pl.when(is_source).then(pl.lit("Data Source")).when(is_sink).then(pl.lit("Data Sink"))
     members = {
         "id": pl.col("id").cast(pl.String),
         "type": quoted(pl.col("name")),
         "pact": quoted(pact.otherwise(pl.lit("Operator"))),
-        "contents": quoted(pl.col("name")),
+        "contents": quoted(SHOWN),
         "parallelism": pl.col("parallelism").cast(pl.String),
         "predecessors": pl.when(~is_source).then(pl.col("predecessors").fill_null("[]")),
     }

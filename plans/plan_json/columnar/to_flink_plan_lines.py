@@ -13,7 +13,7 @@ FLINK_PLAN_COLUMNS = {
     "topologies": (TOPOLOGY, "name"),
     "rejected": (TOPOLOGY, "name", "error", "message"),
     "job_settings": (TOPOLOGY, "job_type", "vertex_description_mode"),
-    "stream_nodes": (TOPOLOGY, "id", "name"),
+    "stream_nodes": (TOPOLOGY, "id", "name", "description"),
     "stream_edges": (TOPOLOGY, "source", "target", "in_index", "out_index", "chainable", "chained_source"),
     "job_vertices": (TOPOLOGY, "vertex", "vertex_id", "parallelism", "creation_order"),
     "job_edges": (TOPOLOGY, "target_vertex", "input_index", "source_vertex", "data_set_id", "ship_strategy"),

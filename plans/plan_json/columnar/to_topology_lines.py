@@ -9,7 +9,12 @@ from plans.plan_json.columnar.join_parts import Parts, Tables, join_parts, liste
 from plans.plan_json.columnar.json_text import in_list, json_object, quoted
 from plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from plans.tables.column_types import TOPOLOGY
-from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES
+from plans.topology.validate_stream_graph import (
+    EDGE_RULES,
+    NODE_RULES,
+    OPTIONAL_OF_EDGES,
+    OPTIONAL_OF_NODES,
+)
 from plans.vocabulary import TopologyForm
 
 TOPOLOGY_COLUMNS = {
@@ -141,11 +146,24 @@ def _graph(
         outgoing[edge["source"]].append(edge["edge_id"])
     for edge in sorted(edges, key=lambda one: one["in_index"]):
         incoming[edge["target"]].append(edge["edge_id"])
+    equal = _equal_partitioners(edges) if settings.get("partitioners_compared") else {}
     return {
         **settings,
         "nodes": [_node(node, incoming[node["id"]], outgoing[node["id"]]) for node in nodes],
-        "edges": [_edge(edge) for edge in edges],
+        "edges": [_edge(edge, equal.get(edge["edge_id"])) for edge in edges],
     }
+
+
+def _equal_partitioners(edges: list[dict[str, Any]]) -> dict[str, str]:
+    """Edge id to that of the first edge out of the same node with an equal partitioner, if it is another.
+
+    `edges` are sorted by source and place among its outputs.
+    """
+    first: dict[tuple[int, str], str] = {}
+    for edge in edges:
+        first.setdefault((edge["source"], edge["partitioner_key"]), edge["edge_id"])
+    firsts = {edge["edge_id"]: first[edge["source"], edge["partitioner_key"]] for edge in edges}
+    return {edge: found for edge, found in firsts.items() if edge != found}
 
 
 def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dict[str, Any]:
@@ -156,18 +174,20 @@ def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dic
         "in_edges": incoming,
         "out_edges": outgoing,
     }
-    resources = {key: node[key] for key in _STRUCTS if node.get(key) is not None}
-    required = {key: known[key] for key in NODE_RULES if key not in _STRUCTS}
+    optional = {key: node[key] for key in OPTIONAL_OF_NODES if node.get(key) is not None}
+    required = {key: known[key] for key in NODE_RULES if key not in OPTIONAL_OF_NODES}
     required["input_requirements"] = {str(key): need for key, need in node["input_requirements"].items()}
-    return {**required, **resources}
+    return {**required, **optional}
 
 
-def _edge(edge: dict[str, Any]) -> dict[str, Any]:
+def _edge(edge: dict[str, Any], equal_partitioner: str | None) -> dict[str, Any]:
     known = {
         "unaligned_checkpoints": edge["supports_unaligned_checkpoints"],
         # What planning does not read.
         "inter_inputs_keys_correlated": True,
         "intra_input_key_correlated": True,
         **edge,
+        "equal_partitioner": equal_partitioner,
     }
-    return {key: known[key] for key in EDGE_RULES}
+    required = {key: known[key] for key in EDGE_RULES if key not in OPTIONAL_OF_EDGES}
+    return required | {key: known[key] for key in OPTIONAL_OF_EDGES if known[key] is not None}

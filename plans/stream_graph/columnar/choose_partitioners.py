@@ -154,6 +154,7 @@ def _edges() -> list[str | pl.Expr]:
         pl.col("source_buffer_timeout").alias("buffer_timeout"),
         (~_is_one_of(*ALIGNED)).alias("supports_unaligned_checkpoints"),
         "edge_id",
+        pl.lit(None, pl.String).alias("persistent_data_set"),
         _is_one_of(Partitioner.FORWARD).alias("forward"),
         *DEGREES,
         *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),

@@ -7,9 +7,10 @@ from operators.kinds import OPERATOR_KINDS, OperatorKind
 from plans.arrow_walks import Flags, Ints
 from plans.columnar.look_up import look_up
 from plans.stream_graph.columnar.node_rows import is_kind
+from plans.stream_graph.translate_nodes import ONLY_GIVEN
 from plans.tables import STREAM_NODES
 from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
+from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
 _COPIED = (
     TOPOLOGY,
@@ -148,6 +149,9 @@ def _node_columns() -> list[pl.Expr]:
         "input_requirements": pl.when(sorts_with_memory)
         .then(pl.lit({0: "SORTED"}, _REQUIREMENTS))
         .otherwise(pl.lit({}, _REQUIREMENTS)),
+        "among_sources": is_kind(*SOURCE_KINDS),
+        "keyed": pl.col("keyed"),
+        **{name: pl.lit(None, pl.String) for name in ONLY_GIVEN},
     }
     return [columns.get(name, pl.col(name)).alias(name) for name in STREAM_NODES.names]
 

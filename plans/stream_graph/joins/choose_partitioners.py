@@ -104,6 +104,7 @@ def _chosen(edges: DataFrame) -> DataFrame:
         F.col("source_buffer_timeout").alias("buffer_timeout"),
         (~F.col("chosen").isin(*ALIGNED)).alias("supports_unaligned_checkpoints"),
         _edge_id(printed).alias("edge_id"),
+        F.lit(None).cast("string").alias("persistent_data_set"),
         *DEGREES,
         *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
         *(f"target_{a}" for a in TARGET_ATTRIBUTES),

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from operators.kinds import OPERATOR_KINDS, OperatorKind
 from plans.joins.frames import join_local, rename
 from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from plans.stream_graph.translate_nodes import ONLY_GIVEN
 from plans.tables.column_types import TOPOLOGY
 from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
@@ -128,4 +129,7 @@ def _node_columns() -> list[Column | str]:
         .alias("input_requirements"),
         "min_resources",
         "preferred_resources",
+        kind.isin(*SOURCE_KINDS).alias("among_sources"),
+        F.coalesce("keyed", F.lit(False)).alias("keyed"),
+        *(F.lit(None).cast("string").alias(name) for name in ONLY_GIVEN),
     ]
