@@ -1,4 +1,4 @@
-"""Builds the jar of the capturing agent from its sources. Penstock's own build runs it, so it imports nothing.
+"""Builds the jar of the capturing agent from its sources. Penstock's build runs it; it imports nothing of it.
 
 The jar is reproducible: the same sources, javac and jars of Flink give the same bytes.
 """
