@@ -20,7 +20,6 @@ import org.apache.flink.streaming.api.datastream.CachedDataStream;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
-import org.apache.flink.streaming.api.graph.StreamGraph;
 
 /** Programs that write a file if their job ever runs. Arguments: what to do, and the file. */
 public class Jobs {
@@ -35,19 +34,10 @@ public class Jobs {
                 throw new IllegalStateException("no config server");
             case "nothing":
                 break;
-            case "mini-cluster":
-                runInMiniCluster(file);
-                break;
-            case "local-executor":
-                Configuration local = new Configuration().set(DeploymentOptions.TARGET, "local");
-                local.set(DeploymentOptions.ATTACHED, true);
-                LocalExecutor.create(local)
-                        .execute(job(local, file).getStreamGraph(), local, Jobs.class.getClassLoader())
-                        .get();
-                break;
-            case "rest-client":
-                Configuration address = new Configuration().set(RestOptions.ADDRESS, "localhost");
-                new RestClusterClient<>(address, StandaloneClusterId.getInstance()).close();
+            case "clusters":
+                goOn(() -> runInMiniCluster(file));
+                goOn(() -> runInLocalExecutor(file));
+                goOn(() -> askCluster());
                 break;
             case "own-loaders":
                 runInOwnLoader(file, ClassLoader.getPlatformClassLoader());
@@ -78,15 +68,36 @@ public class Jobs {
         third.execute("reads-cache");
     }
 
-    private static void runInMiniCluster(String file) throws Exception {
+    private interface Action {
+        void run() throws Exception;
+    }
+
+    private static void goOn(Action action) {
         try {
-            MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().build());
-            cluster.start();
-            StreamGraph graph = job(new Configuration(), file).getStreamGraph();
-            cluster.executeJobBlocking(graph.getJobGraph());
+            action.run();
+            System.out.println("nobody has stopped this");
         } catch (Throwable e) {
-            System.out.println("the program goes on after " + e.getClass().getSimpleName());
+            System.out.println("the program goes on after " + e);
         }
+    }
+
+    private static void runInMiniCluster(String file) throws Exception {
+        MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().build());
+        cluster.start();
+        cluster.executeJobBlocking(job(new Configuration(), file).getStreamGraph().getJobGraph());
+    }
+
+    private static void runInLocalExecutor(String file) throws Exception {
+        Configuration local = new Configuration().set(DeploymentOptions.TARGET, "local");
+        local.set(DeploymentOptions.ATTACHED, true);
+        LocalExecutor.create(local)
+                .execute(job(local, file).getStreamGraph(), local, Jobs.class.getClassLoader())
+                .get();
+    }
+
+    private static void askCluster() throws Exception {
+        Configuration address = new Configuration().set(RestOptions.ADDRESS, "localhost");
+        new RestClusterClient<>(address, StandaloneClusterId.getInstance()).close();
     }
 
     /** As programs in a jar of jars: Flink's classes are in a loader that is not the system's. */
