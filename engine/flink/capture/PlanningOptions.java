@@ -14,7 +14,7 @@ import org.apache.flink.streaming.api.graph.StreamGraph;
 
 /** The options of a job that planning reads; no other leaves the JVM, for any may hold a secret. */
 final class PlanningOptions {
-    private static final String KEYS = "/META-INF/penstock/configuration_keys.txt";
+    private static final String KEYS = "META-INF/penstock/configuration_keys.txt";
 
     private PlanningOptions() {}
 
@@ -27,11 +27,12 @@ final class PlanningOptions {
         return all;
     }
 
+    /** From the agent's jar, which is on the class path of the system, whichever loader has this class. */
     private static Set<String> keys() throws IOException {
         try (BufferedReader lines =
                 new BufferedReader(
                         new InputStreamReader(
-                                CaptureAgent.class.getResourceAsStream(KEYS), StandardCharsets.UTF_8))) {
+                                ClassLoader.getSystemResourceAsStream(KEYS), StandardCharsets.UTF_8))) {
             return lines.lines().collect(Collectors.toSet());
         }
     }

@@ -16,7 +16,7 @@ _LOG_LINES = 12
 _STACK_TRACE = re.compile(r"\s+(at |\.\.\. \d+ )").match
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _PICKED_UP = "Picked up JAVA_TOOL_OPTIONS:"
-_ERROR_OF_SQL_CLIENT = "[ERROR]"
+_ERROR = "[ERROR]"
 
 
 class Captured(NamedTuple):
@@ -91,15 +91,17 @@ def _whole_lines(path: Path) -> list[str]:
 def _problem(exit_code: int, told: str) -> str | None:
     if exit_code:
         return f"it ended with exit code {exit_code}"
-    if any(line.startswith(_ERROR_OF_SQL_CLIENT) for line in told.splitlines()):
+    if any(line.startswith(_ERROR) for line in told.splitlines()):
         return "Flink's SQL client stopped at an error"
     return None
 
 
 def _tail(log: str) -> str:
+    """The last error that a script's runner told, else the last lines."""
     lines = [
         line
         for line in log.splitlines()
         if line.strip() and not _STACK_TRACE(line) and not line.startswith(_PICKED_UP)
     ]
-    return "\n".join(lines[-_LOG_LINES:])
+    told = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
+    return "\n".join(lines[told[-1] :][:_LOG_LINES] if told else lines[-_LOG_LINES:])

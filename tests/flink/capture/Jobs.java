@@ -8,6 +8,8 @@ import java.util.List;
 
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.functions.ReduceFunction;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.client.deployment.StandaloneClusterId;
 import org.apache.flink.client.deployment.executors.LocalExecutor;
 import org.apache.flink.client.program.rest.RestClusterClient;
@@ -120,10 +122,24 @@ public class Jobs {
         environment
                 .fromSequence(1, 5)
                 .map(new Writes(file))
-                .keyBy(value -> value % 2)
-                .reduce(Long::sum)
+                .keyBy(new Parity())
+                .reduce(new Sum())
                 .sinkTo(new DiscardingSink<>());
         return environment;
+    }
+
+    static final class Parity implements KeySelector<Long, Long> {
+        @Override
+        public Long getKey(Long value) {
+            return value % 2;
+        }
+    }
+
+    static final class Sum implements ReduceFunction<Long> {
+        @Override
+        public Long reduce(Long one, Long other) {
+            return one + other;
+        }
     }
 
     /** Makes a file as soon as it is opened or called. */

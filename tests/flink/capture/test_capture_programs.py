@@ -50,8 +50,9 @@ def test_a_jar_with_several_jobs(capture, jobs_jar, tmp_path):
         for edge in fills["stream_graph"]["edges"]
         if "persistent_data_set" in edge
     )
-    assert reads["stream_graph"]["nodes"][0]["consumes_data_set"] == kept
-    assert reads["stream_graph"]["nodes"][1]["function_class"] == "Jobs$$Lambda"
+    nodes = reads["stream_graph"]["nodes"]
+    assert [node["consumes_data_set"] for node in nodes if "consumes_data_set" in node] == [kept]
+    assert "Jobs$$Lambda" in [node.get("function_class") for node in nodes]
     assert run.stderr.count(": ok") == 4
 
 
