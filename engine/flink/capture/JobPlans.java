@@ -45,13 +45,18 @@ final class JobPlans {
         for (JobVertex vertex : jobGraph.getVertices()) {
             leaveOutUserCode(vertex, classLoader);
         }
-        planned.stage = Step.EXECUTION_GRAPH.key;
-        DefaultExecutionGraph executionGraph;
         try {
-            executionGraph = Scheduling.executionGraph(jobGraph, classLoader);
+            planTasks(planned, jobGraph, classLoader);
         } catch (LinkageError e) {
-            return; // Another version than 2.3: its JobGraph is compared, and no more.
+            // Another version than 2.3, whose scheduler has other classes: what there is by now is compared.
+            planned.stage = Step.JOB_GRAPH.key;
         }
+    }
+
+    private static void planTasks(PlannedTopology planned, JobGraph jobGraph, ClassLoader classLoader)
+            throws Exception {
+        planned.stage = Step.EXECUTION_GRAPH.key;
+        DefaultExecutionGraph executionGraph = Scheduling.executionGraph(jobGraph, classLoader);
         planned.layers.put(planned.stage, SchedulingJson.executionGraph(executionGraph));
         planned.stage = Step.SLOTS.key;
         planned.layers.put(planned.stage, SchedulingJson.slots(Scheduling.slots(jobGraph, executionGraph)));

@@ -16,7 +16,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 
 @pytest.fixture(scope="session")
 def classes(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("classes")
+    folder: Path = tmp_path_factory.mktemp("classes")
     javac = ["javac", "-nowarn", "-cp", f"{flink_jars()}/*", "-d", str(folder), *map(str, SOURCES)]
     subprocess.run(javac, check=True, timeout=120)
     return folder
@@ -24,7 +24,7 @@ def classes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def jobs_jar(classes, tmp_path_factory) -> Path:
-    jar = tmp_path_factory.mktemp("jar") / "jobs.jar"
+    jar: Path = tmp_path_factory.mktemp("jar") / "jobs.jar"
     subprocess.run(["jar", "cfe", str(jar), "Jobs", "-C", str(classes), "."], check=True, timeout=60)
     return jar
 
