@@ -90,7 +90,7 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
     """Exchanges between operators: the data sets that they read, by the new operators at both ends.
 
     An id follows from the names and numbers of its ends. Where it only moved because the numbers of nodes
-    did, nothing has changed.
+    did, which the Table planner writes into names too, nothing has changed.
     """
     to_new = matched.rename({"old_node": "node", "new_node": "end"})
     ends = ("source_node", "target_node")
@@ -108,11 +108,12 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
     joined = before.join(after, on=keys, how="full", coalesce=True, suffix="_new")
     values = ("data_set_id", "result_partition_type", "ship_strategy")
     differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_new")) for name in values)
+    names = ("source", "target")
     found: Rows = {}
     # Null, as of an exchange that one side lacks, is not equal.
     moved = pl.all_horizontal(
-        pl.col(name).eq_missing(pl.col(f"{name}_new"))
-        for name in ("result_partition_type", "ship_strategy", "source_name", "target_name")
+        *(pl.col(name).eq_missing(pl.col(f"{name}_new")) for name in values[1:]),
+        *(_unnumbered(f"{end}_name").eq_missing(_unnumbered(f"{end}_name_new")) for end in names),
     ) & pl.any_horizontal(pl.col(end) != pl.col(f"{end}_before") for end in ends)
     changed = joined.filter(differs & ~moved.fill_null(False))
     for row in changed.sort(keys).iter_rows(named=True):
@@ -127,6 +128,11 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
                 change[key] = {"old": row[name], "new": row[f"{name}_new"]}
         found.setdefault(row[TOPOLOGY], []).append(change)
     return found
+
+
+def _unnumbered(name: str) -> pl.Expr:
+    """Names without the numbers that the Table planner gives: Calc[3]."""
+    return pl.col(name).str.replace_all(r"\[\d+\]", "")
 
 
 def _exchanges(side: KeyedPlans) -> pl.DataFrame:

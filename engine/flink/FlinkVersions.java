@@ -2,9 +2,11 @@ package penstock.flink;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.util.Map;
 
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streaming.api.graph.StreamEdge;
+import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.streaming.api.graph.StreamNode;
 import org.apache.flink.streaming.api.operators.StreamOperatorFactory;
 import org.apache.flink.streaming.runtime.partitioner.ForwardForUnspecifiedPartitioner;
@@ -63,6 +65,11 @@ final class FlinkVersions {
                 ? partitioner instanceof ForwardPartitioner
                         && !(partitioner instanceof ForwardForUnspecifiedPartitioner)
                 : !(partitioner instanceof RebalancePartitioner);
+    }
+
+    /** What a graph remembers of its nodes while chains are formed; empty before. */
+    static Map<?, ?> headOperators(StreamGraph graph) {
+        return (Map<?, ?>) field(graph, StreamGraph.class, "nodeToHeadOperatorCache");
     }
 
     /** The interface has another package since 2.0. */

@@ -61,7 +61,14 @@ final class CapturedJobs {
         count++;
         try {
             if (pipeline instanceof StreamGraph) {
-                write((StreamGraph) pipeline, configuration, classLoader);
+                // What chaining was asked about is remembered, and would be submitted with the graph.
+                Map<?, ?> remembered = FlinkVersions.headOperators((StreamGraph) pipeline);
+                Set<Object> before = new HashSet<>(remembered.keySet());
+                try {
+                    write((StreamGraph) pipeline, configuration, classLoader);
+                } finally {
+                    remembered.keySet().retainAll(before);
+                }
             } else {
                 refuse(pipeline.getClass().getName(), "job " + count + " has no StreamGraph: not written");
             }
