@@ -350,7 +350,7 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
         (("{empty}", "{fleets}/old.jsonl"), 3, "no topologies in {empty}"),
         (("{fleets}/store", "--topology", "no such"), 2, "has a topology 'no such'"),
         (("{fleets}/store", "--pairs", "x"), 2, "--pairs goes without"),
-        (("{fleets}/store", "--to", "x"), 2, "--to goes with --json or --pairs"),
+        (("{fleets}/store", "--to", "x"), 2, "--to goes with --json, --pairs or --format markdown"),
         (("{fleets}/store", "--require", "all"), 2, "is not one of"),
     ],
 )
