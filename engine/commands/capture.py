@@ -23,9 +23,9 @@ from engine.flink.capture.program_command import (
     require_command,
 )
 from engine.flink.capture.run_capture import Captured, run_capture
-from engine.planning.verify_captured import verify_captured
 from engine.output.say import say, say_beside_output
 from engine.output.write_lines import write_texts
+from engine.planning.verify_captured import verify_captured
 from plans.errors import ConfigurationError, InputError, PenstockError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True, "ignore_unknown_options": True}

@@ -60,7 +60,9 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         "engine/spark-conf/test/spark-defaults.conf",
         "engine/spark-conf/test/log4j2.properties",
         "engine/examples/examples.jsonl",
+        "engine/bench/captured.jsonl.gz",
         "engine/bench/nexmark.jsonl.gz",
+        "engine/flink/penstock-capture.jar",
         "engine/bench/page.html.j2",
         "penstock-0.1.0.dist-info/licenses/LICENSE",
     } <= names
