@@ -17,6 +17,10 @@ WORKLOADS = Path(__file__).parent / "workloads.jsonl"
 """Published benchmarks as topologies with costs (see docs/workloads.md)."""
 
 
+CAPTURED = Path(__file__).parent / "captured.jsonl.gz"
+"""Jobs of Flink's and PyFlink's own examples as `penstock capture` wrote them (see docs/benchmarks.md)."""
+
+
 class Suite(NamedTuple):
     """Topologies of one kind: a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
 
@@ -41,6 +45,12 @@ SUITES: dict[str, Suite] = {
         Suite("wide", "one topology of sources with large fan-out and unions into sinks", "wide"),
         Suite(
             "sql", "stream graphs of Nexmark's queries, repeated up to the size", file=NEXMARK, repeated=True
+        ),
+        Suite(
+            "captured",
+            "stream graphs of Flink's and PyFlink's examples, repeated up to the size",
+            file=CAPTURED,
+            repeated=True,
         ),
         Suite("workloads", "published benchmarks, with costs; each topology once", file=WORKLOADS),
     )

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from engine.commands.diff_in_markdown import markdown_of_diff
 from engine.commands.diff_in_text import Shown, tell_diff
 from engine.commands.diff_pairs import diff_pairs
 from engine.commands.key_values import ConfigDir, Define, given_configuration
@@ -24,6 +26,13 @@ from engine.machine.machine_error import hint_of, refusal_in_text
 from engine.output.progress import progress
 from engine.output.write_lines import write_pieces
 from plans.errors import ConfigurationError, MachineError, PenstockError
+
+
+class DiffForm(StrEnum):
+    """What people get to read."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
 
 
 def command(
@@ -63,6 +72,10 @@ def command(
             "given several times. Default: keyed operators, sources and sinks have; '*' stands for all.",
         ),
     ] = None,
+    form: Annotated[
+        DiffForm,
+        typer.Option("--format", help="text, or markdown: the same for a comment on a pull request."),
+    ] = DiffForm.TEXT,
     json: Annotated[
         bool, typer.Option("--json", help="Write all differences as JSON, a line for each topology.")
     ] = False,
@@ -71,7 +84,8 @@ def command(
         typer.Option(
             "--to",
             metavar="FILE",
-            help="With --json or --pairs: write there, not to standard output; .gz is compressed.",
+            help="With --json, --pairs or --format markdown: write there, not to standard output; .gz is "
+            "compressed.",
         ),
     ] = None,
     pairs: Annotated[
@@ -98,14 +112,16 @@ def command(
     "error", "message"}.
     """
     if pairs is not None:
-        if old is not None or json or topology is not None or stateful:
-            raise ConfigurationError("--pairs goes without A, B, --json, --stateful and --topology")
+        if old is not None or json or form != DiffForm.TEXT or topology is not None or stateful:
+            raise ConfigurationError("--pairs goes without A, B, --format, --json, --stateful and --topology")
         diff_pairs(pairs, to, require, given_configuration(config_dir, define).job_defaults)
         return
     if old is None:
         raise typer.BadParameter("A is missing", param_hint="A")
-    if to is not None and not json:
-        raise ConfigurationError("--to goes with --json or --pairs")
+    if json and form != DiffForm.TEXT:
+        raise ConfigurationError(f"--json with --format {form}: found both, allowed one of them")
+    if to is not None and not json and form == DiffForm.TEXT:
+        raise ConfigurationError("--to goes with --json, --pairs or --format markdown")
     if new is None:
         old, new = previous_version(old)
     counts, shown, worse = Counts(), Shown(), Worse(require)
@@ -122,7 +138,9 @@ def command(
         else:
             for number, _ in enumerate(found, 1):
                 report.note(f"compare plans: {number:,} topologies differ")
-    if not json:
+    if form == DiffForm.MARKDOWN:
+        write_pieces((f"{line}\n" for line in markdown_of_diff(sides, counts, shown)), to)
+    elif not json:
         tell_diff(sides, counts, shown)
     if topology is None:
         worse.add_unnamed(sides[1].label, sides[1].left_out - sides[0].left_out)

@@ -1,11 +1,11 @@
 """What `penstock diff` prints for people: counts, then changed topologies, worst verdict first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.commands.worse_verdicts import VERDICT_WORDS
-from engine.diff.savepoint_verdicts import Verdict
+from engine.diff.savepoint_verdicts import Restored, Verdict
 from engine.diff.side import Side
 from engine.diff.topology_diff import Change, Counts, TopologyDiff
 from engine.output.pieces import Styled
@@ -56,22 +56,39 @@ def _order(one: TopologyDiff) -> tuple[int, int, str]:
     return (-rank, list(Change).index(one.change), one.name)
 
 
+class DiffLine(NamedTuple):
+    """One thing that is said: what belongs to a line is indented more; a heading names a topology or all."""
+
+    text: str
+    indent: int = 0
+    is_heading: bool = False
+
+
 def tell_diff(sides: Sequence[Side], counts: Counts, shown: Shown) -> None:
     """Print it, in lines of at most 79 characters unless a name is longer."""
+    for number, part in enumerate(diff_lines(sides, counts, shown)):
+        if number:
+            say()
+        for line in part:
+            _tell(line)
+
+
+def diff_lines(sides: Sequence[Side], counts: Counts, shown: Shown) -> Iterator[list[DiffLine]]:
+    """The counts, then a part for each topology that is shown, then how many are not."""
     old, new = sides
-    _tell(f"{old.label} → {new.label}", 0, style="bold")
-    for line in _count_lines(counts):
-        _tell(line, 0)
+    summary = [DiffLine(f"{old.label} → {new.label}", 0, True)]
+    summary += map(DiffLine, _count_lines(counts))
     for side in sides:
         if side.left_out:
             refused = _number(side.left_out, "refused input")
-            _tell(f"{side.label}: {refused} without a readable name, or with that of another", 0)
+            summary.append(
+                DiffLine(f"{side.label}: {refused} without a readable name, or with that of another")
+            )
+    yield summary
     for one in shown.in_order():
-        say()
-        _tell_topology(one)
+        yield list(_topology_lines(one))
     if shown.left_out:
-        say()
-        _tell(f"… and {shown.left_out:,} more that differ; --json has them all", 0)
+        yield [DiffLine(f"… and {shown.left_out:,} more that differ; --json has them all")]
 
 
 def _count_lines(counts: Counts) -> Iterable[str]:
@@ -124,32 +141,29 @@ def _number(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def _tell_topology(one: TopologyDiff) -> None:
+def _topology_lines(one: TopologyDiff) -> Iterator[DiffLine]:
     name = _name(one.name)
-    _tell(name if one.change == Change.CHANGED else f"{name}: {one.change}", 0, style="bold")
+    yield DiffLine(name if one.change == Change.CHANGED else f"{name}: {one.change}", 0, True)
     for side, why in one.refused.items():
-        _tell(f"{side}: not planned: {why.error}: {limited(why.message, 300)}", 2)
+        yield DiffLine(f"{side}: not planned: {why.error}: {limited(why.message, 300)}", 2)
     if one.restored is None:
         return
-    _tell_verdict(one)
-    _tell_rows(_operator_lines(one))
+    yield from _verdict_lines(one, one.restored)
+    yield from _rows_lines(_operator_lines(one))
     if not one.changes_plan:
-        _tell(_SETTINGS_ONLY, 2)
+        yield DiffLine(_SETTINGS_ONLY, 2)
 
 
-def _tell_verdict(one: TopologyDiff) -> None:
-    restored = one.restored
-    if restored is None:
-        return
-    _tell(f"savepoint: {_VERDICTS[restored.verdict]}", 2)
+def _verdict_lines(one: TopologyDiff, restored: Restored) -> Iterator[DiffLine]:
+    yield DiffLine(f"savepoint: {_VERDICTS[restored.verdict]}", 2)
     why = restored.allow_non_restored
     if why is not None:
-        _tell(f"{why.error}: {limited(why.message, 500)}", 4)
+        yield DiffLine(f"{why.error}: {limited(why.message, 500)}", 4)
     for rows, line in ((one.lost, _lost), (one.taken, _taken), (one.mismatched, _mismatched)):
         for row in rows[:_MOST_ROWS]:
-            _tell(line(row), 4)
+            yield DiffLine(line(row), 4)
         if len(rows) > _MOST_ROWS:
-            _tell(f"… and {len(rows) - _MOST_ROWS:,} more", 4)
+            yield DiffLine(f"… and {len(rows) - _MOST_ROWS:,} more", 4)
 
 
 def _taken(row: dict[str, Any]) -> str:
@@ -191,11 +205,11 @@ def _operator_lines(one: TopologyDiff) -> Iterable[tuple[str, list[str]]]:
     yield "slots", [] if one.slots is None else [f"{one.slots[0]:,} → {one.slots[1]:,}"]
 
 
-def _tell_rows(groups: Iterable[tuple[str, list[str]]]) -> None:
+def _rows_lines(groups: Iterable[tuple[str, list[str]]]) -> Iterator[DiffLine]:
     for heading, rows in groups:
         if rows:
             more = f"; and {len(rows) - _MOST_ROWS:,} more" if len(rows) > _MOST_ROWS else ""
-            _tell(f"{heading}: {'; '.join(rows[:_MOST_ROWS])}{more}", 2)
+            yield DiffLine(f"{heading}: {'; '.join(rows[:_MOST_ROWS])}{more}", 2)
 
 
 def _uids(row: dict[str, Any]) -> str:
@@ -227,15 +241,15 @@ def _name(name: str) -> str:
     return f"'{printable(limited(name, MOST_OF_A_NAME))}'"
 
 
-def _tell(text: str, indent: int, style: str | None = None) -> None:
+def _tell(line: DiffLine) -> None:
     """A text in lines of at most _WIDTH; a longer word has a line of its own."""
     lines = wrap(
-        text,
+        line.text,
         _WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
+        initial_indent=" " * line.indent,
+        subsequent_indent=" " * (line.indent + 2),
         break_long_words=False,
         break_on_hyphens=False,
     )
-    for line in lines:
-        say(line if style is None else Styled(line, style))
+    for each in lines:
+        say(Styled(each, "bold") if line.is_heading else each)

@@ -4,6 +4,9 @@ from collections.abc import Collection
 
 import typer
 
+ARGUMENTS = "penstock.arguments"
+"""The key of a context's `meta` for the arguments after the command's name, as they were given."""
+
 _FROM_ELSEWHERE = ("DEFAULT", "DEFAULT_MAP")
 
 

@@ -30,6 +30,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.commands.explain_error import explain_error, explain_stop
+from engine.commands.given_options import ARGUMENTS
 from engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
 from engine.machine.require_address_space import require_address_space
 from engine.output.mask_arguments import mask_arguments
@@ -40,6 +41,7 @@ from plans.printable import printable_lines
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Plan": (
         ("plan", "engine.commands.plan", "Plan topology files into a store."),
+        ("capture", "engine.commands.capture", "Turn jobs of real programs into topologies."),
         ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
         ("generate", "engine.commands.generate", "Make synthetic topologies."),
         ("examples", "engine.commands.examples", "List and copy the bundled examples."),
@@ -123,6 +125,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` calls, imported, and the arguments left for it."""
         name, placeholder, rest = super().resolve_command(ctx, args)
+        ctx.meta[ARGUMENTS] = tuple(rest)
         module = next(
             module for group in COMMANDS.values() for command, module, _ in group if command == name
         )

@@ -87,7 +87,11 @@ def _divided(pairs: pl.DataFrame, whole: str, part: str, name: str, one: str, ma
 
 
 def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both: pl.DataFrame) -> Rows:
-    """Exchanges between operators: the data sets that they read, by the new operators at both ends."""
+    """Exchanges between operators: the data sets that they read, by the new operators at both ends.
+
+    An id follows from the names and numbers of its ends. Where it only moved because the numbers of nodes
+    did, which the Table planner writes into names too, nothing has changed.
+    """
     to_new = matched.rename({"old_node": "node", "new_node": "end"})
     ends = ("source_node", "target_node")
     before, after = (_exchanges(side).join(in_both, on=TOPOLOGY, how="semi") for side in (old, new))
@@ -95,16 +99,24 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
         renamed = to_new.rename({"node": end, "end": f"new_{end}"})
         before = before.join(renamed, on=[TOPOLOGY, end], how="left")
     before = before.with_columns(
+        **{f"{end}_before": pl.col(end) for end in ends},
         # Ends that the new topology lacks keep their number below zero, where no other is.
-        **{end: pl.coalesce(f"new_{end}", -1 - pl.col(end)) for end in ends}
+        **{end: pl.coalesce(f"new_{end}", -1 - pl.col(end)) for end in ends},
     ).drop([f"new_{end}" for end in ends])
     keys = [TOPOLOGY, *ends, "nth"]
     before, after = (_nth(frame, ends) for frame in (before, after))
     joined = before.join(after, on=keys, how="full", coalesce=True, suffix="_new")
     values = ("data_set_id", "result_partition_type", "ship_strategy")
     differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_new")) for name in values)
+    names = ("source", "target")
     found: Rows = {}
-    for row in joined.filter(differs).sort(keys).iter_rows(named=True):
+    # Null, as of an exchange that one side lacks, is not equal.
+    moved = pl.all_horizontal(
+        *(pl.col(name).eq_missing(pl.col(f"{name}_new")) for name in values[1:]),
+        *(_unnumbered(f"{end}_name").eq_missing(_unnumbered(f"{end}_name_new")) for end in names),
+    ) & pl.any_horizontal(pl.col(end) != pl.col(f"{end}_before") for end in ends)
+    changed = joined.filter(differs & ~moved.fill_null(False))
+    for row in changed.sort(keys).iter_rows(named=True):
         in_old, in_new = row["data_set_id"] is not None, row["data_set_id_new"] is not None
         change: dict[str, Any] = {
             "change": "changed" if in_old and in_new else "added" if in_new else "removed",
@@ -116,6 +128,11 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
                 change[key] = {"old": row[name], "new": row[f"{name}_new"]}
         found.setdefault(row[TOPOLOGY], []).append(change)
     return found
+
+
+def _unnumbered(name: str) -> pl.Expr:
+    """Names without the numbers that the Table planner gives: Calc[3]."""
+    return pl.col(name).str.replace_all(r"\[\d+\]", "")
 
 
 def _exchanges(side: KeyedPlans) -> pl.DataFrame:

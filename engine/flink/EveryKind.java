@@ -1,3 +1,5 @@
+package penstock.flink;
+
 /** A small topology with every kind of transformation and every partitioner. */
 final class EveryKind {
     static final String LINE =

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.IOException;
 import java.util.IdentityHashMap;
 import java.util.Map;

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.util.List;
 
 import org.apache.flink.api.common.functions.MapFunction;

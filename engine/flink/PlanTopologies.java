@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.BufferedReader;
 import java.io.Writer;
 import java.nio.file.Files;

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.IOException;
 import java.io.Writer;
 import java.nio.charset.StandardCharsets;

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -62,13 +64,17 @@ final class Scheduling {
 
     /** The ExecutionGraph, attached and without checkpointing, whose coordinator would need a running cluster. */
     static DefaultExecutionGraph executionGraph(JobGraph jobGraph) throws Exception {
+        return executionGraph(jobGraph, Scheduling.class.getClassLoader());
+    }
+
+    static DefaultExecutionGraph executionGraph(JobGraph jobGraph, ClassLoader userCodeClassLoader) throws Exception {
         jobGraph.setSnapshotSettings(null);
         return DefaultExecutionGraphBuilder.buildGraph(
                 jobGraph,
                 new Configuration(),
                 EXECUTOR,
                 EXECUTOR,
-                Scheduling.class.getClassLoader(),
+                userCodeClassLoader,
                 null, // completed checkpoints
                 new CheckpointsCleaner(),
                 null, // checkpoint ids

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.util.Locale;
 
 /** What is timed: reading, the layers of a plan in order, writing. */

@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.IOException;
 
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonGenerator;
@@ -32,10 +34,16 @@ final class StreamGraphJson {
 
     private static void writeStreamNode(JsonGenerator json, StreamNode node) throws IOException {
         json.writeStartObject();
+        writeNodeKeys(json, node);
+        json.writeEndObject();
+    }
+
+    /** The keys that a node has in plan JSON and in topology files. */
+    static void writeNodeKeys(JsonGenerator json, StreamNode node) throws IOException {
         json.writeNumberField("id", node.getId());
         json.writeStringField("name", node.getOperatorName());
         json.writeNumberField("parallelism", node.getParallelism());
-        json.writeNumberField("max_parallelism", node.getMaxParallelism());
+        json.writeNumberField("max_parallelism", FlinkVersions.maxParallelism(node));
         json.writeStringField("slot_sharing_group", node.getSlotSharingGroup());
         json.writeStringField("co_location_group", node.getCoLocationGroup());
         json.writeStringField("uid", node.getTransformationUID());
@@ -44,19 +52,23 @@ final class StreamGraphJson {
         json.writeStringField(
                 "chaining",
                 node.getOperatorFactory() == null ? null : node.getOperatorFactory().getChainingStrategy().name());
-        json.writeEndObject();
     }
 
     private static void writeStreamEdge(JsonGenerator json, StreamEdge edge, boolean chainable) throws IOException {
         json.writeStartObject();
+        writeEdgeKeys(json, edge, chainable);
+        json.writeEndObject();
+    }
+
+    /** The keys that an edge has in plan JSON and in topology files. */
+    static void writeEdgeKeys(JsonGenerator json, StreamEdge edge, boolean chainable) throws IOException {
         json.writeNumberField("source", edge.getSourceId());
         json.writeNumberField("target", edge.getTargetId());
         json.writeNumberField("type_number", edge.getTypeNumber());
         json.writeStringField("partitioner", edge.getPartitioner().toString());
         json.writeStringField("exchange_mode", edge.getExchangeMode().name());
         json.writeStringField("output_tag", edge.getOutputTag() == null ? null : edge.getOutputTag().getId());
-        json.writeStringField("edge_id", edge.getEdgeId());
+        json.writeStringField("edge_id", FlinkVersions.edgeId(edge));
         json.writeBooleanField("chainable", chainable);
-        json.writeEndObject();
     }
 }

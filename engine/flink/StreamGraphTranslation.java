@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.util.ArrayList;

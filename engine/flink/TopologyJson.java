@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;

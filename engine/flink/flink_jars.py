@@ -20,7 +20,7 @@ FLINK_VERSION = "2.3.0"
 _PACKAGE = "apache-flink-libraries"
 _INSTALL = "pip install 'penstock[flink]' (330 MB) into the Python that runs Penstock"
 _SOURCES = Path(__file__).parent
-_MAIN_CLASS_FILE = "PlanTopologies.class"
+_MAIN_CLASS_FILE = "penstock/flink/PlanTopologies.class"
 
 
 def flink_jars() -> Path:

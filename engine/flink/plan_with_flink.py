@@ -115,7 +115,7 @@ def planner_command(
         "-Dlog4j2.level=ERROR",
         "-cp",
         os.pathsep.join(map(str, class_path)),
-        "PlanTopologies",
+        "penstock.flink.PlanTopologies",
         *map(str, (files.topologies, files.plans, files.times)),
         *options,
     ]

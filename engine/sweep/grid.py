@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 from engine.sweep.sweep_spec import (
+    CAPTURED,
     PARAMETERS,
     WORKLOADS,
     Source,
@@ -99,7 +100,7 @@ def _points(source: Source, path: str) -> Iterator[dict[str, Any]]:
             given = dict(zip(axes, values, strict=True))
             if source.spec:
                 yield {"spec": beside(path, name), "topologies": 1, "seed": 0, **given}
-            elif name == WORKLOADS:
+            elif name in (WORKLOADS, CAPTURED):
                 yield {"shape": name, **given}
             else:
                 yield {

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from engine.bench.measure_quality import plan_and_measure
+from engine.bench.suites import CAPTURED as CAPTURED_FILE
 from engine.bench.suites import WORKLOADS as WORKLOADS_FILE
 from engine.configuration.find_configuration import find_configuration
 from engine.planning.custom_planners import question
 from engine.planning.plan_in_process import ReadTopologies, read_in_process
 from engine.planning.plan_options import plan_options
-from engine.sweep.sweep_spec import PARAMETERS, WORKLOADS
+from engine.sweep.sweep_spec import CAPTURED, PARAMETERS, WORKLOADS
 from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from plans.generate.by_spec.fleet_spec import read_fleet_spec
 from plans.generate.fleet import Spec
@@ -81,6 +82,8 @@ def _given(source: Mapping[str, Any]) -> Any:
     if "spec" in source:
         spec, counts = read_fleet_spec(source["spec"]), no_counts()
         return [draw_by_spec(spec, source["seed"], number, counts) for number in range(source["topologies"])]
+    if source["shape"] == CAPTURED:
+        return str(CAPTURED_FILE)
     if source["shape"] == WORKLOADS:
         lines = [json.loads(line) for line in WORKLOADS_FILE.read_text(encoding="utf-8").splitlines()]
         at = {key: source[key] for key in ("parallelism",) if key in source}

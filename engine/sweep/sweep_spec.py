@@ -15,8 +15,11 @@ from plans.topology.rules import shorten
 WORKLOADS = "workloads"
 """What `shape` takes beside shapes: published benchmarks with costs."""
 
+CAPTURED = "captured"
+"""And: jobs of real programs."""
+
 PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
-_ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",)}
+_ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",), CAPTURED: ()}
 _DEFAULTS = {shape.name: shape.default_operators for shape in SHAPES}
 _WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
 
@@ -68,9 +71,13 @@ class Source(_Part):
         if len(kinds) != 1:
             raise ValueError(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
         names = self.shape or [kinds[0]]
-        wrong = [name for name in names if kinds == ["shape"] and name not in (*_DEFAULTS, WORKLOADS)]
+        wrong = [
+            name for name in names if kinds == ["shape"] and name not in (*_DEFAULTS, WORKLOADS, CAPTURED)
+        ]
         if wrong:
-            raise ValueError(f"shape: found {shorten(wrong[0])}, allowed {', '.join(_DEFAULTS)}, {WORKLOADS}")
+            raise ValueError(
+                f"shape: found {shorten(wrong[0])}, allowed {', '.join((*_DEFAULTS, WORKLOADS, CAPTURED))}"
+            )
         given = {name for name in PARAMETERS if getattr(self, name) is not None}
         for name in names:
             allowed = set(_ALLOWED.get(name, PARAMETERS))

@@ -223,6 +223,38 @@ def test_another_exchange_between_the_same_operators(tmp_path):
     assert changed["ship_strategy"] == {"old": "HASH", "new": "REBALANCE"}
 
 
+def test_ids_of_data_sets_that_only_moved_with_the_numbers_of_nodes_are_no_change(tmp_path):
+    old = job("j", {"kind": "partition", "partitioner": "hash"}, {"name": "A[2]", "uid": "a"}, parallelism=2)
+    new = job(
+        "j",
+        {"kind": "union"},
+        {"kind": "partition", "partitioner": "hash"},
+        {"name": "A[7]", "uid": "a"},
+        parallelism=2,
+    )
+    found = compared(tmp_path, old, new)
+    assert found["data_sets"] == []
+    assert [one["new"] for one in found["operators"]["renamed"]] == ["A[7]"]
+    new["transformations"][3]["name"] = "B"
+    (changed,) = compared(tmp_path, old, new)["data_sets"]
+    assert set(changed) == {"change", "source", "target", "id"}
+
+
+def test_markdown_says_the_same_and_nothing_in_it_is_acted_on(tmp_path):
+    old = job("<b>@all</b> `#1` | *x* [y](z)", {"name": "A"})
+    new = job("<b>@all</b> `#1` | *x* [y](z)", {"name": "B"}, {"name": "A"})
+    paths = written(tmp_path / "old.jsonl", old), written(tmp_path / "new.jsonl", new)
+    out = tmp_path / "said.md"
+    assert run(*paths, "--format", "markdown", "--to", out)[0] == 0
+    said = out.read_text(encoding="utf-8")
+    assert said.startswith("### ")
+    assert "\n- savepoints: " in said
+    assert "added: &#39;B&#39;" in said
+    assert not set("<>@`|*[]()'") & set(said)
+    shown = re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), said)
+    assert "'<b>@all</b> `#1` | *x* [y](z)'" in shown
+
+
 def test_one_topology_each_is_compared_whatever_its_name(tmp_path):
     found = compared(
         tmp_path, job("before", {"name": "Map"}), job("after", {"name": "Map"}, {"name": "More"})
@@ -320,7 +352,7 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
         (("{empty}", "{fleets}/old.jsonl"), 3, "no topologies in {empty}"),
         (("{fleets}/store", "--topology", "no such"), 2, "has a topology 'no such'"),
         (("{fleets}/store", "--pairs", "x"), 2, "--pairs goes without"),
-        (("{fleets}/store", "--to", "x"), 2, "--to goes with --json or --pairs"),
+        (("{fleets}/store", "--to", "x"), 2, "--to goes with --json, --pairs or --format markdown"),
         (("{fleets}/store", "--require", "all"), 2, "is not one of"),
     ],
 )

@@ -54,8 +54,8 @@ def cache(monkeypatch, tmp_path: Path) -> Path:
 
 JAVAC = """
 into = pathlib.Path(sys.argv[sys.argv.index("-d") + 1])
-into.mkdir()
-(into / "PlanTopologies.class").write_text(" ".join(sys.argv))
+(into / "penstock/flink").mkdir(parents=True)
+(into / "penstock/flink/PlanTopologies.class").write_text(" ".join(sys.argv))
 """
 
 
@@ -70,7 +70,7 @@ def test_javac_beside_java_compiles_once(tmp_path, cache):
     javac = script(tmp_path / "jdk/bin/javac", JAVAC)
     java = Java(str(tmp_path / "jdk/bin/java"), "17.0.1", 17)
     classes = flink_jars.compiled_planner(tmp_path / "lib", java)
-    said = (classes / "PlanTopologies.class").read_text()
+    said = (classes / "penstock/flink/PlanTopologies.class").read_text()
     assert said.startswith(f"{javac} --release 17 ")
     assert f"-cp {tmp_path}/lib/*" in said
     assert f"{Path(flink_jars.__file__).parent}/PlanTopologies.java" in said

@@ -143,7 +143,7 @@ def test_command_line(tmp_path):
     assert command[:3] == ["/jdk/bin/java", "-Xmx2g", "-Xss64m"]
     assert command[command.index("-cp") + 1 :] == [
         f"/c{os.pathsep}/l/*",
-        "PlanTopologies",
+        "penstock.flink.PlanTopologies",
         f"{tmp_path}/t",
         f"{tmp_path}/p",
         f"{tmp_path}/s",
@@ -166,7 +166,7 @@ def java(monkeypatch, tmp_path):
 
 
 ANSWER = """
-at = sys.argv.index("PlanTopologies")
+at = sys.argv.index("penstock.flink.PlanTopologies")
 topologies, plans, times = map(pathlib.Path, sys.argv[at + 1 : at + 4])
 count = len(topologies.read_text().splitlines())
 plans.write_text('{"name": "n"}\\n' * count)

@@ -62,6 +62,8 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         "penstock/engine/examples/examples.jsonl",
         "penstock/engine/bench/nexmark.jsonl.gz",
         "penstock/engine/bench/page.html.j2",
+        "penstock/engine/bench/captured.jsonl.gz",
+        "penstock/engine/flink/penstock-capture.jar",
         "penstock-0.1.0.dist-info/licenses/LICENSE",
     } <= names
     tops = {name.split("/")[0] for name in names}

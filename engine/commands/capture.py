@@ -1,0 +1,257 @@
+"""`penstock capture`: the jobs of real programs as topologies."""
+
+import gzip
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from engine.commands.given_options import ARGUMENTS
+from engine.commands.key_values import key_values
+from engine.commits.temporary_folders import short_lived_folder
+from engine.flink.capture.agent_jar import agent_exports
+from engine.flink.capture.flink_home import find_flink_home
+from engine.flink.capture.program_command import (
+    Program,
+    ProgramCommand,
+    program_command,
+    program_kind,
+    require_command,
+)
+from engine.flink.capture.run_capture import Captured, run_capture
+from engine.output.say import say, say_beside_output
+from engine.output.write_lines import write_texts
+from engine.planning.verify_captured import verify_captured
+from plans.errors import ConfigurationError, InputError, PenstockError
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
+
+
+class CaptureError(PenstockError):
+    """A program did not give all its jobs, or Penstock plans one of them otherwise than Flink does."""
+
+
+def command(
+    context: typer.Context,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PROGRAM [ARGS]...",
+            help="A jar, a SQL script (.sql) or a PyFlink script (.py), with its arguments (after --, if "
+            "they look like options of this command). Or -- and any command that submits jobs.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Default: standard output; .gz is packed."),
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Keep what FILE holds, and add the jobs to it.")
+    ] = False,
+    flink: Annotated[
+        Path | None,
+        typer.Option(
+            "--flink",
+            metavar="HOME",
+            help="The folder of a Flink distribution, 1.20 or newer. Default: FLINK_HOME, else the extra "
+            "flink.",
+        ),
+    ] = None,
+    parallelism: Annotated[
+        int | None,
+        typer.Option("-p", "--parallelism", min=1, help="Default parallelism, as of flink run."),
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="KEY=VALUE", help="An option of Flink; may be repeated."),
+    ] = None,
+    main_class: Annotated[
+        str | None, typer.Option("-c", "--class", metavar="MAIN", help="The main class of a jar.")
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Have Flink plan each job in the same process, and compare Penstock's plan with Flink's.",
+        ),
+    ] = False,
+    observe: Annotated[
+        bool,
+        typer.Option("--observe", help="RUN the jobs as usual, once their graphs are written."),
+    ] = False,
+    agent: Annotated[
+        bool,
+        typer.Option("--agent", help="Print the agent's jar and the variables that set it up, and exit."),
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Write the jobs of a program that fails later on.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show what the program prints, on standard error.")
+    ] = False,
+) -> None:
+    """Write the jobs that a program submits as topologies, one line each, for penstock plan. No job runs.
+
+    The program's main() DOES run: it may create tables, call services, and write files by itself. Its jobs
+    reach the agent in place of a cluster, and are answered as finished, without results. A program that
+    starts a cluster itself is refused. Of the configuration only the keys that planning reads are written.
+    """
+    if agent:
+        for line in agent_exports(out or Path("jobs.jsonl"), observe):
+            say(line)
+        return
+    words, is_command = _words(context, program or [])
+    _require_sensible(words, out, append=append, verify=verify, observe=observe)
+    with short_lived_folder("capture") as folder:
+        if is_command:
+            _require_no_options_of_programs(flink, parallelism, define, main_class)
+            require_command(words)
+            run = ProgramCommand(words, dict(os.environ), False)
+        else:
+            options = key_values(define, "-D")
+            asked = Program(
+                Path(words[0]), program_kind(words[0]), words[1:], main_class, parallelism, options
+            )
+            run = _command_of(asked, flink, Path(folder))
+        name = os.path.basename(words[0])
+        captured = run_capture(
+            run.line,
+            run.environment,
+            Path(folder),
+            name=name,
+            before=_lines_before(out) if append and out is not None else [],
+            observes=observe,
+            verifies=verify,
+            tells_errors=run.tells_errors,
+            verbose=verbose,
+        )
+    problem = _problem(words, captured)
+    if problem is not None and (not partial or not captured.lines):
+        raise problem
+    differences = _verified(captured) if verify else {}
+    write_texts([*captured.before, *captured.lines], out)
+    _tell(captured, differences if verify else None, out)
+    if problem is not None:
+        say_beside_output(f"not complete: {problem.message}")
+    if any(differences.values()):
+        raise CaptureError(
+            f"Penstock plans {sum(map(bool, differences.values()))} of {len(captured.lines)} jobs otherwise "
+            "than Flink does",
+            "this is a bug in Penstock: please report it with the lines that differ",
+        )
+
+
+def _words(context: typer.Context, words: Sequence[str]) -> tuple[list[str], bool]:
+    """The program or command with its arguments; whether all of it stands after `--`."""
+    given: Sequence[str] = context.meta.get(ARGUMENTS, ())
+    after = list(given[list(given).index("--") + 1 :]) if "--" in given else None
+    return list(words), after is not None and after == list(words)
+
+
+def _require_sensible(
+    words: Sequence[str], out: Path | None, *, append: bool, verify: bool, observe: bool
+) -> None:
+    if not words:
+        raise ConfigurationError("no program to capture", "name a jar, a script, or -- and a command")
+    if append and out is None:
+        raise ConfigurationError("--append: found no file to add to", "name it by -o FILE")
+    if verify and observe:
+        raise ConfigurationError(
+            "--verify with --observe: planning changes the graph that would run",
+            "capture the program without --observe to verify it",
+        )
+
+
+def _require_no_options_of_programs(*options: object) -> None:
+    if any(options):
+        raise ConfigurationError(
+            "--flink, -p, -D and -c: found with a command after --, allowed with a jar or a script",
+            "give these options to the command itself",
+        )
+
+
+def _command_of(program: Program, flink: Path | None, folder: Path) -> ProgramCommand:
+    from engine.spark.find_java import find_java
+
+    home = find_flink_home(flink, os.environ)
+    return program_command(program, home, find_java().path, os.environ, folder)
+
+
+def _lines_before(out: Path) -> list[str]:
+    if not out.exists():
+        return []
+    try:
+        data = out.read_bytes()
+        text = (gzip.decompress(data) if out.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{out}: cannot be read to append to it: {error}") from error
+    lines = [line for line in text.split("\n") if line.strip()]
+    for number, line in enumerate(lines, 1):
+        try:
+            orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise InputError(f"{out}: line {number} is no JSON, so nothing is added to it") from error
+    return lines
+
+
+def _problem(words: Sequence[str], captured: Captured) -> CaptureError | None:
+    """Why the capture is not complete; None if it is."""
+    program = shlex.join(words[:1])
+    jobs = _count(captured.lines, "job")
+    if captured.refusals:
+        return CaptureError(
+            f"{program}: " + "; ".join(captured.refusals), _PARTIAL if captured.lines else None
+        )
+    if captured.problem is not None:
+        said = captured.log_tail.replace("\n", "\n  ")
+        return CaptureError(
+            f"{program}: {captured.problem}, after {jobs}" + (f"; its last words:\n  {said}" if said else ""),
+            _PARTIAL if captured.lines else None,
+        )
+    if not captured.lines:
+        return CaptureError(
+            f"{program}: submitted no job",
+            "a program has to call execute(), and a command to start Java with this environment; -v shows "
+            "what it prints",
+        )
+    return None
+
+
+_PARTIAL = "nothing was written; --partial writes the jobs that came before"
+
+
+def _verified(captured: Captured) -> dict[str, list[str]]:
+    differences = verify_captured(captured.lines, captured.plans)
+    missing = [name for name in map(_name, captured.lines) if name not in differences]
+    if missing:
+        raise CaptureError(f"Flink did not plan {', '.join(missing)}", "this is a bug in Penstock")
+    return differences
+
+
+def _tell(captured: Captured, differences: Mapping[str, list[str]] | None, out: Path | None) -> None:
+    """A line for each job, and where they are, on standard error: the jobs may go to standard output."""
+    for line in captured.lines:
+        topology = orjson.loads(line)
+        graph, found = topology["stream_graph"], (differences or {}).get(topology["name"], [])
+        compared = "" if differences is None else ": differs from Flink's plan" if found else ": ok"
+        say_beside_output(
+            f"{topology['name']} ({graph['job_type']}, {_count(graph['nodes'], 'operator')}){compared}"
+        )
+        for difference in found:
+            say_beside_output(f"  {difference}")
+    version = orjson.loads(captured.lines[0])["config"]["penstock.capture.flink-version"]
+    say_beside_output(
+        f"{_count(captured.lines, 'job')} of Flink {version} written to {out or 'standard output'}"
+    )
+
+
+def _count(things: Sequence[object], thing: str) -> str:
+    return f"{len(things)} {thing}{'' if len(things) == 1 else 's'}"
+
+
+def _name(line: str) -> str:
+    return str(orjson.loads(line)["name"])

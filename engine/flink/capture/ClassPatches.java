@@ -1,0 +1,104 @@
+package penstock.flink;
+
+import org.apache.flink.shaded.asm9.org.objectweb.asm.ClassReader;
+import org.apache.flink.shaded.asm9.org.objectweb.asm.ClassVisitor;
+import org.apache.flink.shaded.asm9.org.objectweb.asm.ClassWriter;
+import org.apache.flink.shaded.asm9.org.objectweb.asm.MethodVisitor;
+import org.apache.flink.shaded.asm9.org.objectweb.asm.Opcodes;
+
+/** The class files that take the place of Flink's, written with the ASM that Flink brings. */
+final class ClassPatches {
+    private static final int ASM = Opcodes.ASM9;
+    private static final String FACTORY = "org/apache/flink/core/execution/PipelineExecutorFactory";
+    private static final String GET_FACTORY = "getExecutorFactory";
+    private static final String GET_FACTORY_TYPE = "(Lorg/apache/flink/configuration/Configuration;)L" + FACTORY + ";";
+    private static final String HOOKS = "penstock/flink/Hooks";
+
+    private ClassPatches() {}
+
+    /** The loader of executors always finds the one that captures. */
+    static byte[] capture(byte[] classFile) {
+        return patch(
+                classFile,
+                GET_FACTORY,
+                GET_FACTORY_TYPE,
+                (original, owner) -> {
+                    original.visitCode();
+                    original.visitMethodInsn(
+                            Opcodes.INVOKESTATIC, HOOKS, "capturingFactory", "()L" + FACTORY + ";", false);
+                    original.visitInsn(Opcodes.ARETURN);
+                    original.visitMaxs(0, 0);
+                    original.visitEnd();
+                    return null;
+                });
+    }
+
+    /** The loader of executors finds what it does, wrapped. */
+    static byte[] observe(byte[] classFile) {
+        return patch(
+                classFile,
+                GET_FACTORY,
+                GET_FACTORY_TYPE,
+                (original, owner) ->
+                        new MethodVisitor(ASM, original) {
+                            @Override
+                            public void visitInsn(int opcode) {
+                                if (opcode == Opcodes.ARETURN) {
+                                    super.visitMethodInsn(
+                                            Opcodes.INVOKESTATIC,
+                                            HOOKS,
+                                            "observingFactory",
+                                            "(L" + FACTORY + ";)L" + FACTORY + ";",
+                                            false);
+                                }
+                                super.visitInsn(opcode);
+                            }
+                        });
+    }
+
+    /** No object of the class can be made. */
+    static byte[] refuse(byte[] classFile) {
+        return patch(
+                classFile,
+                "<init>",
+                null,
+                (original, owner) -> {
+                    original.visitCode();
+                    original.visitLdcInsn(owner.replace('/', '.'));
+                    original.visitMethodInsn(
+                            Opcodes.INVOKESTATIC, HOOKS, "refuseCluster", "(Ljava/lang/String;)Ljava/lang/Error;", false);
+                    original.visitInsn(Opcodes.ATHROW);
+                    original.visitMaxs(0, 0);
+                    original.visitEnd();
+                    return null;
+                });
+    }
+
+    /** What visits a method in place of the writer; null drops what the method was. */
+    @FunctionalInterface
+    private interface MethodPatch {
+        MethodVisitor of(MethodVisitor original, String owner);
+    }
+
+    private static byte[] patch(byte[] classFile, String name, String descriptor, MethodPatch patch) {
+        ClassReader reader = new ClassReader(classFile);
+        ClassWriter writer = new ClassWriter(ClassWriter.COMPUTE_MAXS);
+        int[] patched = new int[1];
+        reader.accept(
+                new ClassVisitor(ASM, writer) {
+                    @Override
+                    public MethodVisitor visitMethod(
+                            int access, String method, String type, String signature, String[] exceptions) {
+                        MethodVisitor original = super.visitMethod(access, method, type, signature, exceptions);
+                        boolean matches = method.equals(name) && (descriptor == null || type.equals(descriptor));
+                        patched[0] += matches ? 1 : 0;
+                        return matches ? patch.of(original, reader.getClassName()) : original;
+                    }
+                },
+                0);
+        if (patched[0] == 0) {
+            throw new IllegalStateException(reader.getClassName() + " has no method " + name);
+        }
+        return writer.toByteArray();
+    }
+}

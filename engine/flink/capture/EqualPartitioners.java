@@ -1,0 +1,31 @@
+package penstock.flink;
+
+import java.util.List;
+
+import org.apache.flink.streaming.api.graph.StreamEdge;
+import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
+
+/** Which edges of a node Flink takes as partitioned alike; blocking data sets are shared by such edges. */
+final class EqualPartitioners {
+    private static final String FORWARD_FOR_HASH = "ForwardForConsecutiveHashPartitioner";
+
+    private EqualPartitioners() {}
+
+    /** The first of `edges` whose partitioner equals that of `edge`, which is one of them. */
+    static StreamEdge first(List<StreamEdge> edges, StreamEdge edge) {
+        Object partitioner = compared(edge.getPartitioner());
+        for (StreamEdge other : edges) {
+            if (other == edge || compared(other.getPartitioner()).equals(partitioner)) {
+                return other;
+            }
+        }
+        return edge;
+    }
+
+    /** In a dynamic graph Flink replaces a forward partitioner between equal hashes before it shares data sets. */
+    private static Object compared(StreamPartitioner<?> partitioner) {
+        return partitioner.getClass().getSimpleName().equals(FORWARD_FOR_HASH)
+                ? FlinkVersions.field(partitioner, partitioner.getClass(), "hashPartitioner")
+                : partitioner;
+    }
+}

@@ -1,0 +1,126 @@
+"""Where a Flink distribution has its jars, configuration and Python; what its command line needs."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.flink.flink_jars import flink_jars
+from plans.errors import ConfigurationError
+
+_DIST_JAR = re.compile(r"flink-dist(?:_[0-9.]+)?-(?P<version>.+)\.jar").fullmatch
+
+_OPENED_PACKAGES = (
+    "java.lang",
+    "java.net",
+    "java.io",
+    "java.nio",
+    "sun.nio.ch",
+    "java.lang.reflect",
+    "java.text",
+    "java.time",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "java.util.concurrent.locks",
+)
+
+JAVA_OPTIONS = tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES)
+"""What Flink's own configuration has Java open to it (env.java.opts.all)."""
+
+
+class FlinkHome(NamedTuple):
+    """A distribution: its folder and version, and the jars of lib and opt."""
+
+    folder: Path
+    version: str
+    lib: list[Path]
+    opt: list[Path]
+
+
+def find_flink_home(given: Path | None, environment: Mapping[str, str]) -> FlinkHome:
+    """The distribution that is `given`, else that of FLINK_HOME, else that of the extra `flink`.
+
+    Raises ConfigurationError if there is none.
+    """
+    named = environment.get("FLINK_HOME")
+    folder = given or (Path(named) if named else None)
+    where = "--flink" if given else "FLINK_HOME"
+    if folder is None:
+        try:
+            folder, where = flink_jars().parent, "the extra flink"
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"no Flink: neither --flink nor FLINK_HOME names one, and {error.message}",
+                f"name a distribution by --flink HOME, or {error.hint}",
+            ) from error
+    lib = _jars(folder / "lib")
+    versions = [found["version"] for jar in lib if (found := _DIST_JAR(jar.name))]
+    if len(versions) != 1:
+        raise ConfigurationError(
+            f"{where}: found {len(versions)} jars named flink-dist-*.jar in {folder / 'lib'}, allowed 1",
+            "name the folder of a Flink distribution, which has lib and opt",
+        )
+    return FlinkHome(folder.absolute(), versions[0], lib, _jars(folder / "opt"))
+
+
+def environment_of(home: FlinkHome, environment: Mapping[str, str], configuration: Path) -> dict[str, str]:
+    """What Flink's scripts set before they start Java; `configuration` where the distribution has none."""
+    own = home.folder / "conf"
+    conf = environment.get("FLINK_CONF_DIR") or str(own if own.is_dir() else configuration)
+    folders = {
+        "FLINK_HOME": home.folder,
+        "FLINK_LIB_DIR": home.folder / "lib",
+        "FLINK_OPT_DIR": home.folder / "opt",
+        "FLINK_PLUGINS_DIR": home.folder / "plugins",
+        "FLINK_CONF_DIR": Path(conf),
+    }
+    return {**environment, **{name: str(folder) for name, folder in folders.items()}}
+
+
+def write_empty_configuration(folder: Path) -> Path:
+    """A configuration that sets nothing, under the names that Flink 1.20 and 2.x read."""
+    folder.mkdir()
+    for name in ("config.yaml", "flink-conf.yaml"):
+        (folder / name).touch()
+    return folder
+
+
+def class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]) -> str:
+    """As Flink's scripts build it: flink-dist last, then `more`, then Hadoop's."""
+    ordered = sorted(home.lib, key=lambda jar: bool(_DIST_JAR(jar.name)))
+    hadoop = [environment[name] for name in ("HADOOP_CLASSPATH",) if environment.get(name)]
+    return os.pathsep.join([*map(str, [*ordered, *more]), *hadoop])
+
+
+def opt_jars(home: FlinkHome, *prefixes: str) -> list[Path]:
+    """Of each prefix the first jar whose name begins with it and a version, in opt; none of those in lib."""
+    found = []
+    for prefix in prefixes:
+        named = re.compile(rf"{re.escape(prefix)}-[0-9].*").fullmatch
+        if not any(named(jar.name) for jar in home.lib):
+            found += [jar for jar in home.opt if named(jar.name)][:1]
+    return found
+
+
+def has_jar(home: FlinkHome, prefix: str) -> bool:
+    """Whether lib or opt has this jar in any version."""
+    return any(re.fullmatch(rf"{re.escape(prefix)}-[0-9].*", jar.name) for jar in [*home.lib, *home.opt])
+
+
+def python_of(home: FlinkHome, environment: Mapping[str, str]) -> str | None:
+    """The Python of PyFlink scripts: PYFLINK_CLIENT_EXECUTABLE, that of a PyFlink home, that of PATH."""
+    if named := environment.get("PYFLINK_CLIENT_EXECUTABLE"):
+        return named
+    if (home.folder / "java_gateway.py").is_file():
+        beside = home.folder.parents[3] / "bin" / "python"
+        if beside.is_file():
+            return str(beside)
+    path = environment.get("PATH")
+    return shutil.which("python3", path=path) or shutil.which("python", path=path)
+
+
+def _jars(folder: Path) -> list[Path]:
+    return sorted(path.absolute() for path in folder.rglob("*.jar")) if folder.is_dir() else []

@@ -1,0 +1,135 @@
+"""The command lines that run programs as `flink run` and the SQL client do."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.flink.capture.agent_jar import agent_jar
+from engine.flink.capture.flink_home import (
+    JAVA_OPTIONS,
+    FlinkHome,
+    class_path,
+    environment_of,
+    has_jar,
+    opt_jars,
+    python_of,
+    write_empty_configuration,
+)
+from plans.errors import ConfigurationError
+
+_SQL_CLIENT = "flink-sql-client"
+_SQL_GATEWAY = "flink-sql-gateway"
+_PYTHON = "flink-python"
+_PARALLELISM = "parallelism.default"
+
+
+class ProgramKind(StrEnum):
+    """What a program is, by the end of its name."""
+
+    JAR = ".jar"
+    SQL = ".sql"
+    PYTHON = ".py"
+
+
+class Program(NamedTuple):
+    """What is to be captured: a file with its arguments, and the options of `flink run`."""
+
+    file: Path
+    kind: ProgramKind
+    arguments: list[str]
+    main_class: str | None
+    parallelism: int | None
+    options: Mapping[str, str]
+
+
+class ProgramCommand(NamedTuple):
+    """A command line with its environment; `tells_errors`: it exits with 0 even after an [ERROR]."""
+
+    line: list[str]
+    environment: dict[str, str]
+    tells_errors: bool
+
+
+def program_kind(file: str) -> ProgramKind:
+    """Raises ConfigurationError for a name that ends otherwise."""
+    for kind in ProgramKind:
+        if file.lower().endswith(kind):
+            return kind
+    raise ConfigurationError(
+        f"{file}: found no program that Flink takes, allowed {', '.join(ProgramKind)}",
+        "any other command that submits jobs goes after --: penstock capture -o jobs.jsonl -- COMMAND",
+    )
+
+
+def program_command(
+    program: Program, home: FlinkHome, java: str, environment: Mapping[str, str], folder: Path
+) -> ProgramCommand:
+    """How to run the program; files that this needs are written into `folder`.
+
+    Raises ConfigurationError if the file or what it needs of the distribution is not there.
+    """
+    if not program.file.is_file():
+        raise ConfigurationError(f"{program.file}: no such file")
+    around = environment_of(home, environment, write_empty_configuration(folder / "conf"))
+    if program.kind == ProgramKind.SQL:
+        return _sql(program, home, java, around, folder)
+    line = [
+        *_java(java, class_path(home, [], around)),
+        "org.apache.flink.client.cli.CliFrontend",
+        "run",
+        *(["-p", str(program.parallelism)] if program.parallelism else []),
+        *(f"-D{key}={value}" for key, value in program.options.items()),
+    ]
+    if program.kind == ProgramKind.PYTHON:
+        return ProgramCommand([*line, *_python(program, home, around)], around, False)
+    main_class = ["-c", program.main_class] if program.main_class else []
+    return ProgramCommand([*line, *main_class, str(program.file), *program.arguments], around, False)
+
+
+def _java(java: str, jars: str) -> list[str]:
+    return [java, *JAVA_OPTIONS, "-Dlog4j2.level=ERROR", "-cp", jars]
+
+
+def _python(program: Program, home: FlinkHome, environment: Mapping[str, str]) -> list[str]:
+    if not has_jar(home, _PYTHON):
+        raise ConfigurationError(f"{home.folder}: has no {_PYTHON}-*.jar in opt, which PyFlink scripts need")
+    python = python_of(home, environment)
+    named = "python.client.executable" in program.options
+    client = ["-pyclientexec", python] if python and not named else []
+    return [*client, "-py", str(program.file), *program.arguments]
+
+
+def _sql(
+    program: Program, home: FlinkHome, java: str, environment: dict[str, str], folder: Path
+) -> ProgramCommand:
+    if program.arguments or program.main_class:
+        raise ConfigurationError(f"{program.file}: a SQL script takes neither arguments nor a main class")
+    options = {**program.options}
+    if program.parallelism:
+        options[_PARALLELISM] = str(program.parallelism)
+    python = opt_jars(home, _PYTHON)
+    if has_jar(home, _SQL_CLIENT) and has_jar(home, _SQL_GATEWAY):
+        jars = [*opt_jars(home, _SQL_CLIENT, _SQL_GATEWAY), *python]
+        initial = folder / "options.sql"
+        initial.write_text("".join(_set_statement(*option) for option in options.items()), encoding="utf-8")
+        client = ["org.apache.flink.table.client.SqlClient", "-i", str(initial), "-f", str(program.file)]
+        return ProgramCommand([*_java(java, class_path(home, jars, environment)), *client], environment, True)
+    runner = ["penstock.flink.SqlScript", str(program.file)]
+    jars = [*python, agent_jar()]
+    pairs = [f"{key}={value}" for key, value in options.items()]
+    return ProgramCommand(
+        [*_java(java, class_path(home, jars, environment)), *runner, *pairs], environment, False
+    )
+
+
+def _set_statement(key: str, value: str) -> str:
+    quoted = [text.replace("'", "''") for text in (key, value)]
+    return f"SET '{quoted[0]}' = '{quoted[1]}';\n"
+
+
+def require_command(command: Sequence[str]) -> None:
+    """Raises ConfigurationError if there is no such program."""
+    if shutil.which(command[0]) is None:
+        raise ConfigurationError(f"{command[0]}: no such command")
